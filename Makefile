@@ -293,7 +293,7 @@ $(WEB)/%.wasm.gz: $(WEB)/%.wasm
 # converter, left_out.c replaces the modules that no page needs.
 CONVERT_ROOMS   = base cli checkpoint model layout convert
 CONVERT_LESS    = $(addprefix tools/convert/,text.c calibrate.c code.c match_folder.c c_array.c help.c) \
-                  tools/checkpoint/gguf_file.c tools/model/imagenet.c
+                  tools/checkpoint/gguf_file.c tools/checkpoint/onnx.c tools/model/imagenet.c
 CONVERT_SOURCES = $(filter-out $(CONVERT_LESS),$(wildcard $(CONVERT_ROOMS:%=tools/%/*.c))) \
                   tools/os/common.c tools/vit-convert.c $(WEB)/wasi.c $(WEB)/left_out.c
 CONVERT_FLAGS   = --target=wasm32-wasi -Oz -flto -msign-ext -mnontrapping-fptoint

@@ -106,6 +106,7 @@ char *memory_copy_text(memory_arena *arena, const char *text, size_t size) {
 #include "checkpoint/npz.c"
 #include "checkpoint/ggml_file.c"
 #include "checkpoint/gguf_file.c"
+#include "checkpoint/onnx.c"
 #include "checkpoint/contents.c"
 #include "checkpoint/open.c"
 #include "checkpoint/read.c"
@@ -228,6 +229,9 @@ static void test_checkpoints(const char *data) {
         "complex.pt",
         "subclass.pt",
         "../layouts/jax/model.npz",
+        "../onnx/seeds/timm.onnx",
+        "../onnx/seeds/vit.onnx",
+        "../onnx/seeds/blocks.onnx",
         "../layouts/jax_gap/model.npz",
         "../layouts/vit_cpp/model.gguf",
         "../layouts/gguf_dinov2/model.gguf",

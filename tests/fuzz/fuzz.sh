@@ -14,7 +14,7 @@ cd "$(dirname "$0")/../.."
 amount=$1
 shift
 : "${BIN:=build/fuzz}"
-[ $# -gt 0 ] || set -- vit zip pickle script safetensors npz ggml json labels image tar preprocess \
+[ $# -gt 0 ] || set -- vit zip pickle script safetensors npz ggml onnx json labels image tar preprocess \
     structure tokens web code
 # shellcheck disable=SC1091 # relative to the root
 . tests/built.sh build/plain/tests/fuzz/make_corpus "${@/#/$BIN/}"

@@ -571,6 +571,8 @@ static void take_checkpoint(const char *path) {
     }
 }
 
+static void take_onnx(const char *path) { take_file("onnx", -1, path); }
+
 static void take_image(const char *path) { take_file("image", -1, path); }
 
 static void take_config(const char *path) {
@@ -622,6 +624,7 @@ int main(int argc, char **argv) {
     write_archives();
     take_all(argv[1], "checkpoints", take_checkpoint);
     take_all(argv[1], "modules", take_checkpoint);
+    take_all(argv[1], "onnx/seeds", take_onnx);
     take_all(argv[1], "images", take_image);
     take_all(argv[1], "layouts", take_config);
     take_all(argv[1], "coverage", take_config);

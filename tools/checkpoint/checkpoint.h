@@ -13,6 +13,7 @@
  *     PyTorch legacy      torch.save before 1.6
  *     pickle              a dict or list of tensors or of NumPy arrays, by Python's pickle.dump
  *     npz                 numpy.savez, savez_compressed
+ *     ONNX                the graph of a plain ViT, with data in the file or beside it
  *     vit.cpp, GGUF       f32, f16, bf16, q4_0 to q8_0, q4_K to q6_K
  *     tar                 with one file inside, which is one of these
  *     a folder            a folder with model.safetensors.index.json, model.safetensors or
@@ -25,8 +26,8 @@
  * the file, what was expected and what was found. A checkpoint has its own buffers: use it from one
  * thread at a time. Different checkpoints are independent.
  *
- * tools/checkpoint owns the containers: PyTorch, safetensors, npz, vit.cpp,
- * GGUF; their tensors as float; it may include base.
+ * tools/checkpoint owns the containers: PyTorch, safetensors, npz, ONNX, vit.cpp, GGUF; their
+ * tensors as float; it may include base.
  */
 #ifndef CHECKPOINT_H
 #define CHECKPOINT_H
@@ -113,7 +114,7 @@ void checkpoint_close(checkpoint *c);
 
 /* === What is inside === */
 
-/* "safetensors", "PyTorch zip", "PyTorch legacy", "TorchScript", "pickle", "npz", "vit.cpp",
+/* "safetensors", "PyTorch zip", "PyTorch legacy", "TorchScript", "pickle", "npz", "ONNX", "vit.cpp",
  * "GGUF" */
 const char *checkpoint_kind(const checkpoint *c);
 
@@ -145,9 +146,9 @@ size_t checkpoint_metadata_count(const checkpoint *c);
 const checkpoint_metadata_entry *checkpoint_metadata(const checkpoint *c, size_t i);
 
 /* The attributes of a whole module or a TorchScript archive, module by module. Besides the
- * attributes themselves ("class" comes first), TorchScript's code contributes "code.activation"
- * (gelu, gelu_tanh, quick_gelu, squared_relu, or PyTorch's name of a function, such as silu or
- * mish), "code.layer_norm_eps", "code.num_heads", "code.attn_scale", "code.norm_first" and
+ * attributes themselves ("class" comes first), TorchScript's code contributes, and an ONNX graph
+ * too, "code.activation" (gelu, gelu_tanh, quick_gelu, squared_relu, or PyTorch's name of a
+ * function, such as silu or mish), "code.layer_norm_eps", "code.num_heads", "code.attn_scale", "code.norm_first" and
  * "code.softmax" (softmax or log_softmax). A function is given by its name, such as
  * "torch._C._nn.gelu". */
 size_t checkpoint_attribute_count(const checkpoint *c);

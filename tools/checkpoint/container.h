@@ -102,8 +102,11 @@ bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *nam
                               const char *value, report *r);
 
 /* Memory for the bytes of a storage, which live as long as the checkpoint. The total is limited to
- * 32 times the file and 16 MiB, because one part of a file could be decoded many times. */
+ * 32 times the files and 16 MiB, because one part of a file could be decoded many times. */
 uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r);
+
+/* Opens the file of this name in the folder of another one, once; the name must not leave it. */
+bool checkpoint_open_beside(checkpoint *c, size_t file, const char *name, size_t *index, report *r);
 
 /* === For open.c === */
 
@@ -140,6 +143,7 @@ bool torch_pickle_open(checkpoint *c, size_t file, report *r);
 bool tar_open(checkpoint *c, size_t file, report *r);
 bool npz_open(checkpoint *c, size_t file, report *r);
 bool ggml_open(checkpoint *c, size_t file, report *r);
+bool onnx_open(checkpoint *c, size_t file, report *r);
 bool gguf_open(checkpoint *c, size_t file, report *r);
 
 /* === For both of ggml's containers === */

@@ -172,9 +172,11 @@ bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *nam
 }
 
 uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r) {
-    const uint64_t most = 32 * c->files[0].size + ((uint64_t)1 << 24);
+    uint64_t most = (uint64_t)1 << 24;
+    size_t i;
     uint8_t **blocks = memory_grow(c->blocks, sizeof *blocks, c->block_count, &c->block_capacity);
     if (blocks) c->blocks = blocks;
+    for (i = 0; i < c->file_count; i++) most += 32 * c->files[i].size;
     if (size > most || c->block_bytes > most - size) {
         (void)report_fail(r, "more than %llu bytes to decode", (unsigned long long)most);
         return NULL;
@@ -273,7 +275,7 @@ bool checkpoint_index_names(checkpoint *c, report *r) {
     if (c->tensor_count == 0) return report_fail(r, "no tensors inside");
     if (!checkpoint_check_repeats(c, r)) return false;
     c->by_name = malloc(c->tensor_count * sizeof *c->by_name);
-    c->buffer = malloc(CHECKPOINT_BUFFER_SIZE);
+    if (!c->buffer) c->buffer = malloc(CHECKPOINT_BUFFER_SIZE);
     if (!c->by_name || !c->buffer) return report_no_memory(r);
     return checkpoint_sort_names(c->tensors, c->tensor_count, c->by_name, r);
 }

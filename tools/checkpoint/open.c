@@ -209,7 +209,7 @@ static const checkpoint_container checkpoint_containers[] = {
     { "Git LFS pointer", probe_lfs, NULL, "only a pointer to the file; run git lfs pull" },
     { "safetensors index", probe_json, checkpoint_open_shards, NULL },
     { "text", probe_text, NULL, "not a checkpoint; " EXPECTED },
-    { "ONNX", probe_onnx, NULL, A_GRAPH },
+    { "ONNX", probe_onnx, onnx_open, NULL },
     { "TensorFlow Lite", probe_tflite, NULL, A_GRAPH },
     { "TensorFlow", probe_tensorflow, NULL, A_GRAPH },
     { "safetensors", probe_damaged_safetensors, safetensors_open, NULL },
@@ -279,6 +279,24 @@ static size_t checkpoint_find_file(const checkpoint *c, const char *path) {
     for (i = 0; i < c->file_count; i++)
         if (strcmp(c->files[i].path, path) == 0) break;
     return i;
+}
+
+bool checkpoint_open_beside(checkpoint *c, size_t file, const char *name, size_t *index,
+                            report *r) {
+    const char *beside = c->files[file].path;
+    char *path;
+    if (!name || !checkpoint_shard_name_ok(name))
+        return report_fail(r, "external data: \"%.200s\" is no plain file name in the same folder",
+                           name ? name : "");
+    if (c->sources[file].memory)
+        return report_fail(r, "external data, in \"%.200s\", cannot be opened from memory", name);
+    path = checkpoint_path_beside(c, beside, name);
+    if (!path) return report_no_memory(r);
+    *index = checkpoint_find_file(c, path);
+    if (*index < c->file_count) return true;
+    if (c->file_count > CHECKPOINT_MAX_SHARDS)
+        return report_fail(r, "external data in more than %d files", CHECKPOINT_MAX_SHARDS);
+    return checkpoint_add_file(c, path, index, r);
 }
 
 static bool checkpoint_open_shard(checkpoint *c, const char *index_path, const json_value *entry,

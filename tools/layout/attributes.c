@@ -416,8 +416,8 @@ static void see_pool(walk *w, const checkpoint_attribute *a) {
     if (!strcmp(a->name, "code.pool_prefix") && is_above_blocks(w, a->module))
         cast_vote(&w->pool_prefix, !strcmp(a->value, "true"), a);
     if (!strcmp(a->name, "code.norm_after_pool") && is_above_blocks(w, a->module)) {
-        cast_vote(&w->final_norm, 0, a);
-        cast_vote(&w->fc_norm, 1, a);
+        cast_vote(&w->final_norm, strcmp(a->value, "true") != 0, a);
+        cast_vote(&w->fc_norm, !strcmp(a->value, "true"), a);
     }
     for (i = 0; i < COUNT(pools) && is_above_blocks(w, a->module); i++)
         if (!strcmp(without_group(a->name), pools[i].name) && !strcmp(a->value, pools[i].word))

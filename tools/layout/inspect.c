@@ -190,6 +190,7 @@ static void inspect_heads(const layout_map *map, settings *s, settings_seen *see
     put_size(s, SETTING_NUM_HEADS, heads);
     if (heads > 0) seen->relative_positions = (int)(count_of(map, "blocks.0.attn.rel_pos") / heads);
     if (!layout_peek(map, "blocks.0.attn.qkv.weight", 0, &part, &axes)) return;
+    seen->is_graph = !strcmp(checkpoint_kind(map->checkpoint), "ONNX");
     seen->is_torch_attention = strstr(part.info->stored_name, "in_proj_weight") != NULL;
     inspect_periods(map, s);
     if (!axes) return;

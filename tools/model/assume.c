@@ -250,7 +250,7 @@ static bool assume_structure(const assumer *a) {
         setting_key key;
         bool used;
     } norms[] = {
-        { SETTING_FINAL_NORM, c->has_final_norm },
+        { SETTING_FINAL_NORM, c->has_final_norm && !a->seen->is_graph },
         { SETTING_FC_NORM, c->has_final_norm && c->has_fc_norm && a->seen->library },
     };
     size_t i;

@@ -46,6 +46,7 @@ typedef struct settings_seen {
     const char *library;          /* that library */
     bool is_open;                 /* see layout->is_open */
     bool is_torch_attention;      /* torch.nn.MultiheadAttention, whose scale is known */
+    bool is_graph;                /* whose tensors are all used */
     bool is_batch_second;         /* the code states that it gets [tokens, batch, width] */
     bool is_timm;                 /* the names of the tensors are timm's */
     bool size_is_hint;            /* the tensors' input size is a training program's */

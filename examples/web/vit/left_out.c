@@ -1,6 +1,6 @@
 /* left_out.c - the parts of vit-convert that a page omits because every byte is fetched: decoders
  * of images and their users, C headers, topics of --help, the names of ImageNet's classes,
- * tokenizers, GGUF and Python.
+ * tokenizers, GGUF, ONNX and Python.
  * Requests for them print a message.
  */
 #include <string.h>
@@ -82,6 +82,12 @@ bool compare_models(const vit_model *reference, const vit_model *model, photo_de
 bool match_sorting_run(match_sorting *s, report *r) {
     (void)s;
     return refuse_photos(r);
+}
+
+bool onnx_open(checkpoint *c, size_t file, report *r) {
+    (void)c, (void)file;
+    return report_fail(r,
+                       "ONNX: this build reads no graphs; convert it with the vit-convert program");
 }
 
 const char *const *imagenet_classes(void) { return NULL; }

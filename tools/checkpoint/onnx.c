@@ -1,0 +1,2065 @@
+/* onnx.c - the weights and settings of a plain ViT in an ONNX graph.
+ *
+ * A .onnx file is a protobuf: a graph of nodes, and the tensors that they use. Exporters keep the
+ * names of most parameters, but transpose and rename those of linear layers. The reader follows the
+ * image through the graph, finds the layers by their operators, names their weights as the model
+ * that was exported had, and adds what only the graph says as attributes: heads, epsilon,
+ * activation, pooling. Each node that the image passes must have a role in a plain ViT; the first
+ * one without a role is refused. Nodes that compute shapes are not checked.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "checkpoint/container.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+enum {
+    ONNX_MOST_NODES = 50000,
+    ONNX_MOST_TENSORS = CHECKPOINT_MAX_TENSORS,
+    ONNX_MOST_INPUTS = 64,
+    ONNX_MOST_NUMBERS = 16, /* of a shape or a list */
+    ONNX_MOST_STEPS = 64,   /* from one layer back to the one before */
+    ONNX_MOST_USERS = 64,   /* of one value, that are looked at */
+    ONNX_DEPTH = 10,        /* of a sum that gives a scalar */
+    ONNX_MEMORY = 64 << 20,
+};
+
+typedef enum onnx_op {
+    OP_OTHER, /* no layer and no view of one */
+    OP_ADD,
+    OP_CAST,
+    OP_CONCAT,
+    OP_CONSTANT,
+    OP_CONV,
+    OP_CONV_INTEGER,
+    OP_DEQUANTIZE,
+    OP_DIV,
+    OP_DROPOUT,
+    OP_DYNAMIC_QUANTIZE,
+    OP_ERF,
+    OP_EXPAND,
+    OP_FAST_GELU,
+    OP_FLATTEN,
+    OP_GATHER,
+    OP_GELU,
+    OP_GEMM,
+    OP_IDENTITY,
+    OP_LAYER_NORM,
+    OP_LOG_SOFTMAX,
+    OP_MATMUL,
+    OP_MATMUL_INTEGER,
+    OP_MATMUL_NBITS,
+    OP_MUL,
+    OP_POW,
+    OP_QUANTIZE,
+    OP_QUICK_GELU,
+    OP_RECIPROCAL,
+    OP_REDUCE_MEAN,
+    OP_RELU,
+    OP_RESHAPE,
+    OP_SHAPE,
+    OP_SIGMOID,
+    OP_SLICE,
+    OP_SOFTMAX,
+    OP_SPLIT,
+    OP_SQRT,
+    OP_SQUEEZE,
+    OP_SUB,
+    OP_TANH,
+    OP_TRANSPOSE,
+    OP_UNSQUEEZE,
+} onnx_op;
+
+static const struct {
+    const char *name;
+    onnx_op op;
+    bool is_microsofts; /* of the domain com.microsoft */
+} onnx_ops[] = {
+    { "Add", OP_ADD, false },
+    { "Cast", OP_CAST, false },
+    { "Concat", OP_CONCAT, false },
+    { "Constant", OP_CONSTANT, false },
+    { "Conv", OP_CONV, false },
+    { "ConvInteger", OP_CONV_INTEGER, false },
+    { "DequantizeLinear", OP_DEQUANTIZE, false },
+    { "Div", OP_DIV, false },
+    { "Dropout", OP_DROPOUT, false },
+    { "DynamicQuantizeLinear", OP_DYNAMIC_QUANTIZE, false },
+    { "Erf", OP_ERF, false },
+    { "Expand", OP_EXPAND, false },
+    { "FastGelu", OP_FAST_GELU, true },
+    { "Flatten", OP_FLATTEN, false },
+    { "Gather", OP_GATHER, false },
+    { "Gelu", OP_GELU, false },
+    { "Gelu", OP_GELU, true },
+    { "Gemm", OP_GEMM, false },
+    { "Identity", OP_IDENTITY, false },
+    { "LayerNormalization", OP_LAYER_NORM, false },
+    { "LogSoftmax", OP_LOG_SOFTMAX, false },
+    { "MatMul", OP_MATMUL, false },
+    { "MatMulInteger", OP_MATMUL_INTEGER, false },
+    { "MatMulNBits", OP_MATMUL_NBITS, true },
+    { "Mul", OP_MUL, false },
+    { "Pow", OP_POW, false },
+    { "QuantizeLinear", OP_QUANTIZE, false },
+    { "QuickGelu", OP_QUICK_GELU, true },
+    { "Reciprocal", OP_RECIPROCAL, false },
+    { "ReduceMean", OP_REDUCE_MEAN, false },
+    { "Relu", OP_RELU, false },
+    { "Reshape", OP_RESHAPE, false },
+    { "Shape", OP_SHAPE, false },
+    { "Sigmoid", OP_SIGMOID, false },
+    { "Slice", OP_SLICE, false },
+    { "Softmax", OP_SOFTMAX, false },
+    { "Split", OP_SPLIT, false },
+    { "Sqrt", OP_SQRT, false },
+    { "Squeeze", OP_SQUEEZE, false },
+    { "Sub", OP_SUB, false },
+    { "Tanh", OP_TANH, false },
+    { "Transpose", OP_TRANSPOSE, false },
+    { "Unsqueeze", OP_UNSQUEEZE, false },
+};
+
+/* The layer whose result a node gives. */
+typedef enum onnx_part {
+    PART_NONE,
+    PART_INSIDE, /* a step of a layer, but not its last */
+    PART_CONV,
+    PART_LINEAR,
+    PART_NORM,
+    PART_ACT,
+    PART_SCORES, /* q k^T, the scale, the softmax, and its product with v */
+} onnx_part;
+
+typedef struct onnx_attribute {
+    const char *name, *text;
+    int64_t integer, integers[ONNX_MOST_NUMBERS];
+    int count; /* of integers; those beyond ONNX_MOST_NUMBERS are left out */
+    float number;
+    int tensor; /* -1: none */
+} onnx_attribute;
+
+typedef struct onnx_node {
+    const char *name, *op_name, *domain;
+    onnx_op op;
+    int *inputs, *next_use; /* values, -1 if left out; the next user of the same value */
+    int *outputs;
+    int input_count, output_count, attribute_count;
+    onnx_attribute *attributes;
+    onnx_part part;
+    int from, weight, bias; /* values: what the layer takes, its parameters (-1: none) */
+    int scale_of;           /* the node whose scales a quantised weight has; -1: itself */
+    const char *activation;
+    double eps;
+    int heads;
+    bool is_unscaled; /* scores without a factor */
+    int last;         /* the last node of the layer that begins here */
+} onnx_node;
+
+typedef struct onnx_value {
+    const char *name;
+    int producer, tensor; /* -1: none */
+    int user;             /* node * ONNX_MOST_INPUTS + input; -1: none */
+    bool from_image, is_ready, is_published;
+} onnx_value;
+
+typedef struct onnx_reader {
+    checkpoint *c;
+    size_t file;
+    report *report;
+    memory_arena memory;
+    checkpoint_tensor_info *tensors; /* count = 0: of a type that weights cannot have */
+    size_t tensor_count, tensor_capacity;
+    onnx_node *nodes;
+    size_t node_count, node_capacity;
+    onnx_value *values;
+    size_t value_count, value_capacity;
+    int *table; /* of names; -1: empty */
+    size_t table_size;
+    int image; /* value */
+    bool has_graph, in_blocks;
+    uint8_t window[4096];
+    uint64_t window_at;
+    size_t window_size;
+} onnx_reader;
+
+/* === Protobuf === */
+
+typedef struct onnx_field {
+    unsigned number, wire;
+    uint64_t value;   /* of a varint or a fixed number */
+    uint64_t at, end; /* of bytes */
+} onnx_field;
+
+enum { WIRE_VARINT, WIRE_64, WIRE_BYTES, WIRE_32 = 5 };
+
+static bool onnx_damaged(onnx_reader *o, uint64_t at) {
+    return report_fail(o->report, "ONNX: damaged at byte %llu", (unsigned long long)at);
+}
+
+/* The bytes lie within the file. */
+static bool onnx_bytes(onnx_reader *o, uint64_t at, void *to, size_t size) {
+    const source *s = &o->c->sources[o->file];
+    if (at < o->window_at || at + size > o->window_at + o->window_size) {
+        const uint64_t rest = s->size - at;
+        if (size > sizeof o->window) return source_read(s, at, to, size, o->report);
+        o->window_size = rest < sizeof o->window ? (size_t)rest : sizeof o->window;
+        o->window_at = at;
+        if (!source_read(s, at, o->window, o->window_size, o->report))
+            return o->window_size = 0, false;
+    }
+    memcpy(to, o->window + (at - o->window_at), size);
+    return true;
+}
+
+static bool onnx_varint(onnx_reader *o, uint64_t *at, uint64_t end, uint64_t *value) {
+    unsigned shift;
+    uint8_t byte;
+    *value = 0;
+    for (shift = 0; shift < 70 && *at < end; shift += 7) {
+        if (!onnx_bytes(o, (*at)++, &byte, 1)) return false;
+        if (shift < 64) *value |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) return true;
+    }
+    return onnx_damaged(o, *at);
+}
+
+/* Takes a field off a message; false at its end, and if it is damaged. */
+static bool onnx_next(onnx_reader *o, uint64_t *at, uint64_t end, onnx_field *f) {
+    uint8_t bytes[8];
+    uint64_t tag;
+    if (*at >= end || o->report->failed || !onnx_varint(o, at, end, &tag)) return false;
+    f->number = (unsigned)(tag >> 3 & 0x1fffffff);
+    f->wire = tag & 7;
+    if (f->wire == WIRE_VARINT) return onnx_varint(o, at, end, &f->value);
+    if (f->wire == WIRE_BYTES) {
+        if (!onnx_varint(o, at, end, &f->value)) return false;
+        if (f->value > end - *at) return onnx_damaged(o, *at);
+        f->at = *at;
+        f->end = *at += f->value;
+        return true;
+    }
+    if (f->wire != WIRE_64 && f->wire != WIRE_32) return onnx_damaged(o, *at);
+    tag = f->wire == WIRE_64 ? 8 : 4;
+    if (tag > end - *at) return onnx_damaged(o, *at);
+    if (!onnx_bytes(o, *at, bytes, (size_t)tag)) return false;
+    f->value = tag == 8 ? bytes_load64(bytes) : bytes_load32(bytes);
+    *at += tag;
+    return true;
+}
+
+/* "" for a field of another kind. */
+static const char *onnx_text(onnx_reader *o, const onnx_field *f) {
+    const size_t size = f->wire == WIRE_BYTES ? (size_t)(f->end - f->at) : 0;
+    char text[1025];
+    char *copy;
+    if (f->wire == WIRE_BYTES && f->end - f->at > 1024)
+        return (void)report_fail(o->report, "ONNX: a name of more than 1024 bytes"), "";
+    if (size > 0 && !onnx_bytes(o, f->at, text, size)) return "";
+    if (size > 0 && !text_is_name(text, size))
+        return (void)report_fail(o->report, "ONNX: a name is not printable UTF-8"), "";
+    copy = memory_copy_text(&o->memory, text, size);
+    if (!copy) return (void)report_no_memory(o->report), "";
+    return copy;
+}
+
+/* Appends the integers of a field, packed or single, as long as they fit; *count counts all. */
+static bool onnx_integers(onnx_reader *o, const onnx_field *f, int64_t *to, int most, int *count) {
+    uint64_t at = f->at, value = f->value;
+    if (f->wire != WIRE_BYTES) {
+        if (*count < most) to[*count] = (int64_t)value;
+        *count += *count < most;
+        return true;
+    }
+    while (at < f->end) {
+        if (!onnx_varint(o, &at, f->end, &value)) return false;
+        if (*count < most) to[*count] = (int64_t)value;
+        *count += *count < most;
+    }
+    return true;
+}
+
+/* === Tensors === */
+
+static const struct {
+    int type;
+    checkpoint_dtype dtype;
+} onnx_types[] = {
+    { 1, CHECKPOINT_F32 },  { 2, CHECKPOINT_U8 },    { 3, CHECKPOINT_I8 },   { 5, CHECKPOINT_I16 },
+    { 6, CHECKPOINT_I32 },  { 7, CHECKPOINT_I64 },   { 9, CHECKPOINT_BOOL }, { 10, CHECKPOINT_F16 },
+    { 11, CHECKPOINT_F64 }, { 16, CHECKPOINT_BF16 },
+};
+
+/* A tensor's data may stand in one of several fields; those of numbers may be in parts. */
+typedef struct onnx_data {
+    uint64_t at, size; /* of raw bytes */
+    bool is_raw, is_external;
+    uint64_t first, end; /* the message, for numbers in fields */
+    unsigned field;
+    const char *location;
+    uint64_t offset, length;
+    bool has_length;
+} onnx_data;
+
+static bool onnx_external(onnx_reader *o, uint64_t at, uint64_t end, onnx_data *d) {
+    const char *key = "", *value = "";
+    onnx_field f;
+    char *rest;
+    while (onnx_next(o, &at, end, &f)) {
+        if (f.number == 1) key = onnx_text(o, &f);
+        if (f.number == 2) value = onnx_text(o, &f);
+    }
+    if (!strcmp(key, "location")) d->location = value;
+    if (strcmp(key, "offset") != 0 && strcmp(key, "length") != 0) return !o->report->failed;
+    if (value[0] < '0' || value[0] > '9' || strlen(value) > 18)
+        return report_fail(o->report, "ONNX: external data: %s: a number expected, not \"%.50s\"",
+                           key, value);
+    if (key[0] == 'o') d->offset = strtoull(value, &rest, 10);
+    else d->length = strtoull(value, &rest, 10), d->has_length = true;
+    return !o->report->failed;
+}
+
+/* Writes the numbers of int32_data, int64_data, float_data or double_data as raw bytes. */
+static bool onnx_gather_numbers(onnx_reader *o, const onnx_data *d, size_t size, uint64_t bytes,
+                                uint8_t *to) {
+    const unsigned wire = d->field == 4 ? WIRE_32 : d->field == 10 ? WIRE_64 : WIRE_VARINT;
+    uint64_t at = d->first, used = 0, value;
+    onnx_field f;
+    while (onnx_next(o, &at, d->end, &f)) {
+        uint64_t i = f.at;
+        if (f.number != d->field) continue;
+        if (f.wire != WIRE_BYTES && f.wire != wire) return onnx_damaged(o, at);
+        do {
+            uint8_t number[8];
+            unsigned k;
+            value = f.value;
+            if (f.wire == WIRE_BYTES && i >= f.end) break;
+            if (f.wire == WIRE_BYTES && wire == WIRE_VARINT) {
+                if (!onnx_varint(o, &i, f.end, &value)) return false;
+            } else if (f.wire == WIRE_BYTES) {
+                if (size > f.end - i) return onnx_damaged(o, i);
+                if (!onnx_bytes(o, i, number, size)) return false;
+                value = size == 8 ? bytes_load64(number) : bytes_load32(number);
+                i += size;
+            }
+            if (size > bytes - used) return onnx_damaged(o, i);
+            for (k = 0; k < size; k++) to[used++] = (uint8_t)(value >> 8 * k);
+        } while (f.wire == WIRE_BYTES);
+    }
+    return !o->report->failed && (used == bytes || onnx_damaged(o, d->end));
+}
+
+static bool onnx_store(onnx_reader *o, checkpoint_tensor_info *t, const onnx_data *d) {
+    const size_t size = checkpoint_dtype_size(t->dtype);
+    checkpoint_storage s = { 0 };
+    uint64_t bytes = size;
+    int i;
+    for (i = 0; i < t->ndim; i++)
+        if (t->dims[i] < 0 || !bytes_multiply(bytes, (uint64_t)t->dims[i], &bytes))
+            return report_fail(o->report, "%.200s: the shape is negative or too large", t->name);
+    t->count = (int64_t)(bytes / size);
+    if (t->count == 0) return true; /* an optional operand that is left out */
+    s.file = o->file;
+    s.bytes.offset = d->at;
+    if (d->is_external) {
+        if (d->has_length && d->length != bytes)
+            return report_fail(o->report, "%.200s: external data of %llu bytes, %llu expected",
+                               t->name, (unsigned long long)d->length, (unsigned long long)bytes);
+        if (!checkpoint_open_beside(o->c, o->file, d->location, &s.file, o->report)) return false;
+        if (d->offset > o->c->sources[s.file].size ||
+            bytes > o->c->sources[s.file].size - d->offset)
+            return report_fail(o->report, "%.200s: %.200s ends before this tensor does", t->name,
+                               d->location);
+        s.bytes.offset = d->offset;
+    } else if (d->is_raw) {
+        if (d->size != bytes)
+            return report_fail(o->report, "%.200s: %llu bytes, type and shape need %llu", t->name,
+                               (unsigned long long)d->size, (unsigned long long)bytes);
+    } else {
+        uint8_t *block;
+        if (bytes / 16 > d->end - d->first) return onnx_damaged(o, d->first);
+        block = checkpoint_add_block(o->c, bytes, o->report);
+        if (!block || !onnx_gather_numbers(o, d, size, bytes, block)) return false;
+        s.memory = block;
+        s.bytes.offset = 0;
+    }
+    s.bytes.size = s.bytes.stored_size = bytes;
+    s.bytes.name = paths_file_name(o->c->files[s.file].path);
+    t->container_name = s.bytes.name;
+    checkpoint_contiguous_strides(t);
+    return checkpoint_add_storage(o->c, &s, &t->storage, o->report);
+}
+
+static bool onnx_read_tensor(onnx_reader *o, uint64_t at, uint64_t end, int *index) {
+    checkpoint_tensor_info t = { 0 }, *tensors;
+    onnx_data d = { 0 };
+    onnx_field f;
+    int64_t type = 0;
+    size_t i;
+    t.name = "";
+    d.first = at;
+    d.end = end;
+    while (onnx_next(o, &at, end, &f)) {
+        if (f.number == 1 && !onnx_integers(o, &f, t.dims, CHECKPOINT_MAX_DIMS, &t.ndim)) break;
+        if (f.number == 2) type = (int64_t)f.value;
+        if (f.number == 8) t.name = onnx_text(o, &f);
+        if (f.number == 4 || f.number == 5 || f.number == 7 || f.number == 10) d.field = f.number;
+        if (f.number == 13 && f.wire == WIRE_BYTES && !onnx_external(o, f.at, f.end, &d)) break;
+        if (f.number == 14) d.is_external = f.value == 1;
+        if (f.number != 9 || f.wire != WIRE_BYTES) continue;
+        d.is_raw = true;
+        d.at = f.at;
+        d.size = f.end - f.at;
+    }
+    if (o->report->failed) return false;
+    if (o->tensor_count >= ONNX_MOST_TENSORS)
+        return report_fail(o->report, "ONNX: more than %d tensors", ONNX_MOST_TENSORS);
+    for (i = 0; i < COUNT(onnx_types) && onnx_types[i].type != type; i++) continue;
+    if (i < COUNT(onnx_types)) {
+        t.dtype = onnx_types[i].dtype;
+        if (!onnx_store(o, &t, &d)) return false;
+    }
+    tensors = memory_grow(o->tensors, sizeof t, o->tensor_count, &o->tensor_capacity);
+    if (!tensors) return report_no_memory(o->report);
+    o->tensors = tensors;
+    tensors[o->tensor_count] = t;
+    *index = (int)o->tensor_count++;
+    return true;
+}
+
+/* === Values === */
+
+static bool onnx_grow_table(onnx_reader *o) {
+    const size_t size = o->table_size ? 2 * o->table_size : 1024;
+    int *table = malloc(size * sizeof *table);
+    size_t i, at;
+    if (!table) return report_no_memory(o->report);
+    for (i = 0; i < size; i++) table[i] = -1;
+    for (i = 0; i < o->value_count; i++) {
+        const char *p = o->values[i].name;
+        uint32_t hash = 2166136261u;
+        for (; *p; p++) hash = (hash ^ (uint8_t)*p) * 16777619u;
+        for (at = hash & (size - 1); table[at] >= 0; at = (at + 1) & (size - 1)) continue;
+        table[at] = (int)i;
+    }
+    free(o->table);
+    o->table = table;
+    o->table_size = size;
+    return true;
+}
+
+/* The value of this name, which is added if it is new; -1 without memory. */
+static int onnx_value_of(onnx_reader *o, const char *name) {
+    onnx_value *values, v = { 0 };
+    uint32_t hash = 2166136261u;
+    const char *p;
+    size_t at;
+    if (2 * o->value_count >= o->table_size && !onnx_grow_table(o)) return -1;
+    for (p = name; *p; p++) hash = (hash ^ (uint8_t)*p) * 16777619u;
+    for (at = hash & (o->table_size - 1); o->table[at] >= 0; at = (at + 1) & (o->table_size - 1))
+        if (!strcmp(o->values[o->table[at]].name, name)) return o->table[at];
+    values = memory_grow(o->values, sizeof v, o->value_count, &o->value_capacity);
+    if (!values) return (void)report_no_memory(o->report), -1;
+    o->values = values;
+    v.name = name;
+    v.producer = v.tensor = v.user = -1;
+    values[o->value_count] = v;
+    return o->table[at] = (int)o->value_count++;
+}
+
+/* === Nodes === */
+
+static bool onnx_read_attribute(onnx_reader *o, uint64_t at, uint64_t end, onnx_attribute *a) {
+    onnx_field f;
+    memset(a, 0, sizeof *a);
+    a->name = a->text = "";
+    a->tensor = -1;
+    while (onnx_next(o, &at, end, &f)) {
+        if (f.number == 1) a->name = onnx_text(o, &f);
+        if (f.number == 2) a->number = bytes_float((uint32_t)f.value);
+        if (f.number == 3) a->integer = (int64_t)f.value;
+        if (f.number == 4 && f.wire == WIRE_BYTES && f.end - f.at <= 64) a->text = onnx_text(o, &f);
+        if (f.number == 5 && f.wire == WIRE_BYTES && !onnx_read_tensor(o, f.at, f.end, &a->tensor))
+            return false;
+        if (f.number == 8 && !onnx_integers(o, &f, a->integers, ONNX_MOST_NUMBERS, &a->count))
+            return false;
+    }
+    return !o->report->failed;
+}
+
+static onnx_op onnx_find_op(const char *name, const char *domain) {
+    const bool is_microsofts = !strcmp(domain, "com.microsoft");
+    size_t i;
+    if (domain[0] && strcmp(domain, "ai.onnx") != 0 && !is_microsofts) return OP_OTHER;
+    for (i = 0; i < COUNT(onnx_ops); i++)
+        if (!strcmp(onnx_ops[i].name, name) && onnx_ops[i].is_microsofts == is_microsofts)
+            return onnx_ops[i].op;
+    return OP_OTHER;
+}
+
+/* Counts the fields of a node, for the size of its arrays. */
+static bool onnx_count_node(onnx_reader *o, uint64_t at, uint64_t end, size_t counts[6]) {
+    onnx_field f;
+    memset(counts, 0, 6 * sizeof *counts);
+    while (onnx_next(o, &at, end, &f))
+        if (f.number < 6) counts[f.number]++;
+    if (o->report->failed) return false;
+    return (counts[1] <= ONNX_MOST_INPUTS && counts[2] <= ONNX_MOST_INPUTS && counts[5] <= 32) ||
+           report_fail(o->report, "ONNX: a node has more than %d inputs, outputs or attributes",
+                       ONNX_MOST_INPUTS);
+}
+
+static bool onnx_add_output(onnx_reader *o, onnx_node *n, const onnx_field *f) {
+    const char *name = onnx_text(o, f);
+    int v = -1;
+    if (name[0]) {
+        v = onnx_value_of(o, name);
+        if (v < 0 || o->report->failed) return false;
+        if (o->values[v].producer >= 0)
+            return report_fail(o->report, "ONNX: two nodes give \"%.200s\"", name);
+        o->values[v].producer = (int)o->node_count;
+    }
+    n->outputs[n->output_count++] = v;
+    return !o->report->failed;
+}
+
+static bool onnx_read_node(onnx_reader *o, uint64_t at, uint64_t end) {
+    size_t counts[6];
+    onnx_node n = { 0 }, *nodes;
+    onnx_field f;
+    if (o->node_count >= ONNX_MOST_NODES)
+        return report_fail(o->report, "ONNX: more than %d nodes", ONNX_MOST_NODES);
+    if (!onnx_count_node(o, at, end, counts)) return false;
+    n.name = n.op_name = n.domain = "";
+    n.inputs = memory_take(&o->memory, (2 * counts[1] + counts[2] + 1) * sizeof *n.inputs);
+    n.attributes = memory_take(&o->memory, (counts[5] + 1) * sizeof *n.attributes);
+    if (!n.inputs || !n.attributes) return report_no_memory(o->report);
+    n.next_use = n.inputs + counts[1];
+    n.outputs = n.next_use + counts[1];
+    n.from = n.weight = n.bias = n.scale_of = n.last = -1;
+    while (onnx_next(o, &at, end, &f)) {
+        if (f.number == 1) {
+            const char *name = onnx_text(o, &f);
+            n.inputs[n.input_count++] = name[0] ? onnx_value_of(o, name) : -1;
+        }
+        if (f.number == 2 && !onnx_add_output(o, &n, &f)) return false;
+        if (f.number == 3) n.name = onnx_text(o, &f);
+        if (f.number == 4) n.op_name = onnx_text(o, &f);
+        if (f.number == 5 && f.wire == WIRE_BYTES &&
+            !onnx_read_attribute(o, f.at, f.end, &n.attributes[n.attribute_count++]))
+            return false;
+        if (f.number == 7) n.domain = onnx_text(o, &f);
+    }
+    if (o->report->failed) return false;
+    n.op = onnx_find_op(n.op_name, n.domain);
+    nodes = memory_grow(o->nodes, sizeof n, o->node_count, &o->node_capacity);
+    if (!nodes) return report_no_memory(o->report);
+    o->nodes = nodes;
+    nodes[o->node_count++] = n;
+    return true;
+}
+
+/* === The graph === */
+
+static bool onnx_read_initialiser(onnx_reader *o, uint64_t at, uint64_t end) {
+    int tensor = -1, v;
+    if (!onnx_read_tensor(o, at, end, &tensor)) return false;
+    v = onnx_value_of(o, o->tensors[tensor].name);
+    if (v < 0) return false;
+    if (o->values[v].tensor >= 0)
+        return report_fail(o->report, "duplicate tensor \"%.200s\"", o->values[v].name);
+    o->values[v].tensor = tensor;
+    return true;
+}
+
+static bool onnx_read_input(onnx_reader *o, uint64_t at, uint64_t end) {
+    onnx_field f;
+    while (onnx_next(o, &at, end, &f)) {
+        int v;
+        if (f.number != 1) continue;
+        v = onnx_value_of(o, onnx_text(o, &f));
+        if (v < 0) return false;
+        o->values[v].is_ready = true;
+    }
+    return !o->report->failed;
+}
+
+static bool onnx_read_graph(onnx_reader *o, uint64_t at, uint64_t end) {
+    onnx_field f;
+    while (onnx_next(o, &at, end, &f)) {
+        if (f.wire != WIRE_BYTES) continue;
+        if (f.number == 1 && !onnx_read_node(o, f.at, f.end)) return false;
+        if (f.number == 5 && !onnx_read_initialiser(o, f.at, f.end)) return false;
+        if (f.number == 11 && !onnx_read_input(o, f.at, f.end)) return false;
+        if (f.number == 15)
+            return report_fail(o->report, "ONNX: sparse initialisers cannot be read");
+    }
+    return !o->report->failed;
+}
+
+static bool onnx_read_model(onnx_reader *o) {
+    const uint64_t end = o->c->sources[o->file].size;
+    uint64_t at = 0;
+    onnx_field f;
+    while (onnx_next(o, &at, end, &f)) {
+        if (f.number != 7 || f.wire != WIRE_BYTES) continue;
+        if (o->has_graph) return report_fail(o->report, "ONNX: two graphs in one file");
+        o->has_graph = true;
+        if (!onnx_read_graph(o, f.at, f.end)) return false;
+    }
+    if (o->report->failed) return false;
+    return o->has_graph || report_fail(o->report, "ONNX: no graph inside");
+}
+
+/* === Access === */
+
+static bool onnx_refuse(const onnx_reader *o, const onnx_node *n, const char *why) {
+    return report_fail(
+        o->report, "node \"%.200s\" (%.60s, input \"%.200s\"): %s", n->name, n->op_name,
+        n->input_count > 0 && n->inputs[0] >= 0 ? o->values[n->inputs[0]].name : "", why);
+}
+
+static int onnx_input(const onnx_node *n, int i) { return i < n->input_count ? n->inputs[i] : -1; }
+
+static onnx_node *onnx_producer(const onnx_reader *o, int v) {
+    return v >= 0 && o->values[v].producer >= 0 ? &o->nodes[o->values[v].producer] : NULL;
+}
+
+static bool onnx_is_image(const onnx_reader *o, int v) { return v >= 0 && o->values[v].from_image; }
+
+static const onnx_attribute *onnx_attribute_of(const onnx_node *n, const char *name) {
+    int i;
+    for (i = 0; i < n->attribute_count; i++)
+        if (!strcmp(n->attributes[i].name, name)) return &n->attributes[i];
+    return NULL;
+}
+
+static int64_t onnx_integer(const onnx_node *n, const char *name, int64_t otherwise) {
+    const onnx_attribute *a = onnx_attribute_of(n, name);
+    return a ? a->integer : otherwise;
+}
+
+/* The next node after `n` that has this operator and takes the value; NULL for the first. */
+static onnx_node *onnx_user(const onnx_reader *o, int v, onnx_op op, const onnx_node *after) {
+    int use = v >= 0 ? o->values[v].user : -1, steps = 0;
+    bool is_after = !after;
+    for (; use >= 0 && steps < ONNX_MOST_USERS; steps++) {
+        onnx_node *n = &o->nodes[use / ONNX_MOST_INPUTS];
+        use = n->next_use[use % ONNX_MOST_INPUTS];
+        if (is_after && n->op == op && n != after) return n;
+        is_after = is_after || n == after;
+    }
+    return NULL;
+}
+
+/* The operand of a node of two that is not this value. */
+static int onnx_other(const onnx_node *n, int v) {
+    return onnx_input(n, n->input_count > 0 && n->inputs[0] == v ? 1 : 0);
+}
+
+static int onnx_constant_tensor(const onnx_reader *o, int v) {
+    const onnx_node *n = onnx_producer(o, v);
+    const onnx_attribute *a = n && n->op == OP_CONSTANT ? onnx_attribute_of(n, "value") : NULL;
+    return v < 0 ? -1 : a ? a->tensor : o->values[v].tensor;
+}
+
+/* Up to `most` numbers of a constant; their count, or -1. */
+static int onnx_numbers(onnx_reader *o, int v, float *to, int most) {
+    const int tensor = onnx_constant_tensor(o, v);
+    const onnx_node *n = onnx_producer(o, v);
+    const checkpoint_tensor_info *t = tensor >= 0 ? &o->tensors[tensor] : NULL;
+    const onnx_attribute *a;
+    int i;
+    if (t && t->count > 0 && t->count <= most)
+        return checkpoint_read(o->c, t, 0, t->count, to, o->report) ? (int)t->count : -1;
+    if (t || !n || n->op != OP_CONSTANT || n->attribute_count != 1) return -1;
+    a = &n->attributes[0];
+    if (!strcmp(a->name, "value_float")) return to[0] = a->number, 1;
+    if (!strcmp(a->name, "value_int")) return to[0] = (float)a->integer, 1;
+    if (strcmp(a->name, "value_ints") != 0 || a->count > most) return -1;
+    for (i = 0; i < a->count; i++) to[i] = (float)a->integers[i];
+    return a->count;
+}
+
+/* === Sizes and scalars that the graph computes === */
+
+static bool onnx_scalar(onnx_reader *o, int v, int depth, double *out);
+
+/* 0 for what is no size */
+static int64_t onnx_size(float number) {
+    return number >= 1 && number <= 1 << 20 ? (int64_t)number : 0;
+}
+
+/* The sizes that a Reshape gives; -1 for those that it computes otherwise. */
+static int onnx_sizes(onnx_reader *o, int v, float to[ONNX_MOST_NUMBERS]) {
+    const onnx_node *n = onnx_producer(o, v);
+    int count = onnx_numbers(o, v, to, ONNX_MOST_NUMBERS), i;
+    double size;
+    if (count >= 0 || !n) return count;
+    if (n->op == OP_CAST || n->op == OP_IDENTITY) n = onnx_producer(o, onnx_input(n, 0));
+    if (!n || n->op != OP_CONCAT || n->input_count > ONNX_MOST_NUMBERS) return -1;
+    for (i = 0; i < n->input_count; i++) {
+        const int several = onnx_numbers(o, n->inputs[i], to + i, 1);
+        if (several == 1) continue;
+        to[i] = onnx_scalar(o, n->inputs[i], ONNX_DEPTH, &size) && size >= 0 && size < 1 << 20
+                    ? (float)size
+                    : -1;
+    }
+    return n->input_count;
+}
+
+static bool onnx_is_view(onnx_op op) {
+    return op == OP_RESHAPE || op == OP_TRANSPOSE || op == OP_SQUEEZE || op == OP_UNSQUEEZE ||
+           op == OP_FLATTEN || op == OP_CAST || op == OP_IDENTITY || op == OP_SPLIT ||
+           op == OP_GATHER || op == OP_SLICE || op == OP_DROPOUT || op == OP_QUANTIZE ||
+           op == OP_DEQUANTIZE || op == OP_DYNAMIC_QUANTIZE || op == OP_EXPAND;
+}
+
+static const checkpoint_tensor_info *onnx_tensor_of(const onnx_reader *o, int v);
+static bool onnx_weight_dims(const onnx_reader *o, const onnx_node *n, int64_t *rows,
+                             int64_t *columns);
+
+/* The last dimension of a value of the image; 0 if it is unknown. */
+static int64_t onnx_width(onnx_reader *o, int v) {
+    bool is_transposed = false;
+    int step;
+    for (step = 0; step < ONNX_MOST_STEPS; step++) {
+        const onnx_node *n = onnx_producer(o, v);
+        const onnx_attribute *perm;
+        float sizes[ONNX_MOST_NUMBERS];
+        int64_t rows, columns;
+        int count;
+        if (!n) return 0;
+        if (n->part == PART_LINEAR) return onnx_weight_dims(o, n, &rows, &columns) ? rows : 0;
+        if (n->part == PART_NORM && onnx_constant_tensor(o, n->weight) >= 0)
+            return o->tensors[onnx_constant_tensor(o, n->weight)].count;
+        if (n->part == PART_CONV) return onnx_tensor_of(o, n->weight)->dims[0];
+        if (n->op == OP_CONCAT) {
+            v = onnx_input(n, n->input_count - 1);
+            continue;
+        }
+        if (n->op == OP_RESHAPE && !is_transposed) {
+            count = onnx_sizes(o, onnx_input(n, 1), sizes);
+            return count > 0 ? onnx_size(sizes[count - 1]) : 0;
+        }
+        if (!onnx_is_view(n->op) && n->op != OP_MUL && n->op != OP_ADD && n->op != OP_DIV) return 0;
+        perm = n->op == OP_TRANSPOSE ? onnx_attribute_of(n, "perm") : NULL;
+        if (perm && perm->count > 0 && perm->count <= ONNX_MOST_NUMBERS &&
+            perm->integers[perm->count - 1] != perm->count - 1)
+            is_transposed = true; /* the patches, before they are tokens */
+        v = onnx_is_image(o, onnx_input(n, 0)) ? n->inputs[0] : onnx_input(n, 1);
+    }
+    return 0;
+}
+
+/* A size that is taken from a shape: the last one is known. */
+static bool onnx_shape_element(onnx_reader *o, const onnx_node *n, double *out) {
+    const onnx_node *shape = onnx_producer(o, onnx_input(n, 0));
+    float index[1];
+    if (!shape || shape->op != OP_SHAPE || onnx_numbers(o, onnx_input(n, 1), index, 1) != 1)
+        return false;
+    if (index[0] > -1 && index[0] < 2) return false;
+    *out = (double)onnx_width(o, onnx_input(shape, 0));
+    return *out > 0;
+}
+
+static bool onnx_scalar(onnx_reader *o, int v, int depth, double *out) {
+    const onnx_node *n = onnx_producer(o, v);
+    float number[1];
+    double a, b;
+    if (onnx_numbers(o, v, number, 1) == 1) return *out = (double)number[0], true;
+    if (!n || depth == 0) return false;
+    if (n->op == OP_GATHER || n->op == OP_SLICE) return onnx_shape_element(o, n, out);
+    if (!onnx_scalar(o, onnx_input(n, 0), depth - 1, &a)) return false;
+    if (n->op == OP_SQRT) return *out = sqrt(a), true;
+    if (n->op == OP_RECIPROCAL) return *out = 1 / a, true;
+    if (n->op == OP_CAST || n->op == OP_IDENTITY || n->op == OP_UNSQUEEZE || n->op == OP_SQUEEZE ||
+        n->op == OP_RESHAPE)
+        return *out = a, true;
+    if (!onnx_scalar(o, onnx_input(n, 1), depth - 1, &b)) return false;
+    if (n->op == OP_MUL) *out = a * b;
+    else if (n->op == OP_DIV) *out = a / b;
+    else if (n->op == OP_POW) *out = pow(a, b);
+    else return false;
+    return true;
+}
+
+static bool onnx_is_number(onnx_reader *o, int v, double number) {
+    double found;
+    return onnx_scalar(o, v, 2, &found) && fabs(found - number) <= 2e-3 * fabs(number);
+}
+
+/* === Constants === */
+
+/* The tensor behind a constant, as stored, after casts and views; -1: none. */
+static int onnx_base(const onnx_reader *o, int v) {
+    int step;
+    for (step = 0; step < ONNX_MOST_STEPS; step++) {
+        const onnx_node *n = onnx_producer(o, v);
+        if (v < 0 || o->values[v].from_image) return -1;
+        if (onnx_constant_tensor(o, v) >= 0) return v;
+        if (!n || n->op == OP_SHAPE || !onnx_is_view(n->op)) return -1;
+        v = onnx_input(n, 0);
+    }
+    return -1;
+}
+
+/* True if the constant is seen with its two dimensions exchanged. */
+static bool onnx_is_transposed(const onnx_reader *o, int v) {
+    bool transposed = false;
+    int step;
+    for (step = 0; step < ONNX_MOST_STEPS; step++) {
+        const onnx_node *n = onnx_producer(o, v);
+        if (!n || onnx_constant_tensor(o, v) >= 0) break;
+        if (n->op == OP_TRANSPOSE) transposed = !transposed;
+        v = onnx_input(n, 0);
+    }
+    return transposed;
+}
+
+static const checkpoint_tensor_info *onnx_tensor_of(const onnx_reader *o, int v) {
+    const int base = onnx_base(o, v);
+    return base >= 0 ? &o->tensors[onnx_constant_tensor(o, base)] : NULL;
+}
+
+static bool onnx_weight_dims(const onnx_reader *o, const onnx_node *n, int64_t *rows,
+                             int64_t *columns) {
+    const checkpoint_tensor_info *t = onnx_tensor_of(o, n->weight);
+    const onnx_node *by = n->scale_of >= 0 ? &o->nodes[n->scale_of] : n;
+    bool is_rows_first;
+    if (!t) return false;
+    if (by->op == OP_MATMUL_NBITS) {
+        *rows = onnx_integer(by, "N", 0);
+        *columns = onnx_integer(by, "K", 0);
+        return *rows > 0 && *columns > 0;
+    }
+    if (t->ndim != 2) return false;
+    is_rows_first = onnx_is_transposed(o, n->weight) !=
+                    (by->op == OP_GEMM && onnx_integer(by, "transB", 0) != 0);
+    *rows = t->dims[!is_rows_first];
+    *columns = t->dims[is_rows_first];
+    return true;
+}
+
+/* === Layers === */
+
+static int onnx_index(const onnx_reader *o, const onnx_node *n) { return (int)(n - o->nodes); }
+
+static int onnx_output(const onnx_node *n) { return n->output_count > 0 ? n->outputs[0] : -1; }
+
+/* An Add of the bias behind a layer. */
+static onnx_node *onnx_add_of_bias(const onnx_reader *o, int v, int64_t rows) {
+    onnx_node *add = onnx_user(o, v, OP_ADD, NULL);
+    const checkpoint_tensor_info *t = add ? onnx_tensor_of(o, onnx_other(add, v)) : NULL;
+    return t && t->count == rows && checkpoint_is_float(t->dtype) && rows > 1 ? add : NULL;
+}
+
+/* The last step of an integer product: a cast and a factor, the scales of both sides. */
+static onnx_node *onnx_rescale(const onnx_reader *o, onnx_node *n, int *scale) {
+    onnx_node *cast = onnx_user(o, onnx_output(n), OP_CAST, NULL), *mul, *factor;
+    mul = cast ? onnx_user(o, onnx_output(cast), OP_MUL, NULL) : NULL;
+    if (!mul) return NULL;
+    factor = onnx_producer(o, onnx_other(mul, onnx_output(cast)));
+    if (!factor || factor->op != OP_MUL) return NULL;
+    *scale = onnx_base(o, onnx_input(factor, 1)) >= 0 ? onnx_input(factor, 1)
+                                                      : onnx_input(factor, 0);
+    factor->part = cast->part = PART_INSIDE;
+    return onnx_base(o, *scale) >= 0 ? mul : NULL;
+}
+
+/* The value that is quantised, or cast, for a layer. */
+static int onnx_before_quantised(const onnx_reader *o, int v) {
+    int step;
+    for (step = 0; step < ONNX_MOST_STEPS; step++) {
+        const onnx_node *n = onnx_producer(o, v);
+        if (!n || (n->op != OP_CAST && n->op != OP_IDENTITY && n->op != OP_QUANTIZE &&
+                   n->op != OP_DEQUANTIZE && n->op != OP_DYNAMIC_QUANTIZE))
+            break;
+        v = onnx_input(n, 0);
+    }
+    return v;
+}
+
+static bool onnx_find_linear(onnx_reader *o, onnx_node *n) {
+    const onnx_node layer = *n;
+    onnx_node *last = n, *add;
+    int64_t rows, columns;
+    int weight = onnx_input(n, 1), bias = -1, scale = -1;
+    const bool is_conv = n->op == OP_CONV || n->op == OP_CONV_INTEGER;
+    if (!onnx_is_image(o, onnx_input(n, 0)) || onnx_base(o, weight) < 0) return true;
+    if (n->op == OP_GEMM || n->op == OP_CONV) bias = onnx_input(n, 2);
+    if (n->op == OP_MATMUL_NBITS) bias = onnx_input(n, 5);
+    if (n->op == OP_GEMM) {
+        const onnx_attribute *alpha = onnx_attribute_of(n, "alpha");
+        const onnx_attribute *beta = onnx_attribute_of(n, "beta");
+        if ((alpha && fabsf(alpha->number - 1) > 0) || (beta && fabsf(beta->number - 1) > 0) ||
+            onnx_integer(n, "transA", 0) != 0)
+            return onnx_refuse(o, n, "no linear layer: alpha and beta must be 1, transA 0");
+    }
+    if (n->op == OP_MATMUL_INTEGER || n->op == OP_CONV_INTEGER) {
+        last = onnx_rescale(o, n, &scale);
+        if (!last) return onnx_refuse(o, n, "an integer product without the scale of its weights");
+        n->bias = scale; /* for the values of the weight */
+    }
+    n->scale_of = onnx_index(o, n);
+    n->weight = weight;
+    if (!onnx_weight_dims(o, n, &rows, &columns)) {
+        const checkpoint_tensor_info *t = onnx_tensor_of(o, weight);
+        if (!is_conv || !t || t->ndim != 4)
+            return onnx_refuse(o, n, "no linear layer: its weight has no two dimensions");
+        rows = t->dims[0];
+    }
+    n->part = PART_INSIDE;
+    add = bias < 0 ? onnx_add_of_bias(o, onnx_output(last), rows) : NULL;
+    if (add) {
+        bias = onnx_other(add, onnx_output(last));
+        last->part = PART_INSIDE;
+        last = add;
+    }
+    last->part = is_conv ? PART_CONV : PART_LINEAR;
+    last->from = onnx_before_quantised(o, onnx_input(&layer, 0));
+    last->weight = weight;
+    last->bias = bias;
+    last->scale_of = onnx_index(o, n);
+    n->last = onnx_index(o, last);
+    return true;
+}
+
+/* x, if v = x - mean(x) */
+static int onnx_centred(const onnx_reader *o, int v) {
+    const onnx_node *sub = onnx_producer(o, v), *mean;
+    if (sub && sub->op == OP_CAST) sub = onnx_producer(o, onnx_input(sub, 0));
+    mean = sub && sub->op == OP_SUB ? onnx_producer(o, onnx_input(sub, 1)) : NULL;
+    return mean && mean->op == OP_REDUCE_MEAN && onnx_input(mean, 0) == onnx_input(sub, 0)
+               ? onnx_input(sub, 0)
+               : -1;
+}
+
+static void onnx_inside(const onnx_reader *o, int v) {
+    onnx_node *n = onnx_producer(o, v);
+    if (n && n->part == PART_NONE) n->part = PART_INSIDE;
+}
+
+/* LayerNorm in its parts, from its root: (x - mean) / sqrt(mean((x - mean)^2) + eps) w + b */
+static bool onnx_find_norm(onnx_reader *o, onnx_node *root) {
+    onnx_node *sum = onnx_producer(o, onnx_input(root, 0)), *mean, *square, *div, *mul, *add, *sub;
+    int x, centred, i;
+    double eps;
+    if (!sum || sum->op != OP_ADD || !onnx_is_image(o, onnx_output(root))) return true;
+    i = onnx_is_image(o, onnx_input(sum, 0)) ? 0 : 1;
+    mean = onnx_producer(o, onnx_input(sum, i));
+    if (!mean || mean->op != OP_REDUCE_MEAN || !onnx_scalar(o, onnx_input(sum, 1 - i), 2, &eps))
+        return true;
+    square = onnx_producer(o, onnx_input(mean, 0));
+    if (!square || (square->op != OP_POW && square->op != OP_MUL)) return true;
+    centred = onnx_input(square, 0);
+    if (square->op == OP_POW ? !onnx_is_number(o, onnx_input(square, 1), 2)
+                             : onnx_input(square, 1) != centred)
+        return true;
+    x = onnx_centred(o, centred);
+    div = onnx_user(o, onnx_output(root), OP_DIV, NULL);
+    if (x < 0 || !div || onnx_input(div, 1) != onnx_output(root) ||
+        onnx_centred(o, onnx_input(div, 0)) != x)
+        return true;
+    mul = onnx_user(o, onnx_output(div), OP_MUL, NULL);
+    add = mul ? onnx_user(o, onnx_output(mul), OP_ADD, NULL) : NULL;
+    if (!add || onnx_base(o, onnx_other(mul, onnx_output(div))) < 0 ||
+        onnx_base(o, onnx_other(add, onnx_output(mul))) < 0)
+        return onnx_refuse(o, root, "a norm without weight and bias");
+    sum->part = mean->part = square->part = div->part = mul->part = root->part = PART_INSIDE;
+    for (i = 0; i < 2; i++) {
+        sub = onnx_producer(o, i ? centred : onnx_input(div, 0));
+        onnx_inside(o, i ? centred : onnx_input(div, 0));
+        if (sub->op == OP_CAST) sub = onnx_producer(o, onnx_input(sub, 0));
+        onnx_inside(o, onnx_output(sub));
+        onnx_inside(o, onnx_input(sub, 1));
+    }
+    add->part = PART_NORM;
+    add->from = x;
+    add->weight = onnx_other(mul, onnx_output(div));
+    add->bias = onnx_other(add, onnx_output(mul));
+    add->eps = eps;
+    return (eps >= 0 && eps < 1) || onnx_refuse(o, sum, "an epsilon between 0 and 1 expected");
+}
+
+static bool onnx_take_norm(onnx_reader *o, onnx_node *n) {
+    const onnx_attribute *eps = onnx_attribute_of(n, "epsilon");
+    if (onnx_base(o, onnx_input(n, 1)) < 0) return onnx_refuse(o, n, "a norm without weight");
+    n->part = PART_NORM;
+    n->from = onnx_input(n, 0);
+    n->weight = onnx_input(n, 1);
+    n->bias = onnx_input(n, 2);
+    n->eps = eps ? (double)eps->number : 1e-5;
+    return (n->eps >= 0 && n->eps < 1) || onnx_refuse(o, n, "an epsilon between 0 and 1 expected");
+}
+
+/* Marks what lies between the input of an activation and its last node, backwards. */
+static void onnx_mark_between(onnx_reader *o, const onnx_node *last, int x, int depth) {
+    int i;
+    for (i = 0; i < last->input_count && depth > 0; i++) {
+        onnx_node *n = onnx_producer(o, last->inputs[i]);
+        if (!n || last->inputs[i] == x || !onnx_is_image(o, last->inputs[i])) continue;
+        if (n->part == PART_NONE) n->part = PART_INSIDE;
+        onnx_mark_between(o, n, x, depth - 1);
+    }
+}
+
+static void onnx_end_act(onnx_reader *o, onnx_node *last, int x, const char *name) {
+    onnx_mark_between(o, last, x, 9);
+    last->part = PART_ACT;
+    last->from = x;
+    last->activation = name;
+}
+
+/* x (1 + f) / 2, in the three orders that exporters write; f is the output of Erf or Tanh. */
+static onnx_node *onnx_gelu_end(onnx_reader *o, const onnx_node *f, int x) {
+    onnx_node *add = onnx_user(o, onnx_output(f), OP_ADD, NULL), *mul, *half;
+    int other;
+    if (!add || !onnx_is_number(o, onnx_other(add, onnx_output(f)), 1)) return NULL;
+    mul = onnx_user(o, onnx_output(add), OP_MUL, NULL);
+    if (!mul) return NULL;
+    other = onnx_other(mul, onnx_output(add));
+    if (other == x) { /* the factor 1/2 is last */
+        half = onnx_user(o, onnx_output(mul), OP_MUL, NULL);
+        return half && onnx_is_number(o, onnx_other(half, onnx_output(mul)), 0.5) ? half : NULL;
+    }
+    half = onnx_producer(o, other);
+    if (half && half->op == OP_MUL && (onnx_input(half, 0) == x || onnx_input(half, 1) == x) &&
+        onnx_is_number(o, onnx_other(half, x), 0.5))
+        return mul;
+    if (!onnx_is_number(o, other, 0.5)) return NULL;
+    half = onnx_user(o, onnx_output(mul), OP_MUL, NULL);
+    return half && onnx_other(half, onnx_output(mul)) == x ? half : NULL;
+}
+
+static bool onnx_find_erf(onnx_reader *o, onnx_node *erf) {
+    const onnx_node *div = onnx_producer(o, onnx_input(erf, 0));
+    onnx_node *last;
+    int x;
+    if (!div || (div->op != OP_DIV && div->op != OP_MUL)) return true;
+    x = onnx_is_image(o, onnx_input(div, 0)) ? onnx_input(div, 0) : onnx_input(div, 1);
+    if (!onnx_is_number(o, onnx_other(div, x), div->op == OP_DIV ? sqrt(2) : sqrt(0.5)))
+        return true;
+    last = onnx_gelu_end(o, erf, x);
+    if (last) onnx_end_act(o, last, x, "gelu");
+    return true;
+}
+
+/* tanh(sqrt(2 / pi) (x + 0.044715 x^3)) */
+static bool onnx_find_tanh(onnx_reader *o, onnx_node *tanh_node) {
+    const onnx_node *mul = onnx_producer(o, onnx_input(tanh_node, 0)), *sum, *cube;
+    onnx_node *last;
+    int i, x;
+    if (!mul || mul->op != OP_MUL) { /* between the layers of a head */
+        onnx_end_act(o, tanh_node, onnx_input(tanh_node, 0), "tanh");
+        return true;
+    }
+    i = onnx_is_image(o, onnx_input(mul, 0)) ? 0 : 1;
+    sum = onnx_producer(o, onnx_input(mul, i));
+    if (!onnx_is_number(o, onnx_input(mul, 1 - i), 0.7978845608) || !sum || sum->op != OP_ADD)
+        return true;
+    for (i = 0; i < 2; i++) {
+        x = onnx_input(sum, i);
+        cube = onnx_producer(o, onnx_input(sum, 1 - i));
+        if (!cube || cube->op != OP_MUL ||
+            (!onnx_is_number(o, onnx_input(cube, 0), 0.044715) &&
+             !onnx_is_number(o, onnx_input(cube, 1), 0.044715)))
+            continue;
+        last = onnx_gelu_end(o, tanh_node, x);
+        if (last) onnx_end_act(o, last, x, "gelu_tanh");
+        return true;
+    }
+    return true;
+}
+
+/* x sigmoid(x), x sigmoid(1.702 x) */
+static bool onnx_find_sigmoid(onnx_reader *o, onnx_node *sigmoid) {
+    const int in = onnx_input(sigmoid, 0), out = onnx_output(sigmoid);
+    const onnx_node *mul = onnx_producer(o, in);
+    onnx_node *end = onnx_user(o, out, OP_MUL, NULL);
+    int x;
+    if (!end) return true;
+    x = onnx_other(end, out);
+    if (x == in) onnx_end_act(o, end, x, "silu");
+    else if (mul && mul->op == OP_MUL && (onnx_input(mul, 0) == x || onnx_input(mul, 1) == x) &&
+             onnx_is_number(o, onnx_other(mul, x), 1.702))
+        onnx_end_act(o, end, x, "quick_gelu");
+    return true;
+}
+
+static bool onnx_find_act(onnx_reader *o, onnx_node *n) {
+    const onnx_attribute *a = onnx_attribute_of(n, n->op == OP_GELU ? "approximate" : "alpha");
+    const char *name = n->op == OP_RELU                ? "relu"
+                       : n->op == OP_FAST_GELU         ? "gelu_tanh"
+                       : n->op == OP_QUICK_GELU        ? "quick_gelu"
+                       : a && !strcmp(a->text, "tanh") ? "gelu_tanh"
+                                                       : "gelu";
+    if (n->op == OP_QUICK_GELU && a && fabs((double)a->number - 1.702) > 1e-3) {
+        if (fabsf(a->number - 1) > 0) return onnx_refuse(o, n, "a factor other than 1.702 or 1");
+        name = "silu";
+    }
+    if (n->op == OP_FAST_GELU && onnx_input(n, 1) >= 0)
+        return onnx_refuse(o, n, "a bias inside the activation; export without fusions");
+    onnx_end_act(o, n, onnx_input(n, 0), name);
+    return true;
+}
+
+static bool onnx_find_layer(onnx_reader *o, onnx_node *n) {
+    switch (n->op) {
+    case OP_CONV:
+    case OP_CONV_INTEGER:
+    case OP_GEMM:
+    case OP_MATMUL:
+    case OP_MATMUL_INTEGER:
+    case OP_MATMUL_NBITS: return onnx_find_linear(o, n);
+    case OP_LAYER_NORM: return onnx_take_norm(o, n);
+    case OP_SQRT: return onnx_find_norm(o, n);
+    case OP_ERF: return onnx_find_erf(o, n);
+    case OP_TANH: return onnx_find_tanh(o, n);
+    case OP_SIGMOID: return onnx_find_sigmoid(o, n);
+    case OP_GELU:
+    case OP_FAST_GELU:
+    case OP_QUICK_GELU:
+    case OP_RELU: return onnx_find_act(o, n);
+    default: return true;
+    }
+}
+
+/* === Attention === */
+
+/* What lies between a linear layer and the scores: a factor, and the sizes of heads. */
+typedef struct onnx_path {
+    double factor;
+    int64_t head_dim, heads; /* 0: unknown */
+    int third;               /* of q, k and v in one; -1: none */
+    bool is_by_head;         /* each head has its q, k and v together */
+} onnx_path;
+
+static void onnx_see_sizes(onnx_reader *o, const onnx_node *reshape, onnx_path *path) {
+    float sizes[ONNX_MOST_NUMBERS];
+    const int count = onnx_sizes(o, onnx_input(reshape, 1), sizes);
+    const bool is_of_three = count >= 3 && path->head_dim > 0 && path->heads == 0 &&
+                             fabsf(sizes[count - 2] - 3) < 0.5f;
+    if (is_of_three) return; /* q, k and v, which are then cut into heads */
+    if (count >= 5 && fabsf(sizes[count - 3] - 3) > 0.5f) path->is_by_head = true;
+    if (count >= 4) {
+        if (onnx_size(sizes[count - 1])) path->head_dim = onnx_size(sizes[count - 1]);
+        if (onnx_size(sizes[count - 2])) path->heads = onnx_size(sizes[count - 2]);
+    } else if (count == 3 && path->head_dim == 0) {
+        path->head_dim = onnx_size(sizes[2]);
+    }
+}
+
+/* Takes a factor of a scalar; false if the node has none. */
+static bool onnx_take_factor(onnx_reader *o, onnx_node *n, int *v, onnx_path *path) {
+    const int i = onnx_is_image(o, onnx_input(n, 0)) ? 0 : 1;
+    double factor;
+    if ((n->op != OP_MUL && n->op != OP_DIV) || !onnx_is_image(o, onnx_input(n, i)) ||
+        (n->op == OP_DIV && i == 1) || !onnx_scalar(o, onnx_input(n, 1 - i), ONNX_DEPTH, &factor))
+        return false;
+    path->factor *= n->op == OP_MUL ? factor : 1 / factor;
+    n->part = PART_SCORES;
+    *v = onnx_input(n, i);
+    return true;
+}
+
+/* Which third of q, k and v a node takes; -1 if that is not known. */
+static int onnx_third(onnx_reader *o, const onnx_node *n, int v) {
+    float first[1], last[1];
+    int i;
+    for (i = 0; n->op == OP_SPLIT && i < n->output_count; i++)
+        if (n->outputs[i] == v) return n->output_count == 3 ? i : -1;
+    if (n->op == OP_GATHER && onnx_numbers(o, onnx_input(n, 1), first, 1) == 1 && first[0] >= 0 &&
+        first[0] < 3)
+        return (int)first[0];
+    if (n->op == OP_SLICE && onnx_numbers(o, onnx_input(n, 1), first, 1) == 1 &&
+        onnx_numbers(o, onnx_input(n, 2), last, 1) == 1 && last[0] > first[0] && first[0] >= 0) {
+        const float size = last[0] > 1e6f ? first[0] / 2 : last[0] - first[0];
+        return size > 0 && first[0] / size < 2.5f ? (int)(first[0] / size + 0.5f) : -1;
+    }
+    return -1;
+}
+
+/* The linear layer that gives q, k or v. */
+static onnx_node *onnx_trace(onnx_reader *o, int v, onnx_path *path) {
+    int step;
+    for (step = 0; step < ONNX_MOST_STEPS; step++) {
+        onnx_node *n = onnx_producer(o, v);
+        if (!n) break;
+        if (n->part == PART_LINEAR) return n;
+        if (n->part == PART_NORM) {
+            v = n->from;
+            continue;
+        }
+        if (onnx_take_factor(o, n, &v, path)) continue;
+        if (!onnx_is_view(n->op)) {
+            (void)onnx_refuse(o, n,
+                              "nothing but views, a norm and a factor can stand between a "
+                              "linear layer and attention");
+            return NULL;
+        }
+        if (n->op == OP_RESHAPE) onnx_see_sizes(o, n, path);
+        if (n->op == OP_SPLIT || n->op == OP_GATHER || n->op == OP_SLICE)
+            path->third = onnx_third(o, n, v);
+        v = onnx_input(n, 0);
+    }
+    (void)report_fail(o->report, "attention whose input is no linear layer");
+    return NULL;
+}
+
+static onnx_node *onnx_proj_behind(const onnx_reader *o, const onnx_node *mix) {
+    static const onnx_op views[] = { OP_TRANSPOSE,       OP_RESHAPE,  OP_CAST,
+                                     OP_IDENTITY,        OP_QUANTIZE, OP_DEQUANTIZE,
+                                     OP_DYNAMIC_QUANTIZE };
+    static const onnx_op layers[] = { OP_MATMUL, OP_GEMM, OP_MATMUL_NBITS, OP_MATMUL_INTEGER };
+    int step, v = onnx_output(mix);
+    for (step = 0; step < ONNX_MOST_STEPS && v >= 0; step++) {
+        const onnx_node *next = NULL;
+        size_t i;
+        for (i = 0; i < COUNT(layers); i++) {
+            next = onnx_user(o, v, layers[i], NULL);
+            if (next && next->last >= 0) return &o->nodes[next->last];
+        }
+        for (i = 0, next = NULL; !next && i < COUNT(views); i++)
+            next = onnx_user(o, v, views[i], NULL);
+        v = next ? onnx_output(next) : -1;
+    }
+    return NULL;
+}
+
+static bool onnx_check_factor(onnx_reader *o, onnx_node *softmax, double factor, int64_t head_dim,
+                              int64_t width) {
+    char text[128];
+    softmax->activation = "head_dim";
+    if (fabs(factor * sqrt((double)head_dim) - 1) < 5e-3) return true;
+    softmax->activation = NULL;
+    if (fabs(factor - 1) < 1e-6) return softmax->is_unscaled = true;
+    if (fabs(factor * sqrt((double)width) - 1) < 5e-3)
+        return softmax->activation = "embed_dim", true;
+    snprintf(text, sizeof text, "q k^T has the factor %g, expected 1 / sqrt(%lld)", factor,
+             (long long)head_dim);
+    return onnx_refuse(o, softmax, text);
+}
+
+static bool onnx_is_last_axis(const onnx_node *n) {
+    const int64_t axis = onnx_integer(n, "axis", -1);
+    return axis == -1 || axis == 2 || axis == 3;
+}
+
+static bool onnx_finish_scores(onnx_reader *o, onnx_node *softmax, const onnx_node *product,
+                               onnx_path *path) {
+    onnx_path of_k = { 1, 0, 0, -1, false }, of_v = of_k;
+    onnx_node *q = onnx_trace(o, onnx_input(product, 0), path), *mix, *proj;
+    onnx_node *k = q ? onnx_trace(o, onnx_input(product, 1), &of_k) : NULL, *v;
+    int64_t rows, columns, width;
+    if (!k) return false;
+    mix = onnx_user(o, onnx_output(softmax), OP_MATMUL, NULL);
+    if (!mix) {
+        const onnx_node *cast = onnx_user(o, onnx_output(softmax), OP_CAST, NULL);
+        mix = cast ? onnx_user(o, onnx_output(cast), OP_MATMUL, NULL) : NULL;
+    }
+    v = mix && onnx_is_image(o, onnx_input(mix, 1)) ? onnx_trace(o, onnx_input(mix, 1), &of_v)
+                                                    : NULL;
+    if (o->report->failed) return false;
+    proj = mix ? onnx_proj_behind(o, mix) : NULL;
+    if (!v || !proj || q->from != k->from || q->from != v->from)
+        return onnx_refuse(o, softmax,
+                           "no self-attention: q, k and v of one input, and a linear "
+                           "layer behind them, expected");
+    if (q == k &&
+        (k != v || path->third != 0 || of_k.third != 1 || of_v.third != 2 || path->is_by_head))
+        return onnx_refuse(o, softmax, "q, k and v of one layer in an order other than timm's");
+    if (!onnx_weight_dims(o, proj, &rows, &columns)) return onnx_refuse(o, proj, "no layer");
+    width = columns;
+    if (!path->head_dim && path->heads) path->head_dim = width / path->heads;
+    if (path->head_dim < 1 || width % path->head_dim != 0 ||
+        (path->heads > 0 && path->heads * path->head_dim != width))
+        return onnx_refuse(o, softmax, "the shapes of q do not tell the number of heads");
+    mix->part = PART_SCORES;
+    mix->from = q->from;
+    softmax->heads = (int)(width / path->head_dim);
+    softmax->last = onnx_index(o, q);
+    return onnx_check_factor(o, softmax, path->factor * of_k.factor * of_v.factor, path->head_dim,
+                             width);
+}
+
+static bool onnx_find_scores(onnx_reader *o, onnx_node *softmax) {
+    onnx_path path = { 1, 0, 0, -1, false };
+    int v = onnx_input(softmax, 0), step;
+    for (step = 0; step < ONNX_MOST_STEPS; step++) {
+        onnx_node *n = onnx_producer(o, v);
+        if (!n || n->part == PART_LINEAR) return true; /* behind the head */
+        if (n->op == OP_MATMUL && onnx_is_image(o, onnx_input(n, 0)) &&
+            onnx_is_image(o, onnx_input(n, 1))) {
+            if (!onnx_is_last_axis(softmax))
+                return onnx_refuse(o, softmax, "its axis is not the last");
+            n->part = softmax->part = PART_SCORES;
+            return onnx_finish_scores(o, softmax, n, &path);
+        }
+        if (onnx_take_factor(o, n, &v, &path)) continue;
+        if (n->op == OP_ADD)
+            return onnx_refuse(o, n, "a mask or positions on the scores, which are not read");
+        if (n->op != OP_CAST && n->op != OP_IDENTITY) return true;
+        v = onnx_input(n, 0);
+    }
+    return true;
+}
+
+/* === Weights === */
+
+/* Reads the scales or zero points of a quantised tensor: one, or as many as rows along an axis. */
+static float *onnx_read_factors(onnx_reader *o, int v, int64_t count, int64_t *found, float none) {
+    const checkpoint_tensor_info *t = v >= 0 ? onnx_tensor_of(o, v) : NULL;
+    float *values;
+    *found = t ? t->count : 1;
+    if (v >= 0 && (!t || (t->count != 1 && t->count != count))) {
+        (void)report_fail(o->report, "%.200s: %lld scales or zero points, 1 or %lld expected",
+                          v >= 0 ? o->values[v].name : "", t ? (long long)t->count : 0,
+                          (long long)count);
+        return NULL;
+    }
+    values = malloc((size_t)*found * sizeof *values);
+    if (!values) return (void)report_no_memory(o->report), NULL;
+    values[0] = none;
+    if (t && !checkpoint_read(o->c, t, 0, t->count, values, o->report)) return free(values), NULL;
+    return values;
+}
+
+/* Makes a storage of f32 for a computed tensor. */
+static uint8_t *onnx_add_computed(onnx_reader *o, checkpoint_tensor_info *t, int64_t count) {
+    checkpoint_storage s = { 0 };
+    uint8_t *block;
+    s.bytes.size = s.bytes.stored_size = (uint64_t)count * sizeof(float);
+    s.bytes.name = paths_file_name(o->c->files[o->file].path);
+    s.file = o->file;
+    block = checkpoint_add_block(o->c, s.bytes.size, o->report);
+    s.memory = block;
+    if (!block || !checkpoint_add_storage(o->c, &s, &t->storage, o->report)) return NULL;
+    t->dtype = CHECKPOINT_F32;
+    t->count = count;
+    t->storage_offset = 0;
+    t->container_name = s.bytes.name;
+    checkpoint_contiguous_strides(t);
+    return block;
+}
+
+/* (q - zero point) scale, along an axis */
+static bool onnx_dequantise(onnx_reader *o, checkpoint_tensor_info *t, int scale, int zero,
+                            int64_t axis) {
+    const checkpoint_tensor_info q = *t;
+    int64_t inner = 1, outer, scales, zeros, i, k;
+    float *by, *off, chunk[1024];
+    uint8_t *to;
+    bool good;
+    int d;
+    if (axis < 0) axis += q.ndim;
+    if (axis < 0 || axis >= q.ndim) axis = 0;
+    outer = q.ndim > 0 ? q.dims[axis] : 1;
+    for (d = (int)axis + 1; d < q.ndim; d++) inner *= q.dims[d];
+    by = onnx_read_factors(o, scale, outer, &scales, 1);
+    off = by ? onnx_read_factors(o, zero, outer, &zeros, 0) : NULL;
+    to = off ? onnx_add_computed(o, t, q.count) : NULL;
+    good = to != NULL;
+    for (i = 0; good && i < q.count; i += (int64_t)COUNT(chunk)) {
+        const int64_t count = q.count - i < (int64_t)COUNT(chunk) ? q.count - i
+                                                                  : (int64_t)COUNT(chunk);
+        good = checkpoint_read(o->c, &q, i, count, chunk, o->report);
+        for (k = 0; k < count; k++) {
+            const int64_t row = (i + k) / inner % outer;
+            chunk[k] = (chunk[k] - off[zeros > 1 ? row : 0]) * by[scales > 1 ? row : 0];
+        }
+        bytes_store_floats(to + (size_t)i * sizeof(float), chunk, (size_t)count);
+    }
+    free(by);
+    free(off);
+    return good;
+}
+
+/* The rows of MatMulNBits: blocks of 4 or 8 bits with a scale and perhaps a zero point. */
+typedef struct onnx_blocks {
+    int64_t rows, columns, size, count; /* of a block; blocks in a row */
+    unsigned bits;
+    float *bytes, *scales, *zeros; /* zeros: bytes of packed ones, numbers, or NULL */
+    bool are_packed;
+} onnx_blocks;
+
+static float onnx_bits(const float *bytes, int64_t i, unsigned bits) {
+    const unsigned byte = (unsigned)bytes[bits == 4 ? i / 2 : i];
+    return (float)(bits == 8 ? byte : i % 2 ? byte >> 4 : byte & 15);
+}
+
+static bool onnx_read_blocks(onnx_reader *o, const onnx_node *n, const checkpoint_tensor_info *t,
+                             onnx_blocks *b) {
+    const int zero = onnx_input(n, 3);
+    const checkpoint_tensor_info *zeros = zero >= 0 ? onnx_tensor_of(o, zero) : NULL;
+    const checkpoint_tensor_info *scales = onnx_tensor_of(o, onnx_input(n, 2));
+    int64_t row, all;
+    b->rows = onnx_integer(n, "N", 0);
+    b->columns = onnx_integer(n, "K", 0);
+    b->size = onnx_integer(n, "block_size", 32);
+    b->bits = (unsigned)onnx_integer(n, "bits", 4);
+    if (b->rows < 1 || b->columns < 1 || b->rows > 1 << 24 || b->columns > 1 << 24 ||
+        b->size < 16 || b->size > 1 << 16 || (b->bits != 4 && b->bits != 8) ||
+        onnx_input(n, 4) >= 0)
+        return onnx_refuse(o, n,
+                           "4 or 8 bits, blocks of 16 or more and no order of groups expected");
+    b->count = (b->columns + b->size - 1) / b->size;
+    row = b->count * b->size * b->bits / 8;
+    all = b->rows * b->count;
+    if (t->dtype != CHECKPOINT_U8 || t->count != b->rows * row || !scales || scales->count != all ||
+        (zero >= 0 && !zeros))
+        return onnx_refuse(o, n, "the sizes of its weight and scales do not fit");
+    b->are_packed = zeros && zeros->dtype == CHECKPOINT_U8;
+    row = b->are_packed ? (b->count * b->bits + 7) / 8 : b->count;
+    if (zeros && zeros->count != b->rows * row)
+        return onnx_refuse(o, n, "the size of its zero points does not fit");
+    b->bytes = malloc((size_t)(b->count * b->size * b->bits / 8) * sizeof(float));
+    b->scales = malloc((size_t)b->count * sizeof(float));
+    b->zeros = zeros ? malloc((size_t)row * sizeof(float)) : NULL;
+    return (b->bytes && b->scales && (b->zeros || !zeros)) || report_no_memory(o->report);
+}
+
+static bool onnx_unpack_blocks(onnx_reader *o, const onnx_node *n, checkpoint_tensor_info *t) {
+    const checkpoint_tensor_info packed = *t, *zeros = onnx_input(n, 3) >= 0
+                                                           ? onnx_tensor_of(o, onnx_input(n, 3))
+                                                           : NULL;
+    const checkpoint_tensor_info *scales = onnx_tensor_of(o, onnx_input(n, 2));
+    onnx_blocks b = { 0 };
+    bool good = onnx_read_blocks(o, n, t, &b);
+    uint8_t *to = NULL;
+    int64_t i, k;
+    if (good) {
+        t->ndim = 2;
+        t->dims[0] = b.rows;
+        t->dims[1] = b.columns;
+        to = onnx_add_computed(o, t, b.rows * b.columns);
+        good = to != NULL;
+    }
+    for (i = 0; good && i < b.rows; i++) {
+        const int64_t row = packed.count / b.rows;
+        good = checkpoint_read(o->c, &packed, i * row, row, b.bytes, o->report) &&
+               checkpoint_read(o->c, scales, i * b.count, b.count, b.scales, o->report) &&
+               (!zeros || checkpoint_read(o->c, zeros, i * (zeros->count / b.rows),
+                                          zeros->count / b.rows, b.zeros, o->report));
+        for (k = 0; good && k < b.columns; k++) {
+            const int64_t block = k / b.size;
+            const float zero = !zeros         ? (float)(1u << (b.bits - 1))
+                               : b.are_packed ? onnx_bits(b.zeros, block, b.bits)
+                                              : b.zeros[block];
+            const float value = (onnx_bits(b.bytes, k, b.bits) - zero) * b.scales[block];
+            bytes_store_floats(to + (size_t)(i * b.columns + k) * sizeof(float), &value, 1);
+        }
+    }
+    free(b.bytes);
+    free(b.scales);
+    free(b.zeros);
+    return good;
+}
+
+/* The DequantizeLinear between a constant and its user; NULL: none. */
+static const onnx_node *onnx_dequantise_before(const onnx_reader *o, int v) {
+    int step;
+    for (step = 0; step < ONNX_MOST_STEPS; step++) {
+        const onnx_node *n = onnx_producer(o, v);
+        if (!n || onnx_constant_tensor(o, v) >= 0) return NULL;
+        if (n->op == OP_DEQUANTIZE) return n;
+        v = onnx_input(n, 0);
+    }
+    return NULL;
+}
+
+/* === Names === */
+
+enum { ONNX_NAME = 1100 };
+
+/* False for a name that an exporter made. Without what quantisers append. */
+static bool onnx_is_given(const char *name, char clean[ONNX_NAME]) {
+    static const char *const starts[] = { "onnx::", "val_", "/", "graph_", "_val" };
+    static const char *const ends[] = { "_quantized", "_quant", "_Q4", "_Q8" };
+    size_t i, length = strlen(name);
+    snprintf(clean, ONNX_NAME, "%s", name);
+    for (i = 0; i < COUNT(starts); i++)
+        if (!strncmp(name, starts[i], strlen(starts[i]))) return false;
+    if (strstr(name, "_output_") || strstr(name, "Constant") || strstr(name, "onnx::"))
+        return false;
+    for (i = 0; i < COUNT(ends); i++) {
+        const size_t end = strlen(ends[i]);
+        if (length > end && !strcmp(name + length - end, ends[i])) clean[length - end] = '\0';
+    }
+    return clean[strspn(clean, "0123456789")] != '\0';
+}
+
+static bool onnx_ends(const char *name, const char *end) {
+    const size_t length = strlen(name), size = strlen(end);
+    return length >= size && !strcmp(name + length - size, end);
+}
+
+/* "/vit/encoder/layer.0/attention/MatMul" -> "vit.encoder.layer.0.attention"; PyTorch repeats the
+ * name of a list, as in "/blocks/blocks.0". */
+static bool onnx_scope(const char *name, char scope[ONNX_NAME]) {
+    size_t used = 0, last = 0, length;
+    scope[0] = '\0';
+    if (*name != '/') return false;
+    for (name++; strchr(name, '/'); name += length + 1) {
+        length = strcspn(name, "/");
+        if (used + length + 2 > ONNX_NAME) return false;
+        if (used > last && used - last < length && !strncmp(scope + last, name, used - last) &&
+            name[used - last] == '.')
+            used = last; /* this part says it again */
+        else if (used > 0) scope[used++] = '.';
+        last = used;
+        memcpy(scope + used, name, length);
+        scope[used += length] = '\0';
+    }
+    return used > 0;
+}
+
+/* The name of a parameter: its own, that of its sibling, or that of the module that the node is in. */
+static bool onnx_name(onnx_reader *o, const onnx_node *n, int v, const char *what, int sibling,
+                      const char *whats, char name[ONNX_NAME]) {
+    const int base = onnx_base(o, v), other = sibling >= 0 ? onnx_base(o, sibling) : -1;
+    if (base >= 0 && onnx_is_given(o->values[base].name, name)) return true;
+    if (other >= 0 && onnx_is_given(o->values[other].name, name) && onnx_ends(name, whats)) {
+        snprintf(name + strlen(name) - strlen(whats), strlen(what) + 1, "%s", what);
+        return true;
+    }
+    if (onnx_scope(n->name, name) && strlen(name) + strlen(what) + 2 <= ONNX_NAME) {
+        strcat(strcat(name, "."), what);
+        return true;
+    }
+    return onnx_refuse(o, n,
+                       "neither its parameters nor its own name tell the layer; export with "
+                       "the names of parameters");
+}
+
+/* === Tensors of the checkpoint === */
+
+static bool onnx_add(onnx_reader *o, checkpoint_tensor_info *t, const char *name) {
+    t->name = name;
+    return checkpoint_add_tensor(
+        o->c, t, o->c->storages[t->storage].bytes.size / checkpoint_dtype_size(t->dtype),
+        o->report);
+}
+
+/* Adds a parameter as it is stored, once. */
+static bool onnx_publish(onnx_reader *o, const onnx_node *n, int v, const char *name) {
+    const onnx_node *dequantise = onnx_dequantise_before(o, v);
+    const int base = onnx_base(o, v);
+    checkpoint_tensor_info t;
+    if (base < 0) return onnx_refuse(o, n, "a parameter that the graph computes");
+    if (o->values[base].is_published) return true;
+    o->values[base].is_published = true;
+    t = o->tensors[onnx_constant_tensor(o, base)];
+    if (t.count < 1) return onnx_refuse(o, n, "a parameter of a type that cannot be read");
+    if (dequantise) {
+        if (onnx_integer(dequantise, "block_size", 0) != 0)
+            return onnx_refuse(o, dequantise, "scales of blocks cannot be read");
+        if (!onnx_dequantise(o, &t, onnx_input(dequantise, 1), onnx_input(dequantise, 2),
+                             onnx_integer(dequantise, "axis", 1)))
+            return false;
+    } else if (!checkpoint_is_float(t.dtype)) {
+        return onnx_refuse(o, n, "a parameter of integers without a scale");
+    }
+    return onnx_add(o, &t, name);
+}
+
+static void onnx_exchange(checkpoint_tensor_info *t) {
+    const int64_t dim = t->dims[0], stride = t->strides[0];
+    t->dims[0] = t->dims[1];
+    t->dims[1] = dim;
+    t->strides[0] = t->strides[1];
+    t->strides[1] = stride;
+}
+
+/* Adds the weight of a layer; a linear one gets rows for outputs, as PyTorch has it. */
+static bool onnx_publish_weight(onnx_reader *o, onnx_node *n, const char *name) {
+    const onnx_node *by = &o->nodes[n->scale_of];
+    const int base = onnx_base(o, n->weight);
+    checkpoint_tensor_info t = o->tensors[onnx_constant_tensor(o, base)];
+    const bool is_integer = by->op == OP_MATMUL_INTEGER || by->op == OP_CONV_INTEGER;
+    bool is_rows_first = n->part == PART_CONV || by->op == OP_MATMUL_NBITS;
+    if (!is_rows_first)
+        is_rows_first = onnx_is_transposed(o, n->weight) !=
+                        (by->op == OP_GEMM && onnx_integer(by, "transB", 0) != 0);
+    if (!is_integer && by->op != OP_MATMUL_NBITS && (is_rows_first || !onnx_ends(name, "weight")))
+        return onnx_publish(o, n, n->weight, name);
+    if (o->values[base].is_published) return true;
+    o->values[base].is_published = true;
+    if (by->op == OP_MATMUL_NBITS) {
+        if (!onnx_unpack_blocks(o, by, &t)) return false;
+    } else if (is_integer) {
+        const int64_t axis = n->part == PART_CONV ? 0 : 1;
+        if (!onnx_dequantise(o, &t, by->bias, onnx_input(by, 3), axis)) return false;
+    } else if (onnx_dequantise_before(o, n->weight)) {
+        const onnx_node *d = onnx_dequantise_before(o, n->weight);
+        if (onnx_integer(d, "block_size", 0) != 0)
+            return onnx_refuse(o, d, "scales of blocks cannot be read");
+        if (!onnx_dequantise(o, &t, onnx_input(d, 1), onnx_input(d, 2), onnx_integer(d, "axis", 1)))
+            return false;
+    } else if (!checkpoint_is_float(t.dtype)) {
+        return onnx_refuse(o, n, "a weight of integers without a scale");
+    }
+    if (!is_rows_first && onnx_ends(name, "weight")) onnx_exchange(&t);
+    return onnx_add(o, &t, name);
+}
+
+static bool onnx_say(onnx_reader *o, const char *module, const char *name, const char *value) {
+    return checkpoint_add_attribute(o->c, module, name, value, o->report);
+}
+
+/* Says a number in the fewest digits that keep its bits as f32, or as f16: 1e-06. */
+static bool onnx_say_number(onnx_reader *o, const char *module, const char *name, double number) {
+    char text[32];
+    int digits;
+    double read = 0;
+    for (digits = 1; digits < 10; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, number);
+        if (!text_read_number(text, -1e30, 1e30, &read)) break;
+        if (bytes_to_half((float)read) == bytes_to_half((float)number) &&
+            bytes_half(bytes_to_half((float)number)) == (float)number)
+            break;
+        if ((float)read == (float)number) break;
+    }
+    return onnx_say(o, module, name, text);
+}
+
+static void onnx_module(const char *weight, char module[ONNX_NAME]) {
+    char *dot;
+    snprintf(module, ONNX_NAME, "%s", weight);
+    dot = strrchr(module, '.');
+    if (dot) *dot = '\0';
+}
+
+/* === The roles of nodes === */
+
+static bool onnx_take_conv(onnx_reader *o, onnx_node *n) {
+    static const char *const lists[] = { "kernel_shape", "strides", "pads", "dilations" };
+    static const char *const says[] = { "kernel_size", "stride", "padding" };
+    const onnx_node *by = &o->nodes[n->scale_of];
+    const onnx_attribute *pad = onnx_attribute_of(by, "auto_pad");
+    char name[ONNX_NAME], module[ONNX_NAME], text[64];
+    int i, k;
+    if (onnx_before_quantised(o, n->from) != o->image)
+        return onnx_refuse(o, n, "a convolution behind the patch embedding");
+    if (onnx_integer(by, "group", 1) != 1) return onnx_refuse(o, n, "a convolution in groups");
+    if (pad && strcmp(pad->text, "NOTSET") != 0 && strcmp(pad->text, "VALID") != 0)
+        return onnx_refuse(o, n, "a convolution with automatic padding");
+    if (!onnx_name(o, n, n->weight, "weight", n->bias, "bias", name)) return false;
+    onnx_module(name, module);
+    if (!onnx_publish_weight(o, n, name) || !onnx_say(o, module, "class", "Conv2d")) return false;
+    for (i = 0; i < 4; i++) {
+        const onnx_attribute *a = onnx_attribute_of(by, lists[i]);
+        for (k = 0; a && i == 3 && k < a->count; k++)
+            if (a->integers[k] != 1) return onnx_refuse(o, n, "a convolution with dilations");
+        if (!a || i == 3 || a->count < 2 || (a->integers[0] == 0 && a->integers[1] == 0)) continue;
+        snprintf(text, sizeof text, "(%lld, %lld)", (long long)a->integers[0],
+                 (long long)a->integers[1]);
+        if (!onnx_say(o, module, says[i], text)) return false;
+    }
+    return n->bias < 0 || (onnx_name(o, n, n->bias, "bias", n->weight, "weight", name) &&
+                           onnx_publish(o, n, n->bias, name));
+}
+
+static bool onnx_take_linear(onnx_reader *o, onnx_node *n) {
+    char name[ONNX_NAME];
+    if (!onnx_name(o, n, n->weight, "weight", n->bias, "bias", name)) return false;
+    if (!onnx_publish_weight(o, n, name)) return false;
+    if (n->bias < 0) return true;
+    return onnx_name(o, n, n->bias, "bias", n->weight, "weight", name) &&
+           onnx_publish(o, n, n->bias, name);
+}
+
+/* The module of a layer's weight. */
+static bool onnx_module_of(onnx_reader *o, const onnx_node *n, char module[ONNX_NAME]) {
+    char name[ONNX_NAME];
+    if (!onnx_name(o, n, n->weight, "weight", n->bias, "bias", name)) return false;
+    onnx_module(name, module);
+    return true;
+}
+
+static bool onnx_take_norm_weights(onnx_reader *o, onnx_node *n) {
+    const double least = 1.2e-7; /* below, an epsilon of f16 is not what the model had */
+    char name[ONNX_NAME], module[ONNX_NAME];
+    const checkpoint_tensor_info *t = onnx_tensor_of(o, n->weight);
+    if (!onnx_name(o, n, n->weight, "weight", n->bias, "bias", name) ||
+        !onnx_publish(o, n, n->weight, name))
+        return false;
+    onnx_module(name, module);
+    if (n->bias >= 0 && (!onnx_name(o, n, n->bias, "bias", n->weight, "weight", name) ||
+                         !onnx_publish(o, n, n->bias, name)))
+        return false;
+    return (t && t->dtype == CHECKPOINT_F16 && n->eps < least) ||
+           onnx_say_number(o, module, "code.layer_norm_eps", n->eps);
+}
+
+/* Skips what changes no token and no order of tokens. */
+static int onnx_plain(onnx_reader *o, int v) {
+    int step;
+    for (step = 0; step < ONNX_MOST_STEPS; step++) {
+        const onnx_node *n = onnx_producer(o, v);
+        const onnx_attribute *perm;
+        float sizes[ONNX_MOST_NUMBERS];
+        if (!n || n->part != PART_NONE || !onnx_is_view(n->op)) break;
+        if (n->op == OP_GATHER || n->op == OP_SLICE || n->op == OP_SPLIT || n->op == OP_EXPAND)
+            break;
+        perm = onnx_attribute_of(n, "perm");
+        if (n->op == OP_TRANSPOSE && (!perm || perm->count != 3 || perm->integers[2] != 2)) break;
+        if (n->op == OP_RESHAPE && onnx_sizes(o, onnx_input(n, 1), sizes) > 3) break;
+        v = onnx_input(n, 0);
+    }
+    return v;
+}
+
+/* The input of the first layer of a branch that ends here: attention or MLP. -1: it is none. */
+static int onnx_branch(onnx_reader *o, int v, onnx_node **last) {
+    onnx_node *n = onnx_producer(o, onnx_plain(o, v));
+    int step;
+    if (n && n->part == PART_NONE && n->op == OP_MUL) { /* LayerScale */
+        const int i = onnx_is_image(o, onnx_input(n, 0)) ? 0 : 1;
+        if (onnx_base(o, onnx_input(n, 1 - i)) < 0) return -1;
+        n = onnx_producer(o, onnx_plain(o, onnx_input(n, i)));
+    }
+    if (!n || n->part != PART_LINEAR) return -1;
+    *last = n;
+    for (step = 0, v = n->from; step < ONNX_MOST_STEPS; step++) {
+        n = onnx_producer(o, v);
+        if (!n) return -1;
+        if (n->part == PART_SCORES) return n->from;
+        if (n->part == PART_LINEAR) return step > 0 ? n->from : -1;
+        if (n->part == PART_ACT || n->part == PART_NORM) v = n->from;
+        else if (n->part == PART_INSIDE) return -1;
+        else if (n->op == OP_MUL) { /* a gate */
+            const onnx_node *a = onnx_producer(o, onnx_input(n, 0));
+            if (!onnx_is_image(o, onnx_input(n, 0)) || !onnx_is_image(o, onnx_input(n, 1)))
+                return -1;
+            v = onnx_input(n, a && a->part == PART_ACT ? 0 : 1);
+            a = onnx_producer(o, v);
+            if (!a || a->part != PART_ACT) return -1;
+            n->part = PART_INSIDE;
+            v = a->from;
+        } else if (onnx_is_view(n->op)) v = onnx_input(n, 0);
+        else return -1;
+    }
+    return -1;
+}
+
+static bool onnx_take_residual(onnx_reader *o, onnx_node *n) {
+    char module[ONNX_NAME];
+    int i;
+    for (i = 0; i < 2; i++) {
+        onnx_node *last = NULL;
+        const onnx_node *norm;
+        const int skip = onnx_plain(o, onnx_input(n, 1 - i));
+        int from = onnx_branch(o, onnx_input(n, i), &last);
+        if (from < 0) continue;
+        from = onnx_plain(o, from);
+        norm = onnx_producer(o, from);
+        if (from != skip && (!norm || norm->part != PART_NORM || onnx_plain(o, norm->from) != skip))
+            continue;
+        o->in_blocks = true;
+        return onnx_module_of(o, last, module) &&
+               onnx_say(o, module, "code.norm_first", from == skip ? "false" : "true");
+    }
+    return onnx_refuse(o, n,
+                       "no residual of attention or of an MLP: the sum of x and of a branch "
+                       "of x or of its norm expected");
+}
+
+/* The name of a class token or of positions that the exporter renamed, after that of the patch
+ * embedding. */
+static bool onnx_name_stem(onnx_reader *o, const onnx_node *n, int v, bool is_position,
+                           char name[ONNX_NAME]) {
+    static const char *const families[][3] = {
+        { "patch_embed.proj.weight", "cls_token", "pos_embed" },
+        { "patch_embeddings.projection.weight", "cls_token", "position_embeddings" },
+        { "patch_embedding.weight", "class_embedding", "position_embedding.weight" },
+    };
+    const char *conv = o->c->tensor_count > 0 ? o->c->tensors[0].name : "";
+    size_t i;
+    if (onnx_is_given(o->values[v].name, name)) return true;
+    for (i = 0; i < COUNT(families); i++) {
+        if (!onnx_ends(conv, families[i][0])) continue;
+        snprintf(name, ONNX_NAME, "%.*s%s", (int)(strlen(conv) - strlen(families[i][0])), conv,
+                 families[i][is_position ? 2 : 1]);
+        return true;
+    }
+    return onnx_refuse(o, n, "a constant without a name");
+}
+
+/* The only parameter from which constants are computed: slices and resampled positions. */
+static bool onnx_only_leaf(const onnx_reader *o, int v, int depth, int *budget, int *leaf) {
+    const onnx_node *n = onnx_producer(o, v);
+    const int tensor = onnx_constant_tensor(o, v);
+    int i;
+    if (v < 0 || o->values[v].from_image) return v < 0;
+    if (tensor >= 0) {
+        const checkpoint_tensor_info *t = &o->tensors[tensor];
+        if (t->count <= 16 || !checkpoint_is_float(t->dtype)) return true;
+        if (*leaf >= 0 && *leaf != v) return false;
+        return *leaf = v, true;
+    }
+    if (!n || depth == 0 || --*budget < 0) return n && n->op == OP_CONSTANT;
+    if (n->op == OP_SHAPE) return true;
+    for (i = 0; i < n->input_count; i++)
+        if (!onnx_only_leaf(o, n->inputs[i], depth - 1, budget, leaf)) return false;
+    return true;
+}
+
+static bool onnx_take_stem(onnx_reader *o, onnx_node *n, int v, bool is_position) {
+    char name[ONNX_NAME];
+    int leaf = onnx_base(o, v), budget = 200;
+    if (o->in_blocks) return onnx_refuse(o, n, "a constant that no plain ViT has there");
+    if (leaf < 0 && !onnx_only_leaf(o, v, 20, &budget, &leaf)) leaf = -1;
+    if (leaf < 0) return onnx_refuse(o, n, "tokens or positions that the graph computes");
+    return onnx_name_stem(o, n, leaf, is_position, name) && onnx_publish(o, n, leaf, name);
+}
+
+static bool onnx_take_add(onnx_reader *o, onnx_node *n) {
+    const int image = onnx_is_image(o, onnx_input(n, 0)) ? 0 : 1;
+    if (onnx_is_image(o, onnx_input(n, 0)) && onnx_is_image(o, onnx_input(n, 1)))
+        return onnx_take_residual(o, n);
+    return onnx_take_stem(o, n, onnx_input(n, 1 - image), true);
+}
+
+/* LayerScale, of a layer in a branch */
+static bool onnx_take_scale(onnx_reader *o, onnx_node *n) {
+    const int image = onnx_is_image(o, onnx_input(n, 0)) ? 0 : 1, v = onnx_input(n, 1 - image);
+    const onnx_node *layer = onnx_producer(o, onnx_plain(o, onnx_input(n, image)));
+    const checkpoint_tensor_info *t = onnx_tensor_of(o, v);
+    char name[ONNX_NAME];
+    if (!t || t->count < 2 || !layer || layer->part != PART_LINEAR)
+        return onnx_refuse(o, n, "a factor that no plain ViT has there");
+    return onnx_name(o, n, v, "gamma", -1, "", name) && onnx_publish(o, n, v, name);
+}
+
+static bool onnx_take_concat(onnx_reader *o, onnx_node *n) {
+    int i, images = 0;
+    for (i = 0; i < n->input_count; i++) images += onnx_is_image(o, n->inputs[i]);
+    if (images != 1 || onnx_integer(n, "axis", 0) != 1 ||
+        !onnx_is_image(o, n->inputs[n->input_count - 1]))
+        return onnx_refuse(o, n, "only class tokens and registers can be put before the patches");
+    for (i = 0; i + 1 < n->input_count; i++)
+        if (!onnx_take_stem(o, n, n->inputs[i], false)) return false;
+    return true;
+}
+
+/* True if a value follows from the last norm by views alone. */
+static bool onnx_is_normed(onnx_reader *o, int v, bool *is_sliced) {
+    int step;
+    for (step = 0; step < ONNX_MOST_STEPS; step++) {
+        const onnx_node *n = onnx_producer(o, v);
+        if (n && n->part == PART_NORM) return true;
+        if (!n || n->part != PART_NONE || !onnx_is_view(n->op)) return false;
+        if (n->op == OP_SLICE) *is_sliced = true;
+        v = onnx_input(n, 0);
+    }
+    return false;
+}
+
+static bool onnx_say_pool(onnx_reader *o, const onnx_node *n, const char *word) {
+    bool is_sliced = false;
+    const bool is_normed = onnx_is_normed(o, onnx_input(n, 0), &is_sliced);
+    const bool is_token = !strcmp(word, "token"); /* its norm may come before or after */
+    return onnx_say(o, "", "code.pool", word) &&
+           onnx_say(o, "", "code.norm_after_pool", is_normed || is_token ? "false" : "true") &&
+           (is_token || onnx_say(o, "", "code.pool_prefix", is_sliced ? "false" : "true"));
+}
+
+/* The mean over the tokens. */
+static bool onnx_take_mean(onnx_reader *o, onnx_node *n) {
+    const onnx_attribute *axes = onnx_attribute_of(n, "axes");
+    float axis[1];
+    const bool is_tokens = axes ? axes->count == 1 && axes->integers[0] == 1
+                                : onnx_numbers(o, onnx_input(n, 1), axis, 1) == 1 && axis[0] > 0 &&
+                                      axis[0] < 2;
+    if (!is_tokens || !o->in_blocks) return onnx_refuse(o, n, "no mean over the tokens");
+    return onnx_say_pool(o, n, "avg");
+}
+
+/* One token of all, or those without the first. Elsewhere, a part of q, k and v. */
+static bool onnx_take_part(onnx_reader *o, onnx_node *n) {
+    const onnx_node *from = onnx_producer(o, onnx_plain(o, onnx_input(n, 0)));
+    float first[1], last[1], axis[1];
+    bool is_stream;
+    if (!onnx_is_image(o, onnx_input(n, 0)))
+        return onnx_refuse(o, n, "its data are not the image's");
+    is_stream = from &&
+                (from->part == PART_NORM || (from->part == PART_NONE && from->op == OP_ADD));
+    if (n->op == OP_GATHER) {
+        if (!is_stream || onnx_integer(n, "axis", 0) != 1) return true;
+        if (onnx_numbers(o, onnx_input(n, 1), first, 1) != 1 || first[0] < 0 || first[0] > 0)
+            return onnx_refuse(o, n, "a token other than the first one");
+        return onnx_say_pool(o, n, "token");
+    }
+    if (!is_stream) return true;
+    if (onnx_numbers(o, onnx_input(n, 1), first, 1) != 1 ||
+        onnx_numbers(o, onnx_input(n, 2), last, 1) != 1 ||
+        onnx_numbers(o, onnx_input(n, 3), axis, 1) != 1)
+        return onnx_refuse(o, n, "a slice whose limits the graph computes");
+    if (axis[0] < 1) return true; /* the whole batch */
+    if (axis[0] > 1 || first[0] < 0)
+        return last[0] > 1e6f || onnx_refuse(o, n, "a part of each token");
+    if (last[0] > 1e6f) return true; /* without the first tokens */
+    if (first[0] > 0 || last[0] < 1 || last[0] > 1)
+        return onnx_refuse(o, n, "tokens other than the first one");
+    return onnx_say_pool(o, n, "token");
+}
+
+static bool onnx_take_scores(onnx_reader *o, onnx_node *n) {
+    char module[ONNX_NAME], text[16];
+    if (n->op != OP_SOFTMAX) return true;
+    snprintf(text, sizeof text, "%d", n->heads);
+    return onnx_module_of(o, &o->nodes[n->last], module) &&
+           onnx_say(o, module, "code.num_heads", text) &&
+           (!n->is_unscaled || onnx_say(o, module, "code.attn_scale", "1")) &&
+           (!n->activation || onnx_say(o, module, "code.attn_root", n->activation));
+}
+
+static bool onnx_take_act(onnx_reader *o, onnx_node *n) {
+    const onnx_node *layer = onnx_producer(o, onnx_plain(o, n->from));
+    char module[ONNX_NAME];
+    if (!layer || layer->part != PART_LINEAR) {
+        const onnx_node *view = layer;
+        if (view && view->part == PART_NONE && (view->op == OP_SPLIT || view->op == OP_SLICE))
+            layer = onnx_producer(o, onnx_plain(o, onnx_input(view, 0)));
+    }
+    if (!layer || layer->part != PART_LINEAR)
+        return onnx_refuse(o, n, "an activation that follows no linear layer");
+    return onnx_module_of(o, layer, module) &&
+           onnx_say(o, module, "code.activation", n->activation);
+}
+
+static bool onnx_take_end(onnx_reader *o, onnx_node *n) {
+    const char *name = n->op == OP_SIGMOID   ? "sigmoid"
+                       : n->op == OP_SOFTMAX ? "softmax"
+                                             : "log_softmax";
+    if (o->values[onnx_output(n)].user >= 0)
+        return onnx_refuse(o, n, "neither attention nor the end of the model");
+    return onnx_say(o, "end", n->op == OP_SIGMOID ? "code.activation" : "code.softmax", name);
+}
+
+static bool onnx_take_node(onnx_reader *o, onnx_node *n) {
+    switch (n->part) {
+    case PART_INSIDE: return true;
+    case PART_CONV: return onnx_take_conv(o, n);
+    case PART_LINEAR: return onnx_take_linear(o, n);
+    case PART_NORM: return onnx_take_norm_weights(o, n);
+    case PART_ACT: return onnx_take_act(o, n);
+    case PART_SCORES: return onnx_take_scores(o, n);
+    case PART_NONE: break;
+    }
+    switch (n->op) {
+    case OP_ADD: return onnx_take_add(o, n);
+    case OP_MUL: return onnx_take_scale(o, n);
+    case OP_CONCAT: return onnx_take_concat(o, n);
+    case OP_REDUCE_MEAN: return onnx_take_mean(o, n);
+    case OP_GATHER:
+    case OP_SLICE: return onnx_take_part(o, n);
+    case OP_SIGMOID:
+    case OP_SOFTMAX:
+    case OP_LOG_SOFTMAX: return onnx_take_end(o, n);
+    case OP_SHAPE: return true;
+    default:
+        return onnx_is_view(n->op) || onnx_refuse(o, n, "no plain ViT has this operator there");
+    }
+}
+
+/* === The file === */
+
+/* Links values to their users and checks that nodes come after what they use. */
+static bool onnx_link(onnx_reader *o) {
+    size_t i;
+    int k;
+    for (i = o->node_count; i-- > 0;)
+        for (k = 0; k < o->nodes[i].input_count; k++) {
+            const int v = o->nodes[i].inputs[k];
+            if (v < 0) continue;
+            o->nodes[i].next_use[k] = o->values[v].user;
+            o->values[v].user = (int)i * ONNX_MOST_INPUTS + k;
+        }
+    for (i = 0; i < o->node_count; i++) {
+        const onnx_node *n = &o->nodes[i];
+        for (k = 0; k < n->input_count; k++) {
+            const onnx_value *v = n->inputs[k] >= 0 ? &o->values[n->inputs[k]] : NULL;
+            if (v && v->tensor < 0 && !v->is_ready)
+                return report_fail(o->report,
+                                   "node \"%.200s\" (%.60s): nothing before it gives "
+                                   "\"%.200s\"",
+                                   n->name, n->op_name, v->name);
+        }
+        for (k = 0; k < n->output_count; k++)
+            if (n->outputs[k] >= 0) o->values[n->outputs[k]].is_ready = true;
+    }
+    return true;
+}
+
+/* The input of the graph that the first convolution takes; all that follows from it. */
+static bool onnx_follow_image(onnx_reader *o) {
+    size_t i;
+    int k;
+    o->image = -1;
+    for (i = 0; i < o->node_count && o->image < 0; i++) {
+        const onnx_node *n = &o->nodes[i];
+        int step;
+        if (n->op != OP_CONV && n->op != OP_CONV_INTEGER) continue;
+        o->image = onnx_input(n, 0);
+        for (step = 0; step < ONNX_MOST_STEPS; step++) {
+            const onnx_node *before = onnx_producer(o, o->image);
+            if (!before) break;
+            o->image = onnx_input(before, 0);
+        }
+    }
+    if (o->image < 0 || o->values[o->image].tensor >= 0)
+        return report_fail(o->report, "ONNX: no convolution takes the image: no plain ViT");
+    o->values[o->image].from_image = true;
+    for (i = 0; i < o->node_count; i++) {
+        const onnx_node *n = &o->nodes[i];
+        bool from_image = false;
+        if (n->op == OP_SHAPE) continue;
+        for (k = 0; k < n->input_count; k++)
+            from_image = from_image || onnx_is_image(o, n->inputs[k]);
+        for (k = 0; from_image && k < n->output_count; k++)
+            if (n->outputs[k] >= 0) o->values[n->outputs[k]].from_image = true;
+    }
+    return true;
+}
+
+static bool onnx_read_layers(onnx_reader *o) {
+    size_t i;
+    for (i = 0; i < o->node_count; i++)
+        if (onnx_is_image(o, onnx_output(&o->nodes[i])) && !onnx_find_layer(o, &o->nodes[i]))
+            return false;
+    for (i = 0; i < o->node_count; i++)
+        if (o->nodes[i].op == OP_SOFTMAX && onnx_is_image(o, onnx_output(&o->nodes[i])) &&
+            !onnx_find_scores(o, &o->nodes[i]))
+            return false;
+    for (i = 0; i < o->node_count; i++)
+        if (onnx_is_image(o, onnx_output(&o->nodes[i])) && !onnx_take_node(o, &o->nodes[i]))
+            return false;
+    return o->in_blocks || report_fail(o->report, "ONNX: no blocks of attention: no plain ViT");
+}
+
+bool onnx_open(checkpoint *c, size_t file, report *r) {
+    onnx_reader *o = calloc(1, sizeof *o);
+    bool good;
+    if (!o) return report_no_memory(r);
+    o->c = c;
+    o->file = file;
+    o->report = r;
+    o->memory = memory_make(ONNX_MEMORY);
+    if (!c->buffer) c->buffer = malloc(CHECKPOINT_BUFFER_SIZE);
+    good = c->buffer ? onnx_read_model(o) && onnx_link(o) && onnx_follow_image(o) &&
+                           onnx_read_layers(o) && !r->failed
+                     : report_no_memory(r);
+    free(o->tensors);
+    free(o->nodes);
+    free(o->values);
+    free(o->table);
+    memory_free(&o->memory);
+    free(o);
+    return good;
+}
