@@ -172,10 +172,8 @@ static int run(arguments *a, const text_list *operands) {
 
 static const char notes[] =
     "CHECKPOINT: safetensors (also sharded), PyTorch (.pth, .pt, .bin: a state dict, a whole\n"
-    "model, TorchScript), a pickle of arrays, .npz, .onnx, GGUF, a file of vit.cpp; or a tar or
-"
-    "folder with one of them.
-"
+    "model, TorchScript), a pickle of arrays, .npz, .onnx, GGUF, a file of vit.cpp; or a tar or\n"
+    "folder with one of them.\n"
     "The names of its tensors identify the library: timm, transformers, torchvision, open_clip,\n"
     "JAX, torch.nn, vit-pytorch, llama.cpp or none of these. config.json in its folder is read, and the\n"
     "author's Python as text.\n"

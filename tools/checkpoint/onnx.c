@@ -1589,6 +1589,7 @@ static bool onnx_publish_weight(onnx_reader *o, onnx_node *n, const char *name) 
         return onnx_publish(o, n, n->weight, name);
     if (o->values[base].is_published) return true;
     o->values[base].is_published = true;
+    if (t.count < 1) return onnx_refuse(o, n, "a weight of a type that cannot be read");
     if (by->op == OP_MATMUL_NBITS) {
         if (!onnx_unpack_blocks(o, by, &t)) return false;
     } else if (is_integer) {
