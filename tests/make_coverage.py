@@ -59,7 +59,7 @@ TABLE = ROOT / "models" / "COVERAGE.md"
 VERSION, DATE = "1.0.29.dev0, commit aa4b5850", "2026-08-08"
 BOUND = 2e-5
 HYBRIDS = "vision_transformer_hybrid"
-MODULES = ("vision_transformer", HYBRIDS, "deit", "eva", "beit")
+MODULES = ("vision_transformer", HYBRIDS, "deit", "eva", "beit", "vision_transformer_relpos")
 SIZES = ("img_size", "patch_size", "embed_dim", "depth", "num_heads", "mlp_ratio", "num_classes")
 CLASSES = 7
 
@@ -671,13 +671,6 @@ PROPOSED = """## Proposed for timm (pull request 2730): 4 of 4
 
 # An architecture here stands for all of its tags. vit-convert names the reason if it meets one.
 LACKING = (
-    ("relative positions by an MLP or without a class token",
-     "vit_relpos_base_patch16_224 vit_relpos_base_patch16_cls_224 vit_relpos_base_patch16_clsgap_224 "
-     "vit_relpos_base_patch16_plus_240 vit_relpos_base_patch16_rpn_224 "
-     "vit_relpos_base_patch32_plus_rpn_256 vit_relpos_medium_patch16_224 "
-     "vit_relpos_medium_patch16_cls_224 vit_relpos_medium_patch16_rpn_224 "
-     "vit_relpos_small_patch16_224 vit_relpos_small_patch16_rpn_224 "
-     "vit_srelpos_medium_patch16_224 vit_srelpos_small_patch16_224"),
     ("windows, and relative positions that depend on the query (SAM)",
      "samvit_base_patch16 samvit_base_patch16_224 samvit_huge_patch16 samvit_large_patch16"),
     ("an input of the photo's own shape (NaFlex)",
@@ -701,6 +694,8 @@ PARTS = (
     ("EVA, DINOv3, PE, RoPE ViTs: {} of {} tags with weights",
      lambda t: t.has_weights() and t.module == "eva"),
     ("BEiT: {} of {} tags with weights", lambda t: t.has_weights() and t.module == "beit"),
+    ("ViTs with relative positions: {} of {} tags with weights",
+     lambda t: t.has_weights() and t.module == "vision_transformer_relpos"),
     ("Architectures without weights: {} of {}", lambda t: not t.has_weights() and not t.extra),
     ("Constructor options that no tag uses: {} of {}", lambda t: t.extra),
 )

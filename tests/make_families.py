@@ -262,11 +262,15 @@ def lacking():
     case("sapiens2_uneven", uneven, "--img-size 8",
          "blocks.1.attn.wk.weight [12, 16] does not fit blocks.1.attn.qkv.weight [48, 16]")
     case("sapiens2_4k", windows, "--img-size 8", "lacks blocks in windows before the others")
-    for name, at in (("vit_relpos", "blocks.0.attn.rel_pos."), ("vit_srelpos", "shared_rel_pos.")):
-        shapes = timm_shapes()
-        linear_shapes(shapes, at + "mlp.fc1", 12, 2)
-        linear_shapes(shapes, at + "mlp.fc2", HEADS, 12)
-        case(name, lacks(shapes), told, "lacks relative positions by an MLP")
+    shapes = timm_shapes()
+    shapes["blocks.0.attn.rel_pos.relative_position_bias_table"] = (9, HEADS)
+    case("relpos_table", lacks(shapes), told, "lacks a table of relative positions (RelPosBias)")
+    shapes = timm_shapes()
+    shapes["norm.weight"] = shapes["norm.bias"] = (D,)
+    for name, out, inputs in (("fc1", 12, 3), ("fc2", HEADS, 12)):
+        linear_shapes(shapes, "shared_rel_pos.mlp." + name, out, inputs)
+    case("relpos_deep", lacks(shapes), told + " --set pool=avg --set activation=gelu",
+         "shared_rel_pos.mlp.fc1.weight [12, 3] does not fit blocks.{0..1}.attn.rel_pos")
     shapes = timm_shapes(norm_bias=False)
     shapes.update({"cls_token": (1, 1, D), "reg_token": (1, 4, D), "pos_embed": (1, 4, D),
                    "norm.weight": (D,)})

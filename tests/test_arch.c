@@ -394,6 +394,32 @@ static const char *const tags[] = {
     "layer_scale,silu,gated,avg,rope_dinov3 imagenet 1",
     "vit_7b_patch16_dinov3.sat493m 4096 40 32 8192 16 256 reg4,no_pos,eps5,no_qkv_bias,"
     "layer_scale,silu,gated,avg,rope_dinov3 satellite 1",
+    "vit_relpos_base_patch32_plus_rpn_256.sw_in1k 896 12 14 3584 32 256 res_post,no_pos,no_cls,avg,"
+    "rel_pos half 0.9",
+    "vit_relpos_base_patch16_plus_240.untrained 896 12 14 3584 16 240 no_pos,no_cls,layer_scale,"
+    "avg,rel_pos half 0.9",
+    "vit_relpos_small_patch16_224.sw_in1k 384 12 6 1536 16 224 no_pos,no_cls,no_qkv_bias,"
+    "layer_scale,avg,fc_norm,rel_pos half 0.9",
+    "vit_relpos_medium_patch16_224.sw_in1k 512 12 8 2048 16 224 no_pos,no_cls,no_qkv_bias,"
+    "layer_scale,avg,fc_norm,rel_pos half 0.9",
+    "vit_relpos_base_patch16_224.sw_in1k 768 12 12 3072 16 224 no_pos,no_cls,no_qkv_bias,"
+    "layer_scale,avg,fc_norm,rel_pos half 0.9",
+    "vit_srelpos_small_patch16_224.sw_in1k 384 12 6 1536 16 224 no_pos,no_cls,no_qkv_bias,"
+    "layer_scale,avg,rel_pos half 0.9",
+    "vit_srelpos_medium_patch16_224.sw_in1k 512 12 8 2048 16 224 no_pos,no_cls,no_qkv_bias,"
+    "layer_scale,avg,rel_pos half 0.9",
+    "vit_relpos_medium_patch16_cls_224.sw_in1k 512 12 8 2048 16 224 no_pos,no_qkv_bias,"
+    "layer_scale,rel_pos half 0.9",
+    "vit_relpos_base_patch16_cls_224.untrained 768 12 12 3072 16 224 no_pos,no_qkv_bias,"
+    "layer_scale,rel_pos half 0.9",
+    "vit_relpos_base_patch16_clsgap_224.sw_in1k 768 12 12 3072 16 224 no_pos,no_qkv_bias,"
+    "layer_scale,avg,fc_norm,rel_pos half 0.9",
+    "vit_relpos_small_patch16_rpn_224.untrained 384 12 6 1536 16 224 res_post,no_pos,no_cls,"
+    "no_qkv_bias,avg,rel_pos half 0.9",
+    "vit_relpos_medium_patch16_rpn_224.sw_in1k 512 12 8 2048 16 224 res_post,no_pos,no_cls,"
+    "no_qkv_bias,avg,rel_pos half 0.9",
+    "vit_relpos_base_patch16_rpn_224.untrained 768 12 12 3072 16 224 res_post,no_pos,no_cls,"
+    "no_qkv_bias,avg,rel_pos half 0.9",
     "vit_small_patch16_lingbot.robbyant 384 12 6 1536 16 512 reg4,no_pos,eps5,layer_scale,avg,"
     "squash,bilinear,rope_dinov3 imagenet 1",
     "vit_base_patch16_lingbot.robbyant 768 12 12 3072 16 512 reg4,no_pos,eps5,layer_scale,avg,"

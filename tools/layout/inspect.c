@@ -181,14 +181,28 @@ static void inspect_periods(const layout_map *map, settings *s) {
         put_size(s, SETTING_HEAD_DIM, 4 * part.view.count);
 }
 
+static bool computes_rel_pos(const layout_map *map) {
+    const layout_match match = layout_find(map, "blocks.0.attn.rel_pos");
+    return match.found && match.rule->method == LAYOUT_REL_POS_MLP;
+}
+
+/* The last layer has a bias for each head. */
+static int64_t rel_pos_heads(const layout_map *map) {
+    const layout_match match = layout_find(map, "blocks.0.attn.rel_pos");
+    layout_part part;
+    return layout_find_part(map, &match, 3, &part) ? part.view.count : 0;
+}
+
 /* Some libraries store the heads separately. A table of relative positions has a column for each
  * head. */
 static void inspect_heads(const layout_map *map, settings *s, settings_seen *seen) {
-    const int64_t heads = rows_of(map, "blocks.0.attn.rel_pos");
+    const int64_t heads = computes_rel_pos(map) ? rel_pos_heads(map)
+                                                : rows_of(map, "blocks.0.attn.rel_pos");
     layout_part part;
     const char *axes;
     put_size(s, SETTING_NUM_HEADS, heads);
-    if (heads > 0) seen->relative_positions = (int)(count_of(map, "blocks.0.attn.rel_pos") / heads);
+    if (heads > 0 && !computes_rel_pos(map))
+        seen->relative_positions = (int)(count_of(map, "blocks.0.attn.rel_pos") / heads);
     if (!layout_peek(map, "blocks.0.attn.qkv.weight", 0, &part, &axes)) return;
     seen->is_graph = !strcmp(checkpoint_kind(map->checkpoint), "ONNX");
     seen->is_torch_attention = strstr(part.info->stored_name, "in_proj_weight") != NULL;

@@ -59,6 +59,7 @@
     X(IDENTITY, 0, 0)    /* ones on the diagonal, or a vector of ones: an omitted layer */         \
     X(GROUPED, 3, 3)     /* query, key, value; neighbouring heads share a head of the last two */  \
     X(REL_POS, 1, 1)     /* relative positions: query minus key to key minus query */              \
+    X(REL_POS_MLP, 4, 4) /* the same, computed from distances: weight and bias of two layers */    \
     X(COS, 0, 1)         /* of the angles of rotary positions, whose frequencies are settings */   \
     X(SIN, 0, 1)         /* or parts[0]: periods, or frequencies by block, [2, depth, ...] */      \
     X(ROTATIONS, 0, 1)   /* the source of these tables, for other input sizes at run time */       \

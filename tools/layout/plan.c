@@ -188,6 +188,15 @@ static bool linear_fits(const layout_item *item, int64_t width, int *culprit) {
     return item->part_count < 3 || item->parts[2].view.count == matrix[0];
 }
 
+/* From two distances to a value for each head. */
+static bool mlp_fits(const layout_item *item, int *culprit) {
+    const int64_t hidden = item->parts[1].view.count, heads = item->dims[0];
+    const int64_t counts[] = { 2 * hidden, hidden, heads * hidden, heads };
+    for (*culprit = 0; *culprit < 4; ++*culprit)
+        if (item->parts[*culprit].view.count != counts[*culprit]) return false;
+    return true;
+}
+
 /* All heads of the queries, and as many of the keys and values as divide them. */
 static bool grouped_fits(const layout_item *item, const vit_config *config, int *culprit) {
     const int64_t third = item->dims[0] / 3;
@@ -233,6 +242,7 @@ static bool parts_fit(layout_item *item, const char *axes, const vit_config *con
             if (!has_rows(&item->parts[*culprit], item, rows)) return false;
         return true;
     case LAYOUT_LINEAR: return linear_fits(item, config->embed_dim, culprit);
+    case LAYOUT_REL_POS_MLP: return mlp_fits(item, culprit);
     case LAYOUT_GROUPED: return grouped_fits(item, config, culprit);
     case LAYOUT_COS:
     case LAYOUT_SIN:

@@ -39,6 +39,11 @@ static const char *const blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
     { "{b}attn.lambda", LAYOUT_LAMBDA, NULL,                                                     \
       { path "lambda_q1", path "lambda_k1", path "lambda_q2", path "lambda_k2" }, LAYOUT_ALWAYS }
 
+/* vit_relpos: an MLP for each block, or one for all. */
+#define REL_POS_MLP(path)                                                                          \
+    { "{b}attn.rel_pos", LAYOUT_REL_POS_MLP, NULL,                                               \
+      { path "fc1.weight", path "fc1.bias", path "fc2.weight", path "fc2.bias" }, LAYOUT_ALWAYS }
+
 /* The stems. A ResNet standardises its weights in every forward pass; the converter does it
  * once. */
 #define STEM "patch_embed.backbone."
@@ -116,6 +121,8 @@ static const layout_rule rules[] = {
       LAYOUT_ALWAYS },
     { "{b}attn.rel_pos", LAYOUT_REL_POS, "nh>hn", { "rel_pos_bias.relative_position_bias_table" },
       LAYOUT_ALWAYS },
+    REL_POS_MLP("{b}attn.rel_pos.mlp."),
+    REL_POS_MLP("shared_rel_pos.mlp."),
     LAYOUT_SAME("{b}attn.lambda"),
     DIFFERENCE("{b}attn."),
     DIFFERENCE("{b}"),
@@ -213,8 +220,7 @@ static const layout_company company[] = {
 
 static const layout_extra lacking[] = {
     { "blocks.*.attn.rel_pos_*", "decomposed relative positions (SAM)" },
-    { "blocks.*.attn.rel_pos.*", "relative positions by an MLP" },
-    { "shared_rel_pos.*", "relative positions by an MLP" },
+    { "blocks.*.attn.rel_pos.rel*", "a table of relative positions (RelPosBias)" },
     { "blocks.*.attn.rope_reg.*", "rotary positions of register tokens (ViT-5)" },
     { "merger.*", "patches of two frames and their merger (Qwen-VL)" },
     { "neck.*", "SAM's neck" },

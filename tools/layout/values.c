@@ -120,6 +120,41 @@ static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, 
     return good;
 }
 
+/* Query minus key, on a scale of logarithms. */
+static double log_distance(int64_t place, int64_t side) {
+    const double distance = (double)(side - 1 - place);
+    return copysign(log1p(fabs(distance)), distance);
+}
+
+/* A row for each head, as above; the class token has no bias. */
+static bool read_rel_pos_mlp(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
+                             float *to, report *r) {
+    const int64_t hidden = item->parts[1].view.count, columns = item->tensor.dims[1];
+    const int64_t height = item->rope.height, width = item->rope.width, across = 2 * width - 1;
+    float *weights[4] = { NULL };
+    int64_t i, k;
+    int part;
+    bool good = true;
+    for (part = 0; part < 4; part++) {
+        weights[part] = good ? read_whole(c, &item->parts[part], r) : NULL;
+        good = weights[part] != NULL;
+    }
+    for (i = first; good && i < first + count; i++) {
+        const int64_t head = i / columns, column = i % columns;
+        const double y = log_distance(column / across, height);
+        const double x = log_distance(column % across, width);
+        double sum = (double)weights[3][head];
+        for (k = 0; k < hidden; k++) {
+            const float *w = weights[0] + 2 * k;
+            const double unit = (double)w[0] * y + (double)w[1] * x + (double)weights[1][k];
+            if (unit > 0) sum += unit * (double)weights[2][head * hidden + k];
+        }
+        *to++ = column < columns - 3 ? (float)sum : 0;
+    }
+    for (part = 0; part < 4; part++) free(weights[part]);
+    return good;
+}
+
 /* The rotation of a pair of a head. Separate frequencies for blocks and heads are stored as [2
  * axes, depth, heads, pairs]. */
 static vit_rotation rotation_of(const layout_item *item, const float *given, int64_t head,
@@ -278,6 +313,7 @@ static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int
     case LAYOUT_LINEAR: return read_linear(c, item, first, count, to, r);
     case LAYOUT_IDENTITY: return read_identity(item, first, count, to), true;
     case LAYOUT_REL_POS: return read_rel_pos(c, item, first, count, to, r);
+    case LAYOUT_REL_POS_MLP: return read_rel_pos_mlp(c, item, first, count, to, r);
     case LAYOUT_COS:
     case LAYOUT_SIN:
     case LAYOUT_ROTATIONS: return read_rope(c, item, first, count, to, r);

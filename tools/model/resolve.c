@@ -617,7 +617,8 @@ static bool resolve_size(resolver *m, report *r) {
     if (c->patch_stride < 0 || c->patch_stride > 1024)
         return report_fail(r, "patch_stride %d is out of range", c->patch_stride);
     if (m->seen->position_rows == 0)
-        return (c->has_rel_pos ? resolve_relative_size(m, r) : resolve_free_size(m, r)) &&
+        return (m->seen->relative_positions > 0 ? resolve_relative_size(m, r)
+                                                : resolve_free_size(m, r)) &&
                check_positions(m, r);
     if (value_of(m, SETTING_POS_SINCOS) > 0)
         return report_fail(r,

@@ -139,6 +139,13 @@
 #define LINGBOT_BIAS (DINOV3_BIAS | ARCH_SQUASH | ARCH_BILINEAR)
 #define LINGBOT_GLU  (DINOV3_GLU | ARCH_SQUASH | ARCH_BILINEAR)
 #define BEIT         (ARCH_NO_POS | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_FC_NORM | ARCH_REL_POS)
+#define RELPOS                                                                                     \
+    (ARCH_NO_POS | ARCH_NO_CLS | ARCH_NO_QKV_BIAS | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_REL_POS)
+#define RELPOS_FC   (RELPOS | ARCH_FC_NORM)
+#define RELPOS_CLS  (ARCH_NO_POS | ARCH_NO_QKV_BIAS | ARCH_LAYER_SCALE | ARCH_REL_POS)
+#define RELPOS_GAP  (RELPOS_CLS | ARCH_AVG | ARCH_FC_NORM)
+#define RELPOS_PLUS (ARCH_NO_POS | ARCH_NO_CLS | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_REL_POS)
+#define RELPOS_POST (ARCH_NO_POS | ARCH_NO_CLS | ARCH_RES_POST | ARCH_AVG | ARCH_REL_POS)
 #define XP                                                                                         \
     (ARCH_PATCH_POS | ARCH_PRE_NORM | ARCH_RMS | ARCH_NO_QKV_BIAS | ARCH_QK_NORM | ARCH_PARALLEL)
 #define SBB_DIFF          (SBB_REG1 | ARCH_DIFF)
@@ -402,6 +409,19 @@ static const arch archs[] = {
     { "vit_huge_plus_patch16_dinov3", DINOV3_HUGE, 16, 256, DINOV3_GLU, IMAGENET, 1.0 },
     { "vit_huge_plus_patch16_dinov3_qkvb", DINOV3_HUGE, 16, 256, DINOV3_GLU_BIAS, IMAGENET, 1.0 },
     { "vit_7b_patch16_dinov3",               DINOV3_7B,  16, 256, DINOV3_GLU,    IMAGENET, 1.0   },
+    { "vit_relpos_base_patch32_plus_rpn_256", PLUS, 32, 256, RELPOS_POST, HALF, 0.9 },
+    { "vit_relpos_base_patch16_plus_240", PLUS, 16, 240, RELPOS_PLUS, HALF, 0.9 },
+    { "vit_relpos_small_patch16_224", SMALL, 16, 224, RELPOS_FC, HALF, 0.9 },
+    { "vit_relpos_medium_patch16_224", MEDIUM, 16, 224, RELPOS_FC, HALF, 0.9 },
+    { "vit_relpos_base_patch16_224", BASE, 16, 224, RELPOS_FC, HALF, 0.9 },
+    { "vit_srelpos_small_patch16_224", SMALL, 16, 224, RELPOS, HALF, 0.9 },
+    { "vit_srelpos_medium_patch16_224", MEDIUM, 16, 224, RELPOS, HALF, 0.9 },
+    { "vit_relpos_medium_patch16_cls_224", MEDIUM, 16, 224, RELPOS_CLS, HALF, 0.9 },
+    { "vit_relpos_base_patch16_cls_224", BASE, 16, 224, RELPOS_CLS, HALF, 0.9 },
+    { "vit_relpos_base_patch16_clsgap_224", BASE, 16, 224, RELPOS_GAP, HALF, 0.9 },
+    { "vit_relpos_small_patch16_rpn_224", SMALL, 16, 224, RELPOS_POST | ARCH_NO_QKV_BIAS, HALF, 0.9 },
+    { "vit_relpos_medium_patch16_rpn_224", MEDIUM, 16, 224, RELPOS_POST | ARCH_NO_QKV_BIAS, HALF, 0.9 },
+    { "vit_relpos_base_patch16_rpn_224", BASE, 16, 224, RELPOS_POST | ARCH_NO_QKV_BIAS, HALF, 0.9 },
     { "vit_small_patch16_lingbot",           SMALL,      16, 512, LINGBOT_BIAS,  IMAGENET, 1.0   },
     { "vit_base_patch16_lingbot",            BASE,       16, 512, LINGBOT_BIAS,  IMAGENET, 1.0   },
     { "vit_large_patch16_lingbot",           LARGE,      16, 512, LINGBOT_BIAS,  IMAGENET, 1.0   },
