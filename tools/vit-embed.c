@@ -22,7 +22,7 @@
 #include "cli/output.h"
 #include "infer/embedding.h"
 #include "infer/infer.h"
-#include "infer/classes.h"
+#include "infer/words.h"
 #include "os/os.h"
 #include "shards/embed_shards.h"
 #include "vit.h"

@@ -24,6 +24,7 @@
 #include "infer/classes.h"
 #include "infer/infer.h"
 #include "infer/tags.h"
+#include "infer/words.h"
 #include "os/os.h"
 #include "vit.h"
 

@@ -21,6 +21,7 @@
 #include "infer/classes.h"
 #include "infer/embedding.h"
 #include "infer/infer.h"
+#include "infer/words.h"
 #include "numbers/nearest.h"
 #include "os/os.h"
 #include "picture/picture.h"

@@ -1,4 +1,4 @@
-#include "infer/classes.h"
+#include "infer/words.h"
 
 #include <ctype.h>
 #include <stdint.h>

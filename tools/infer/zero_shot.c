@@ -1,4 +1,5 @@
 #include "infer/classes.h"
+#include "infer/words.h"
 
 #include <stdlib.h>
 #include <string.h>
