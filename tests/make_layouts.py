@@ -1054,6 +1054,16 @@ def write_radio():
                       "mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711")
 
 
+def write_nomic():
+    n = Numbers(33)
+    s = OrderedDict((k, n(*shape)) for k, shape in (
+        ("embeddings.cls_token", (1, 1, D)), ("embeddings.pos_embed", (1, PATCHES + 1, D)),
+        ("embeddings.proj.weight", (D, CHANS, PATCH, PATCH)), ("layers.0.norm1.weight", (D,)),
+        ("layers.0.attn.Wqkv.weight", (3 * D, D)), ("layers.0.mlp.fc11.weight", (MLP, D)),
+        ("selector.attn.latent", (1, 1, D)), ("selector.attn.Wq.weight", (D, D))))
+    case("nomic", s, "lacks an attention pooling that is added to the class token (nomic)", None)
+
+
 def write_aimv2():
     t = model(cls=False, patch_norm=True, rms=True, qkv_bias=False, proj_bias=False, gated=True,
               classes=0, seed=9)
@@ -1967,9 +1977,8 @@ def main():
     torch.manual_seed(0)
     for write in (write_hf, write_dinov2, write_towers, write_torchvision, write_torch_nn,
                   write_lucidrains, write_einops, write_courses, write_open_clip, write_jax,
-                  write_radio, write_aimv2, write_hf_aimv2, write_beit3, write_timm,
-                  write_mobileclip,
-                  write_rotary, write_perception, write_beit, write_parallel, write_vit_cpp, write_gguf):
+                  write_radio, write_nomic, write_aimv2, write_hf_aimv2, write_beit3, write_timm,
+                  write_mobileclip, write_rotary, write_perception, write_beit, write_parallel, write_vit_cpp, write_gguf):
         write()
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(cases) + "\n")

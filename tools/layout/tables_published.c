@@ -406,6 +406,29 @@ const layout layout_sapiens2 = {
     .lacking = sapiens2_lacking, .defaults = sapiens2_defaults
 };
 
+/* === nomic-embed-vision === Only to refuse it by name. */
+
+static const char *const nomic_prefixes[] = { "module.", "model.", NULL };
+
+static const char *const nomic_blocks[] = { "layers.{i}.", NULL };
+
+static const layout_rule nomic_rules[] = {
+    LAYOUT_FROM("cls_token", "embeddings.cls_token"),
+    LAYOUT_END
+};
+
+static const layout_extra nomic_lacking[] = {
+    { "selector.*", "an attention pooling that is added to the class token (nomic)" },
+    { NULL, NULL }
+};
+
+const layout layout_nomic = {
+    .name = "nomic",
+    .probe = "selector.attn.latent",
+    .prefixes = nomic_prefixes, .blocks = nomic_blocks, .rules = nomic_rules,
+    .lacking = nomic_lacking
+};
+
 /* === AIMv2 === */
 
 /* AIMv2 under Apple's own names; those of transformers are in tables.c. */
