@@ -1008,7 +1008,7 @@ VIT_API void vit_threads_destroy(vit_threads *threads);
 /* A tokenizer turns a text into the ids of a text tower's inputs. It is a section of the .vit file,
    made by vit-convert and used in place. Any number of threads may share one. */
 typedef struct vit_tokenizer {
-    int context;                /* a text has at most so many ids, with begin and end; 2 to 65536 */
+    int context;                /* most ids of a text, with begin and end; 2 to 65536             */
     int num_ids;                /* every id is in 0 to num_ids - 1 */
     int begin, end;             /* ids at both ends of every text; -1: none */
     int pad;                    /* fills the ids up to the context; -1: zeros do      */
@@ -1032,7 +1032,7 @@ typedef struct vit_text_ids {
 VIT_API vit_result vit_tokenizer_open(const void *data, size_t size, vit_tokenizer *tokenizer);
 
 /* Bytes of scratch for any text of `size` bytes: some 95 per byte for CLIP, 350 for SigLIP; 0 if
-   they exceed the address space or the text 2^28 bytes. */
+   they exceed the address space, or if `size` exceeds 2^28. */
 VIT_API size_t vit_tokenize_size(const vit_tokenizer *tokenizer, size_t size);
 
 /* Cleans, splits and tokenizes `size` bytes of UTF-8 as the model's own tokenizer does. Set
@@ -1061,7 +1061,7 @@ VIT_API void vit_text_scores(const vit_model *text, float *x, int n);
 #if !defined(VIT_NO_MALLOC)
 /* The embedding of a NUL-terminated text, [vit_embedding_dim], by the text encoder of `model`, which
    may be a file of both encoders. vit_cosine compares it with vit_embed's. Each call allocates and
-   frees its memory; vit_tokenize and vit_forward with vit_input.ids are the same in two steps. A
+   frees its memory; vit_tokenize, then vit_forward with vit_input.ids, compute the same. A
    text that is too long is cut. Errors are those of vit_model_text, vit_model_tokenizer and
    vit_tokenize. */
 VIT_API vit_result vit_text_embed(const vit_model *model, const char *text, float *embedding);

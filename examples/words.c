@@ -1,5 +1,5 @@
-/* words.c - names a photo by classes of your own. The model needs an encoder of texts, as those of
- * CLIP and SigLIP have, and the bundled one.
+/* words.c - names a photo by classes of your own. The model needs a text encoder, which CLIP,
+ * SigLIP and the bundled model have.
  *
  *     cc -O2 words.c -o words -lm -lpthread
  *     $ ./words models/cifar10-vit.vit examples/cat.jpg "a kitten" "a puppy" "an empty street"

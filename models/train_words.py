@@ -10,11 +10,11 @@ Method.  "LiT: Zero-Shot Transfer with Locked-image text Tuning" (arXiv 2111.079
 encoder stays as it is, and a text encoder like CLIP's learns to put a caption where the
 embeddings of its pictures are.  A picture's captions are its class, other words for it ("puppy")
 and what it belongs to ("an animal"), in sentences such as "a blurry photo of a {}"; captions of
-things that are in no picture of CIFAR-10 are always wrong, so that such words are near none.  The
+things that are in no picture of CIFAR-10 are always wrong, so that such words fit none.  The
 tokenizer is byte-level BPE, learned from the captions.
 
 OUT receives model.safetensors and config.json in open_clip's form, vocab.json and merges.txt.
-Minutes of one core.  Only numpy and PyTorch (1.13 or later) are needed.
+Training takes minutes on one core, and needs only numpy and PyTorch (1.13 or later).
 """
 import argparse
 import collections

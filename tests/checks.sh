@@ -74,7 +74,7 @@ wanted() { # NAME: is it among them? What follows is about this case.
 }
 
 # sections: with words on the command line, runs only the sections "# --- TITLE ---" whose titles
-# contain one of the words, and the earlier sections that a line "# After: TITLE" in them names.
+# contain one of the words. A line "# After: TITLE" in one of them adds that earlier section.
 # Call it after the code that all sections need.
 sections() {
     local titles

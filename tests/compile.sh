@@ -104,8 +104,8 @@ build() {
         -o "$work/$name.o"
 }
 
-# object NAME COMPILER STANDARD SOURCE FLAGS...: one in which code is no better than it need be. gcc
-# would optimise the kernels all the same, which is most of its time.
+# object NAME COMPILER STANDARD SOURCE FLAGS...: an unoptimised object. gcc would still optimise the
+# kernels, which takes most of its time.
 object() {
     local plain=-DVIT_UNOPTIMIZED
     [ "${LONG-}" = yes ] && plain=

@@ -359,13 +359,15 @@ def norms():
             ("norms_sorted", " --rename ln.*=fc_norm.*", "1e-5"),
             ("norms_asked", "", "--rename 'final.*=fc_norm.*' or --rename 'ln.*=fc_norm.*'"),
             ("norms_as_logits", " --rename ln.*=pre_logits.*",
-             "--rename calls ln.weight pre_logits, which is a linear layer of the head; it is [8]"),
+             "--rename calls ln.weight pre_logits, which must be a linear layer of the head; "
+             "it is [8]"),
             ("norms_own_names", " --rename ln.*=before_head_norm.* --strict",
              "ln.weight, renamed to before_head_norm.weight, as fc_norm")):
         case(name, end("final", "ln", "fc"), TWO + options, result, how="sorted")
     torch_names = dict(attn="self_attn", kind=multihead, feed="linear1 linear2", act=F.relu)
     case("norm_as_logits_in_vit", end("ln_f", "ln"), TWO + " --rename ViT.ln.*=ViT.pre_logits.*",
-         "--rename calls ViT.ln.weight pre_logits, which is a linear layer", change=prefixed("ViT."))
+         "--rename calls ViT.ln.weight pre_logits, which must be a linear layer",
+         change=prefixed("ViT."))
     case("norm_renamed_in_vit", end("ln_f", "ln"), TWO + " --rename ViT.ln.*=ViT.fc_norm.*",
          change=prefixed("ViT."), how="sorted")
     case("norms_torch", Model(block=lambda b: usual("encoder." + b, block=post, **torch_names),
@@ -378,7 +380,7 @@ def norms():
     case("norms_around", front(end=lambda net: head(net, "ln")), TWO +
          " --rename norm.*=norm_pre.*")
     case("norm_of_all", OneNorm(), TWO + " --rename ln.*=norm_shared.*")
-    case("norm_of_all_asked", OneNorm(), TWO, "if all of them use the model's only one, ln, "
+    case("norm_of_all_asked", OneNorm(), TWO, "if all of them use the model's only norm, ln, give "
          "--rename 'ln.*=norm_shared.*'")
     case("norm_between", Model(attn=attn, end=norm_between), TWO,
          "head.1 lies between head.0 and head.2: a norm between the layers of the head does not run")

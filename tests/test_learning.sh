@@ -69,7 +69,7 @@ try "$classify" -m mine.vit -k 1 test/red/1.ppm
 is 0
 out ' %  red$'
 try "$learn" --known 0.5 set -o half.vit
-out '^none +9 of them \(50\.0 %\) are "none of these", 9 of these would be right$'
+out '^none +9 of them \(50\.0 %\) are "none of these", of which 9 would be right$'
 try "$learn" --known 1 set -o half.vit
 try "$info" half.vit
 out '^labels +3: '
@@ -266,7 +266,7 @@ refused '1 photo is twice there, in different classes: leave one of each out' "$
 refused 'bad/a/2.ppm \(a\) and bad/b/other.ppm \(b\) are the same photo$' "$learn" bad
 cp set/blue/1.ppm bad/b/other.ppm
 mkdir bad/B
-refused "the classes '[bB]' and '[bB]' have the same name" "$learn" bad
+refused "the classes '[bB]' and '[bB]' differ only in case, or" "$learn" bad
 rmdir bad/B
 cp bad/a/2.ppm bad/a/3.ppm
 echo none >bad/b/broken.jpg
@@ -318,8 +318,8 @@ refused 'expected photos of at least two classes: leave out --ridge$' "$learn" -
 sed 's|/red/|/BLUE/|' many.txt >twins.txt
 cp many.npy twins.npy
 cp many.json twins.json
-refused "the classes 'blue' and 'BLUE' have the same name" "$learn" --ridge twins.npy
-refused "the classes '[bB].*' and '[bB].*' have the same name" "$learn" twins.npy
+refused "the classes 'blue' and 'BLUE' differ only in case, or" "$learn" --ridge twins.npy
+refused "the classes '[bB].*' and '[bB].*' differ only in case, or" "$learn" twins.npy
 try "$learn" --ridge set -o x.vit
 is 2
 err '^vit-learn: --ridge learns from files OUT.npy of vit-embed alone '

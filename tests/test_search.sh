@@ -467,7 +467,7 @@ err 'flat/b.txt: has 4 lines, of 5 vectors'
 cp block.json flat/b.json # another layer
 try "$search" flat --vector theirs.npy
 is 1
-err 'flat/b.npy: is from another model than flat/a.npy, or holds other vectors of it'
+err 'flat/b.npy: is from another model, pooling or block than flat/a.npy'
 cp logits5.npy flat/b.npy 2>/dev/null || "$embed" -m $model photos -o flat/b.npy --pool logits 2>"$work/err"
 try "$search" flat --vector theirs.npy
 is 1

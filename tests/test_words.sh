@@ -151,13 +151,13 @@ is 1
 err 'words\.json: .*No such file'
 try "$classify" -m clip.vit --classes "cat, cafÃ©" photos/cat.jpg
 is 0
-err "^vit-classify: 'cafÃ©' looks like UTF-8 read as Windows-1252; it is used as it is\$"
+err "^vit-classify: 'cafÃ©' looks like UTF-8 read as Windows-1252; it is used unchanged\$"
 try "$classify" -m clip.vit --classes "é’s, 5 £, à la, MÃE, ñ…" photos/cat.jpg
 is 0
 quiet err
 try "$classify" -m clip.vit --classes "cat,one two three four five six seven" photos/cat.jpg
 is 0
-err 'tokens more than the model reads, 9$'
+err 'tokens too many: the model reads 9$'
 try "$classify" -m siglip.vit --classes "cat, dog" photos/cat.jpg
 is 0
 try "$classify" -m clip.vit photos/cat.jpg

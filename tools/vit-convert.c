@@ -175,8 +175,8 @@ static const char notes[] =
     "model, TorchScript), a pickle of arrays, .npz, .onnx, GGUF, a file of vit.cpp; or a tar or\n"
     "folder with one of them.\n"
     "The names of its tensors identify the library: timm, transformers, torchvision, open_clip,\n"
-    "JAX, torch.nn, vit-pytorch, llama.cpp or none of these. config.json in its folder is read, and the\n"
-    "author's Python as text.\n"
+    "JAX, torch.nn, vit-pytorch, llama.cpp or none of these. @ also reads config.json in\n"
+    "its folder, and the author's Python as text.\n"
     "\n"
     "More help: @ --help settings | match | types | names\n"
     "Exit status: 0, 1 if something failed or a setting is open, 2 for a wrong command line.\n";
@@ -233,13 +233,15 @@ int main(int argc, char **argv) {
         { 0, "ignore", "PATTERN", "drop unknown tensors of such names; may be repeated", CLI_LIST,
           &a.convert.ignore, 0, 0 },
         { 0, "code", "FILE",
-          "the author's Python (.py, .ipynb) or a folder, read as text; none; default:\n"
-          "what lies beside the checkpoint and in the folder above it",
+          "the author's Python (.py, .ipynb) or a folder of it, read as text, or none\n"
+          "(default: the files beside the checkpoint and in the folder above it)",
           CLI_TEXT, &a.convert.code, 0, 0 },
-        { 0, "tokenizer", "FILE", "of the text encoder: a file or folder, or none to leave it out",
-          CLI_TEXT, &a.convert.tokenizer, 0, 0 },
-        { 0, "weights", "NAME", "which of several state dicts in the file: model, model_ema ...",
-          CLI_TEXT, &a.convert.weights, 0, 0 },
+        { 0, "tokenizer", "FILE",
+          "tokenizer of the texts: a file or folder; none leaves their encoder out", CLI_TEXT,
+          &a.convert.tokenizer, 0, 0 },
+        { 0, "weights", "NAME",
+          "use this one of several state dicts in the file: model, model_ema ...", CLI_TEXT,
+          &a.convert.weights, 0, 0 },
         { 0, "match-input", "X",
           "an input (.npy): find the settings that the checkpoint leaves open", CLI_TEXT,
           &a.convert.match_input, 0, 0 },

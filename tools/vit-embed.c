@@ -388,7 +388,7 @@ static const char description[] =
     "of each row, and OUT.json, with the model and the options that made them. OUT.rows keeps\n"
     "each row as soon as it is computed: the same command continues a run that was interrupted,\n"
     "and updates the index later: it computes new and changed images and drops deleted ones.\n"
-    "With --texts, rows are those of the texts, as the model's text encoder has them, of length 1.\n"
+    "With --texts, rows are embeddings of texts by the model's text encoder, scaled to length 1.\n"
     "With --tar each SHARD is an archive in webdataset's form, a range such as\n"
     "part-{00000..00999}.tar, a folder of them, or '-'. For part-00017.tar the folder OUT\n"
     "receives img_emb/img_emb_00017.npy, metadata/metadata_00017.jsonl and\n"
@@ -459,7 +459,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
           &c->part, 0, 0 },
         { 0, "parts", "N", "with --part auto: the number of jobs of an array", CLI_INT, &c->parts,
           1, 10000000 },
-        { 0, "classify", "K", "of shards: the K best classes into the metadata", CLI_INT,
+        { 0, "classify", "K", "write the K best classes into the metadata of shards", CLI_INT,
           &c->classes, 1, 1000 },
         { 0, "collect", "OUT", "verify all shards in OUT, list missing ones, print totals",
           CLI_TEXT, &c->collect, 0, 0 },

@@ -354,7 +354,7 @@ static void print_promise(const job *j, const several_figures *several) {
         printf("                %d not held out: the only photo of its class\n",
                j->set.count - head->held_out);
     if (head->has_none)
-        printf("none            %d of them (%.1f %%) are \"%s\", %d of these would be right\n",
+        printf("none            %d of them (%.1f %%) are \"%s\", of which %d would be right\n",
                head->refused, percent(head->refused, head->held_out), LEARNED_NONE,
                head->right_refused);
 }
@@ -460,10 +460,10 @@ static bool print_json(const job *j, report *r) {
 /* === The command line === */
 
 static const char description[] =
-    "Learns the classes of photos PHOTOS/CLASS/IMAGE and writes a model that knows them: the\n"
+    "Learns the classes of photos PHOTOS/CLASS/IMAGE and writes a model of them: the\n"
     "same backbone with another head, for every program that takes a model. PHOTOS may be a file\n"
     "with lines 'PATH,CLASS' instead; 'PATH,CLASS;CLASS' has several classes, and 'PATH,' none.\n"
-    "A file that vit-learn has written adds what it has learnt, without the photos. OUT.npy of\n"
+    "A file of vit-learn's adds the classes in it, without their photos. OUT.npy of\n"
     "vit-embed adds the photos of OUT.txt; the class of a photo is the folder that holds it.\n"
     "It prints how many held-out photos get their class, which photos look mislabelled, and\n"
     "which classes are mistaken for each other.\n";
@@ -478,8 +478,8 @@ static const char notes[] =
     "OUT.vit keeps the embedding of each photo, 2 bytes a number, for --add and --forget.\n"
     "The time of logistic regression grows with photos times classes. --ridge learns a million\n"
     "photos of a thousand classes in minutes. It keeps no embeddings, the order of the rows changes\n"
-    "the last bits of the weights, and copies count. It does not learn from the rows that it holds\n"
-    "out: one in ten, at most 5,000.\n"
+    "the last bits of the weights, and each copy counts. It does not learn from the rows that it\n"
+    "holds out: one in ten, at most 5,000.\n"
     "The order of the photos, the number of threads and the number of runs do not change the file.\n"
     "A second copy of a photo is left out; copies in two classes are an error.\n"
     "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"

@@ -114,7 +114,7 @@ static int own_options(cli_option *options, int count, const look_command *comma
           CLI_INT, &c->block, 0, 1023 },
         { 0, "foreground", NULL,
           "leave out the background first, as DINOv2 does: the patches whose\n"
-          "first component has the sign of its mean at the photos' borders",
+          "first component has the same sign as its mean along the borders",
           CLI_FLAG, &c->foreground, 0, 0 },
         CLI_END,
     };
@@ -126,8 +126,8 @@ static int own_options(cli_option *options, int count, const look_command *comma
         CLI_END,
     };
     const cli_option of_positions[] = {
-        { 0, "compare", NULL, "show the models that follow side by side", CLI_FLAG, &c->compare, 0,
-          0 },
+        { 0, "compare", NULL, "show all models named after it, side by side", CLI_FLAG, &c->compare,
+          0, 0 },
         { 0, "kind", "KIND",
           "embedding, rotary or relative (default: the first of these that\n"
           "the model has)",

@@ -14,7 +14,7 @@ const TWINS = /[\s_]+/g;
 let engine = null;
 let page = null;
 let boxes = [];                      // { id, name, photos: [{ id, name, file, embedding, ... }] }
-let lesson = null;                   // { file, base, summary } of the last time that it was taught
+let lesson = null;                   // { file, base, summary } of the last teaching
 let lastId = 0;
 let link = null;
 
@@ -397,7 +397,7 @@ async function teach() {
     byId('learn').disabled = true;
     try {
         await embed(photos);
-        // Photos may leave their boxes later, so what came before is kept apart from them.
+        // The earlier file is kept apart from the photos, which may leave their boxes later.
         const base = adds ? await engine.ask('file') : state.taught ? lesson?.base ?? null : null;
         const given = photos.map((photo, i) => ({ name: names[i], classes: [classOf.get(photo)],
             embedding: photo.embedding }));

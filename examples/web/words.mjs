@@ -14,9 +14,9 @@ let answers = new Map();            // { cosine, fits } of photos
 const shown = (text) => (text.length > 60 ? `${text.slice(0, 57)}...` : text);
 /** What the embedding of a text has left out; '' if nothing is to be said. */
 function remarkOn(name, { cut, misread }, context) {
-    const more = `${cut} token${cut === 1 ? '' : 's'} more than the model reads, ${context}`;
+    const more = `${cut} token${cut === 1 ? '' : 's'} too many: the model reads ${context}`;
     return [cut ? `${name} has ${more}: its end is left out.` : '',
-        misread ? `${name} looks like UTF-8 read as Windows-1252; it is used as it is.` : '']
+        misread ? `${name} looks like UTF-8 read as Windows-1252; it is used unchanged.` : '']
         .filter(Boolean).join(' ');
 }
 

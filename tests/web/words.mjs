@@ -172,7 +172,7 @@ async function states() {
         await press('Find');
         await note('#found-note', /^Type what the photos should show\.$/);
         await find(visited, LONG);
-        await note('#found-note', /first\. This text has 19 tokens more than the model reads, 9/);
+        await note('#found-note', /first\. This text has 19 tokens too many: the model reads 9/);
         await find(visited, 'CafÃ© aâ‚¬');
         await note('#found-note', /\. This text looks like UTF-8 read as Windows-1252; it is used/);
         await find(visited, 'Ça là, São Paulo');

@@ -13,14 +13,14 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* An author's Python as text. The reader parses it, then follows the constructor of each class that
- * could be the model, as far as numbers, names and loops are plain. The modules that this makes must
- * have the names of the checkpoint's tensors; only then their attributes count. */
+/* Parses an author's Python as text, then follows the constructor of each class that could be the
+ * model, as far as numbers, names and loops are plain. The attributes of the modules made so count
+ * only if the modules have the names of the checkpoint's tensors. */
 
 enum {
     MOST_NESTING = 60,    /* of expressions, suites and calls */
     MOST_STEPS = 400000,  /* of one candidate */
-    MOST_WORK = 64000000, /* of all, in statements looked at */
+    MOST_WORK = 64000000, /* of all, in visited statements */
     WORK_OF_STEP = 8,
     MOST_ITEMS = 4096,    /* of a list */
     MOST_TIMES = 128,     /* of an item that is repeated */
@@ -519,7 +519,7 @@ static node *parse_parameters(parser *p) {
         n->text = "";
         if (is_token(p, "*") || is_token(p, "**")) {
             advance(p);
-            n->number = 1; /* no name that an argument fills */
+            n->number = 1; /* collects arguments, so none fills it */
         }
         if (p->now.kind == TOKEN_NAME) {
             n->text = copy_token(p);
@@ -702,7 +702,7 @@ typedef struct module {
 typedef struct scope {
     struct scope *outer;
     list names;
-    const node *body; /* whose assignments are looked up by need, or NULL */
+    const node *body; /* of assignments to evaluate on demand, or NULL */
     const node *in_class;
     module *self;
     int file;
@@ -846,8 +846,7 @@ static int truth(const value *v) {
 
 /* === Names === */
 
-/* Adds up all assignments to a name in these statements, also in nested ones: unknown if they
- * differ. */
+/* Evaluates all assignments to a name, also in nested statements: unknown if they differ. */
 static void find_assigned(reader *r, scope *s, const node *body, const char *name, value *found,
                           int *count) {
     const node *n, *t;
@@ -996,7 +995,7 @@ static value value_of_option(reader *r, const char *name) {
 
 /* === Calls === */
 
-/* "*" and "**" are spread out. */
+/* Spreads out "*" and "**". */
 static list collect(reader *r, scope *s, const node *arguments) {
     list all = { NULL, NULL, 0, 0, false, false };
     const int loops = r->loops;
@@ -1071,7 +1070,7 @@ static const node *method_of(reader *r, const node *own, const char *name, const
     return NULL;
 }
 
-/* Keeps the arguments of a constructor that state the input, even if no attribute does. */
+/* Keeps a constructor's arguments for the size of the input, even if no attribute has them. */
 static void keep_input(reader *r, const scope *s, module *m) {
     static const char *const kept[][2] = {
         { "channels", "in_chans" },   { "in_channels", "in_chans" },
@@ -1325,7 +1324,7 @@ static bool is_super(const node *n) {
     return n->kind == NODE_CALL && n->a && n->a->kind == NODE_NAME && !strcmp(n->a->text, "super");
 }
 
-/* super().__init__(...): of the base, if the author wrote it. */
+/* super().__init__(...), if the base is the author's. */
 static value call_super(reader *r, scope *s, const node *call, const list *all) {
     value base;
     const node *own = s->in_class, *of, *method;
@@ -1704,7 +1703,7 @@ static bool execute(reader *r, scope *s, const node *body, value *result) {
 /* === The checkpoint's tensors === */
 
 typedef struct fit {
-    int matched, wrong, checked; /* names; of these, shapes that differ, and those compared */
+    int matched, wrong, checked; /* names; shapes that differ; shapes compared */
 } fit;
 
 static bool has_kind(const module *m, const char *kind) {
@@ -1758,7 +1757,7 @@ static void match_tensor(const module *m, const char *path, const checkpoint_ten
     }
 }
 
-/* The first `parts` parts of a name with their dots; 0 if it has not more. */
+/* The first `parts` parts of a name with their dots; 0 if it has no more. */
 static size_t prefix_length(const char *name, int parts) {
     const char *at = name;
     for (; parts > 0; parts--) {
@@ -1858,7 +1857,7 @@ static bool show_value(const value *v, char text[SHOWN_TEXT]) {
     return *text != '\0';
 }
 
-/* === What the code calls === */
+/* === Calls in methods === */
 
 typedef void visit(void *user, const node *n);
 
@@ -1902,7 +1901,7 @@ static void see_number(void *user, const node *n) {
     if (n->number > 1.7019 && n->number < 1.7021) *found = "quick_gelu";
 }
 
-/* A GELU's form by its constants, or NULL. */
+/* The form of GELU that the constants in a function show, or NULL. */
 static const char *form_of(writer *w, const node *body) {
     const char *found = NULL;
     walk(body, 0, &w->budget, see_number, &found);
@@ -2007,7 +2006,7 @@ static void see_mention(void *user, const node *n) {
         if (!strcmp(name_of(n->kind == NODE_CALL ? n->a : n), all[i])) c->is_mentioned = true;
 }
 
-/* True if a method besides the constructor uses this part, or if there is none to look at. */
+/* True if a method besides the constructor uses this part, or if the class has no forward. */
 static bool is_used(writer *w, const module *m, const char *part) {
     const node *of, *n, *forward = method_of(w->reader, m->own, "forward", &of);
     method_calls c;
@@ -2069,7 +2068,7 @@ static void see_root(void *user, const node *n) {
     s->at = n;
 }
 
-/* Looks for it in the methods of an attention. */
+/* Looks for the root in the methods of an attention. */
 static void say_root(writer *w, module *m, const node *of, const char *path, const node *softmax) {
     static const char *const heads[] = {
         "num_heads", "heads", "n_heads", "n_head", "nhead", "h", "num_attention_heads", "nb_heads",
@@ -2140,7 +2139,7 @@ static void see_norm(pool_search *s, const node *n) {
         *(s->mean ? &s->norm_after : &s->norm_before) = n;
 }
 
-/* Follows the branches that the constructor's arguments choose. A call comes after its arguments. */
+/* Follows the branches that the constructor's arguments choose. A call follows its arguments. */
 static void search_pool(pool_search *s, const node *n, int depth) {
     for (; n && depth < MOST_NESTING && s->writer->budget-- > 0; n = n->next) {
         int known = -1;
@@ -2158,7 +2157,7 @@ static void search_pool(pool_search *s, const node *n, int depth) {
     }
 }
 
-/* How a module that is no block makes one vector of its tokens. */
+/* Reports how a module that is no block makes one vector of its tokens. */
 static void say_pool(writer *w, module *m, const node *forward, const char *path) {
     pool_search s = { NULL, NULL, NULL, NULL, NULL, NULL, false, false };
     value self = of_kind(VALUE_MODULE);
@@ -2279,7 +2278,7 @@ static void say_values(writer *w, const module *m, const char *path) {
     }
 }
 
-/* Says all of a module, then of its parts; a repeated part several times. */
+/* Reports a module, then its parts; a repeated part several times. */
 static void say_module(writer *w, module *m, const char *path, int level) {
     const item *i;
     int copy;
@@ -2350,7 +2349,8 @@ static void try_candidate(reader *r, const checkpoint *c, candidate *t) {
     r->values = memory_make(MOST_MEMORY);
 }
 
-/* More names, then a call instead of defaults, fewer other shapes, more that agree. */
+/* More names fit better; then a call instead of defaults, fewer shapes that differ, more that
+ * agree. */
 static int compare_fit(const candidate *a, const candidate *b) {
     if (a->fit.matched != b->fit.matched) return a->fit.matched - b->fit.matched;
     if (!a->site != !b->site) return a->site ? 1 : -1;
@@ -2590,10 +2590,10 @@ bool code_read(const checkpoint *c, const code_file *files, int count, code_foun
     good = r.roots && r.globals ? parse_files(&r, problem) : report_no_memory(problem);
     for (i = 0; good && i < count && checkpoint_count(c) > 0; i++)
         try_classes(&r, c, r.roots[i], &best);
-    /* most names, so that a class of another model with some common names is not taken */
+    /* 70 % of the names: a class of another model may share some */
     if (good && best.count > 0 && (size_t)best.items[0].fit.matched * 10 >= checkpoint_count(c) * 7)
         say_best(&r, c, &best, out);
-    if (good && (r.work >= MOST_WORK || r.is_full)) /* a part would show a part of the facts */
+    if (good && (r.work >= MOST_WORK || r.is_full)) /* half a search shows half the facts */
         good = report_fail(problem, "%s: takes too long to be read", files[0].name);
     memory_free(&r.nodes);
     memory_free(&r.values);
@@ -2717,7 +2717,7 @@ static void add_folder(source_list *l, char *path, int levels) {
     l->folders[l->folder_count++] = path;
 }
 
-/* The Python in a folder, in the order of the names; folder "" is the current one. */
+/* Lists the Python in a folder, sorted by name; folder "" is the current one. */
 static void list_folder(source_list *l, const char *folder, int levels) {
     const int first = l->found, first_folder = l->folder_count;
     os_folder *entries = os_folder_open(*folder ? folder : ".");
@@ -2736,7 +2736,7 @@ static void list_folder(source_list *l, const char *folder, int levels) {
           compare_paths);
 }
 
-/* Adds a file; one that cannot be read is an error only if it was asked for. */
+/* Adds a file; one that cannot be read is an error only if --code names it. */
 static bool add_source(source_list *l, const char *path, bool is_asked, report *r) {
     report why = report_make();
     char *text = NULL;
@@ -2807,7 +2807,7 @@ static void follow_import(source_list *l, const char *folder, const char *line, 
     }
 }
 
-/* The files that those already added import, in turn. */
+/* Adds the files that the added ones import, and so on. */
 static void follow_imports(source_list *l, report *r) {
     int i;
     for (i = 0; i < l->count; i++) {

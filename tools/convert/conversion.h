@@ -136,9 +136,9 @@ bool code_find(const convert_options *o, const checkpoint *c, code_found *found,
 void code_use(const convert_options *o, const checkpoint *c, facts *f);
 /* After layout_inspect: a pair may overrule the code. */
 void code_compare(const convert_options *o, facts *f);
-/* At the end: says where another source overruled it. */
+/* At the end: reports where another source overruled the code. */
 void code_conclude(facts *f);
-/* Takes the one list of as many names; without one, nothing. */
+/* Takes the only list with that many names; with none or several, nothing. */
 bool code_labels(facts *f, int classes, label_list *names, const char **origin, report *r);
 
 /* === weights.c: writes the plan's tensors, from the checkpoint or a calibration ===

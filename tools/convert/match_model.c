@@ -112,7 +112,7 @@ static void read_original(model_end reading, const float *from, double *to, size
     cut(reading, to, n);
 }
 
-/* What the same numbers would show of these logits. */
+/* Reads logits as the pair's numbers show them: after that last step. */
 static void read_output(model_end reading, const float *from, double *to, size_t n) {
     const bool is_softmax = reading == MODEL_END_SOFTMAX || reading == MODEL_END_LOG_SOFTMAX;
     const double less = is_softmax ? log_sum(from, n) : 0;

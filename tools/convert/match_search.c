@@ -16,8 +16,9 @@
 #define CLEAR    0.5
 enum { MAX_TRIES = 1 << 19, WANTED_RUNS = 1000 };
 
-/* Of 300 random models that differ in two settings from the likeliest, nine in ten were found within
- * ENOUGH_RUNS; of 200 that differ in three, 98 % within MANY_RUNS. Fewer numbers of an output than this would fit by chance. */
+/* Nine in ten of 300 random models that differ in two settings from the likeliest were found within
+ * ENOUGH_RUNS; 98 % of 200 that differ in three, within MANY_RUNS. Fewer numbers of an output
+ * than this would fit by chance. */
 enum { ENOUGH_RUNS = 300, MANY_RUNS = 10000, ENOUGH_NUMBERS = 4 };
 
 /* Values of a row that a descent tries; pairs of values tried before the method changes. */

@@ -44,8 +44,8 @@ static void collect_notes(const blueprint *b, note_list *notes) {
                  b->facts.seen.position_rows, stored->position_rows);
     if (b->model.context_divisor > 0)
         snprintf(add_note(notes), sizeof notes->text[0],
-                 "attention is divided by %.9g after the softmax: attn.proj.weight is divided "
-                 "instead",
+                 "attention is divided by %.9g after the softmax: here attn.proj.weight is "
+                 "divided instead",
                  b->model.context_divisor);
     if (b->model.notes.patches_adapted && config->stem)
         snprintf(add_note(notes), sizeof notes->text[0],
@@ -197,7 +197,7 @@ static bool print_all_dropped(const layout_plan *plan, name_groups *groups, cons
     return true;
 }
 
-/* What the original gives, in words; NULL for logits. */
+/* The original's output, in words; NULL for logits. */
 static const char *end_words(model_end end) {
     switch (end) {
     case MODEL_END_SOFTMAX: return "probabilities (softmax)";

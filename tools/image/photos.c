@@ -630,7 +630,7 @@ static bool answer_by_command(photo_decoder *decoder, sandbox_request *request, 
     return false;
 }
 
-/* A photo without a command: only the first message has the full text. */
+/* Fails for a photo without a --decoder; only the first message has the full text. */
 static bool lack_command(photo_decoder *decoder, const image_file_kind *kind, report *r) {
     if (!kind || __atomic_fetch_add(&decoder->lacked, 1, __ATOMIC_RELAXED) == 0) return false;
     *r = report_make();

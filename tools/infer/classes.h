@@ -70,8 +70,8 @@ typedef struct zero_shot_options {
       "line, or TEXT.npy, their vectors [n, dim]",                                                 \
       CLI_TEXT, &(o)->classes, 0, 0 },                                                             \
     { 0, "template", "T",                                                                          \
-      "with {} for a text, such as 'a photo of {}'; of several,\n"                                 \
-      "the mean counts; may be repeated",                                                          \
+      "text with {} for a class, such as 'a photo of {}'; may be\n"                                \
+      "repeated: the mean counts",                                                                 \
       CLI_LIST, &(o)->templates, 0, 0 },                                                           \
     { 0, "class-names", "FILE", "a name for each vector of TEXT.npy, one per line",                \
       CLI_TEXT, &(o)->names, 0, 0 },                                                               \

@@ -44,8 +44,8 @@ bool embedding_choose(embedding_choice *choice, const char *text, int block, con
                            "tokens",
                            embedding_pool_name(choice->pool));
     if (choice->pool == EMBEDDING_LOGITS && config->num_classes == 0)
-        return report_fail(r, "--pool logits: the model has no head; choose head, the input of "
-                              "one");
+        return report_fail(r, "--pool logits: the model has no head; choose head, the vector "
+                              "that a head would get");
     if (choice->pool == EMBEDDING_CLS && !config->has_cls_token)
         return report_fail(r, "--pool cls: the model has no class token; choose avg");
     return true;
@@ -274,7 +274,7 @@ static uint64_t hash_header(const journal_header *h) {
     return vit_hash_final(&hash);
 }
 
-/* Of the record in j->record. */
+/* The hash of the record in j->record. */
 static uint64_t hash_record(const embedding_journal *j, uint64_t at, size_t size) {
     const size_t first = sizeof(uint64_t);
     vit_hash hash;

@@ -360,8 +360,8 @@ static bool open_rows(embedding_index *index, const char *path, const vit_model 
     return report_file(r, path);
 }
 
-/* The number of the class whose name is that of the photo's folder. Often it is that of the row
- * before. -1: see the report. */
+/* The number of the class whose name is that of the photo's folder; -1: see the report. `before` is
+ * tried first, because neighbouring rows often share a class. */
 static int class_of_row(learned_set *set, const char *path, int before, report *r) {
     const char *end = strrchr(path, '/'), *folder = end;
     size_t length;
@@ -461,9 +461,8 @@ static bool check_twins(const photo_list *classes, report *r) {
         for (int k = 0; k < i; k++)
             if (are_twins(classes->paths[i], classes->paths[k]))
                 return report_fail(r,
-                                   "the classes '%.200s' and '%.200s' have the same name, as "
-                                   "upper and lower case are the same, and '_' and ' ': rename "
-                                   "one, or put their photos together",
+                                   "the classes '%.200s' and '%.200s' differ only in case, or "
+                                   "in '_' for ' ': rename one, or put their photos together",
                                    classes->paths[k], classes->paths[i]);
     return true;
 }
@@ -621,7 +620,7 @@ bool learned_sort(learned_set *set, const char *program, report *r) {
 
 /* === Learning === */
 
-/* What is worked on. */
+/* The state of vit-learn's work. */
 typedef struct learning {
     const learned_set *set;
     const learned_choice *choice;
@@ -1008,7 +1007,7 @@ bool learned_fit(const learned_set *set, const learned_choice *choice, learned_h
 
 enum { BLOCK_ROWS = 32, BLOCK_PARTS = 16, SMALLEST_CLASS = 10 };
 
-/* What is added up. */
+/* The sums of --ridge. */
 typedef struct adding {
     learned_set *set;
     const learned_choice *choice;
@@ -1087,7 +1086,7 @@ static bool add_rows(adding *a, report *r) {
     return true;
 }
 
-/* Of each class, one row in ten, or fewer. */
+/* Holds out one row in ten of each class, or fewer. */
 static bool choose_held(adding *a, report *r) {
     learned_set *set = a->set;
     const size_t rows = set->num_labels;

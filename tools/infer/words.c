@@ -63,8 +63,8 @@ static unsigned windows_byte(const char *p, size_t *size) {
 }
 
 /* The first UTF-8 that was decoded as Windows-1252, such as "\u00c3\u00a9" for one letter with an
- * accent; NULL if there is none. Of two bytes only those after C2 and C3 are: pairs after another
- * may well be meant. */
+ * accent; NULL if there is none. Two characters count only if the first is C2 or C3: others may
+ * well be meant. */
 static const char *find_misread(const char *text) {
     for (size_t size = 1, next; *text && size; text += size) {
         const unsigned lead = windows_byte(text, &size);
@@ -94,9 +94,9 @@ bool words_embed(words *w, const char *text, float *vector, report *r) {
     if (result != VIT_OK) return report_fail(r, "'%.60s': %s", text, vit_result_string(result));
     if (find_misread(text))
         report_error(w->program, NULL,
-                     "'%.60s' looks like UTF-8 read as Windows-1252; it is used as it is", text);
+                     "'%.60s' looks like UTF-8 read as Windows-1252; it is used unchanged", text);
     if (w->ids.num_cut)
-        report_error(w->program, NULL, "'%.60s ...' has %zu tokens more than the model reads, %d",
+        report_error(w->program, NULL, "'%.60s ...' has %zu tokens too many: the model reads %d",
                      text, w->ids.num_cut, w->tokenizer.context);
     vit_normalize(vector, w->dim);
     return true;

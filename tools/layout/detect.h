@@ -79,7 +79,7 @@ bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_CO
 
 /* === Settings from the author's Python === */
 
-/* What convert/code.c read of the class that makes the tensors. */
+/* The facts that convert/code.c read of the class that makes the tensors. */
 typedef struct code_found {
     checkpoint_attribute *items; /* as those of a whole saved model, each with its line */
     size_t count, capacity;

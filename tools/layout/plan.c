@@ -151,8 +151,8 @@ static bool has_rows(const layout_part *part, const layout_item *item, int64_t w
     return layout_rows(&part->view, item->dims, item->tensor.ndim, &rows) && rows == wanted;
 }
 
-/* The rows of a stack must add up to those of the tensor. A part of zeros gets as many rows as each
- * other part; the others must be of equal size. */
+/* The rows of a stack must add up to those of the tensor. If one part is zeros, the others must be
+ * of equal size, and it gets as many rows. */
 static bool stack_fits(layout_item *item, const char *axes, int *culprit) {
     const int64_t *dims = item->dims;
     int64_t left = dims[0], depth = 1, rows;

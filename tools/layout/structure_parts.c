@@ -817,10 +817,11 @@ static bool find_groups(structure_parts *p, group_search *g, report *r) {
     best = find_best(g, false);
     if (!best.is_complete) p->shared_norm = find_shared_norm(p, &best);
     if (p->shared_norm && strcmp(p->shared_norm->path, "norm_shared") != 0)
-        return report_fail(r,
-                           "the blocks have no norm, and vit.h runs no such blocks; if all of them "
-                           "use the model's only one, %.300s, --rename '%.300s.*=norm_shared.*'",
-                           p->shared_norm->path, p->shared_norm->path);
+        return report_fail(
+            r,
+            "the blocks have no norm, and vit.h runs no such blocks; if all of them "
+            "use the model's only norm, %.300s, give --rename '%.300s.*=norm_shared.*'",
+            p->shared_norm->path, p->shared_norm->path);
     if (best.is_complete || p->shared_norm) {
         mark(&best, 0);
         if (!check_alone(g, &best, r)) return false;

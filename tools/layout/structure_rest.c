@@ -77,7 +77,7 @@ static bool is_renamed(const structure_parts *p, const structure_part *part) {
     return !p->ordered && strcmp(part->weight->name, part->weight->stored_name) != 0;
 }
 
-/* What the name of ours stands for, if the part is no such thing; otherwise NULL. */
+/* Describes the part that this name of ours needs, if the part is no such thing; otherwise NULL. */
 static const char *misfit(const structure_parts *p, const structure_part *part, size_t i) {
     switch (ours[i].shape) {
     case SHAPE_TOKENS: return part->weight->count % p->width ? "rows as wide as a token" : NULL;
@@ -123,8 +123,8 @@ static bool take_names(const structure_parts *p, report *r) {
         if (k == COUNT(ours)) continue;
         if (misfit(p, part, k))
             return report_fail(
-                r, "--rename calls %.300s %s, which is %s; it is %s", part->weight->stored_name,
-                ours[k].name, misfit(p, part, k),
+                r, "--rename calls %.300s %s, which must be %s; it is %s",
+                part->weight->stored_name, ours[k].name, misfit(p, part, k),
                 shape_text(part->weight->dims, part->weight->ndim, shape, sizeof shape));
         structure_name(part, ours[k].role, structure_by_name);
     }
@@ -503,7 +503,7 @@ static void name_second_norm(structure_parts *p) {
         snprintf(
             p->unsure, sizeof p->unsure,
             "%.200s and %.200s may be two norms in a row, the last of them the head's own, or "
-            "one of them is in front of the blocks; nothing shows it. Give --rename "
+            "one of them is in front of the blocks; nothing shows which. Give --rename "
             "'%.200s.*=fc_norm.*' or --rename '%.200s.*=fc_norm.*' for the head's own, --rename "
             "'%.200s.*=norm_pre.*' or --rename '%.200s.*=norm_pre.*' for one in front",
             first->path, second->path, first->path, second->path, first->path, second->path);
@@ -526,7 +526,7 @@ static void note_early_norm(structure_parts *p) {
     char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
     if (p->shared_norm) {
         structure_note_add(p->result, "one norm in all blocks and after them",
-                           "as --rename names the one of the blocks",
+                           "as --rename gives the blocks the model's only norm",
                            "--set has_final_norm=0 if none follows the blocks");
         return;
     }

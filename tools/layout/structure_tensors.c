@@ -425,7 +425,7 @@ static bool put_groups(const name_groups *groups, report *r) {
     return fits || report_line(r, 200, "  and others");
 }
 
-/* True for a part of training alone, by its name. Any other could be read by a forward pass. */
+/* True for a part that only training uses, by its name. A forward pass may read any other part. */
 static bool is_of_training(const structure_part *part) {
     return structure_says(part, "aux auxiliary projector predictor teacher momentum queue loss "
                                 "criterion");

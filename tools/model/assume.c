@@ -65,8 +65,8 @@ static const char *order_why(const assumer *a, char text[HEADS_TEXT]) {
     const norm_order_evidence *order = &a->seen->norm_order;
     const bool pre = order->pre > order->post;
     snprintf(text, HEADS_TEXT,
-             "read from the weights: the norms fit the layers that would read "
-             "them by %.2f, in the other order by %.2f",
+             "read from the weights: in this order, the norms fit the layers that "
+             "read them by %.2f, in the other order by %.2f",
              pre ? order->pre : order->post, pre ? order->post : order->pre);
     return text;
 }
@@ -199,8 +199,8 @@ static bool assume_overlap(const assumer *a) {
     char why[160];
     if (!a->model->notes.stride_by_size) return true;
     snprintf(why, sizeof why,
-             "the input of %dx%d makes the stored %d x %d positions so; side by side, "
-             "patch_stride=%d, it would resample them",
+             "so the input of %dx%d has the stored %d x %d positions; with patches side by "
+             "side (patch_stride=%d), they would be resampled",
              c->img_height, c->img_width, stored->grid_height, stored->grid_width, c->patch_size);
     return assume(a, SETTING_PATCH_STRIDE, c->patch_stride, why);
 }
@@ -214,8 +214,8 @@ static bool assume_rows(const assumer *a) {
         settings_origin(a->all, SETTING_POS_FIRST_ROWS) >= 0)
         return true;
     snprintf(why, sizeof why,
-             "the positions of %d x %d patches are resampled to %d x %d; 1 would take the first "
-             "rows",
+             "the positions of %d x %d patches are resampled to %d x %d; pos_first_rows=1 would "
+             "take the first rows",
              stored->grid_height, stored->grid_width, c->grid_height, c->grid_width);
     return assume(a, SETTING_POS_FIRST_ROWS, 0, why);
 }

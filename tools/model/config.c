@@ -462,13 +462,13 @@ static bool put_frames(settings *s, const json_value *root, const hf_processor *
         return report_fail(r, "do_resize false: this version of vit.h always resizes; %s", choose);
     if (size.shortest && !crops)
         return report_fail(r,
-                           "do_center_crop false: with the size of the shorter side, inputs "
-                           "would have different shapes; %s",
+                           "do_center_crop false: a size for the shorter side alone would "
+                           "give inputs of different shapes; %s",
                            choose);
     if (crops && crop.height * size.width != crop.width * size.height)
         return report_fail(r,
-                           "crop_size %lldx%lld: this version of vit.h crops the same share of "
-                           "height and width of the size, %lldx%lld; %s",
+                           "crop_size %lldx%lld of size %lldx%lld: this version of vit.h crops the "
+                           "same share of height and width; %s",
                            (long long)crop.height, (long long)crop.width, (long long)size.height,
                            (long long)size.width, choose);
     settings_put(s, SETTING_CROP_MODE, size.shortest ? VIT_CROP_CENTER : VIT_CROP_SQUASH);
@@ -691,7 +691,7 @@ typedef struct own_reader {
         char name[OWN_NAME];
     } levels[OWN_DEPTH]; /* the sections around a line of YAML */
     int depth;
-    char list[OWN_VALUE]; /* numbers below one another, of the innermost section; "" for none */
+    char list[OWN_VALUE]; /* of the innermost section: numbers on lines of their own; "" if none */
 } own_reader;
 
 /* Sections whose numbers are not those of the encoder. */

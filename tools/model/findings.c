@@ -210,7 +210,7 @@ static size_t harm_rank(const char *what) {
     return unlisted;
 }
 
-/* What trained weights show is almost certain, so it follows the preprocessing. */
+/* Evidence of trained weights is almost certain, so it follows the preprocessing. */
 static double harm_of(const finding *item) {
     const size_t rank = harm_rank(item->what), last = harm_rank("std=");
     const bool is_shown = !strncmp(item->why, FROM_WEIGHTS, strlen(FROM_WEIGHTS));

@@ -179,7 +179,7 @@
     X(STEM_WIDTH, stem_width, INTEGER, COPIED, 0, NEITHER,                                       \
       "channels of the stem's first convolution")                                                \
     X(STEM_STAGE1, stem_stage1, INTEGER, COPIED, 0, NEITHER, "blocks of the stem's first stage") \
-    X(STEM_STAGE2, stem_stage2, INTEGER, COPIED, 0, NEITHER, "of its second")                    \
+    X(STEM_STAGE2, stem_stage2, INTEGER, COPIED, 0, NEITHER, "blocks of its second stage")       \
     X(STEM_STAGE3, stem_stage3, INTEGER, COPIED, 0, NEITHER, "of its third")                     \
     X(STEM_STAGE4, stem_stage4, INTEGER, COPIED, 0, NEITHER, "of its fourth")                    \
     X(PATCH_SIZE, patch_size, INTEGER, COPIED, 0, BOTH, "side of a patch in pixels")             \
@@ -237,7 +237,7 @@
     X(ROPE_TEMPERATURE, rope_temperature, NUMBER, NO_FIELD, 100, NEITHER,                        \
       "base of the rotary frequencies")                                                          \
     X(ROPE_INDEXING, rope_grid_indexing, WORD, NO_FIELD, ROPE_IJ, NEITHER,                       \
-      "whether rows or columns come first in rotary angles")                                     \
+      "order of rows and columns in rotary angles")                                              \
     X(ROPE_OFFSET, rope_grid_offset, NUMBER, NO_FIELD, 0, NEITHER,                               \
       "coordinate of the first row and column")                                                  \
     X(ROPE_REFERENCE, ref_feat_shape, INTEGER, NO_FIELD, 0, NEITHER,                             \
@@ -274,11 +274,11 @@
       NEITHER, "activation after the layer of pre_logits")                                       \
     X(NUM_CLASSES, num_classes, INTEGER, COPIED, 0, CHECKED, "classes; 0 drops the head")        \
     X(HEAD_ACTIVATION, head_activation, WORD, COPIED, VIT_HEAD_SOFTMAX, NEITHER,                 \
-      "logits to probabilities: sigmoid for taggers")                                            \
+      "turns logits into probabilities; sigmoid for taggers")                                    \
     X(VOCAB_SIZE, vocab_size, INTEGER, COPIED, 0, NEITHER, "tokens of a text encoder's vocabulary") \
     X(LOGIT_SCALE, logit_scale, NUMBER, COPIED, 0, NEITHER,                                      \
       "factor on the cosine of a photo and a text")                                              \
-    X(LOGIT_BIAS, logit_bias, NUMBER, COPIED, 0, NEITHER, "added to that product")               \
+    X(LOGIT_BIAS, logit_bias, NUMBER, COPIED, 0, NEITHER, "added to the scaled cosine")          \
     X(ATTN_SCALE, attn_scale, NUMBER, WORKED_OUT, 0, NEITHER, "factor on q k^T")                 \
     X(ATTN_ROOT, attn_root, WORD, NO_FIELD, ATTN_ROOT_HEAD_DIM, NEITHER,                         \
       "root that divides q k^T, or the softmax after it")                                        \

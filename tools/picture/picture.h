@@ -84,7 +84,7 @@ bool grids_draw(picture *p, const float *values, vit_grid grid, const double ran
  * its least value becomes black, its largest white. */
 bool grids_draw_filter(picture *p, const float *filter, int chans, int size, int side, report *r);
 
-/* The least and the largest of the finite values; 0 and 0, and false, if there is none. */
+/* The least and the largest of the finite values; both are 0, and the result false, without any. */
 bool grids_range(const float *values, size_t count, double range[2]);
 
 /* Maps value from range to 0 .. 1; 0.5 if the range is empty. */

@@ -179,7 +179,7 @@ static bool check_same(shard_index *index, const indexed_shard *shard, embedding
                            (long long)first->vectors.dims[1]);
     else if (other->described != first->described || other->model_hash != first->model_hash ||
              other->choice.pool != first->choice.pool || other->choice.block != first->choice.block)
-        good = report_fail(r, "is from another model than %.200s, or holds other vectors of it",
+        good = report_fail(r, "is from another model, pooling or block than %.200s",
                            index->shards[0].vectors);
     free(other->model_path);
     return good || report_file(r, shard->vectors);

@@ -1,4 +1,4 @@
-/* build.c - finds the files of a tokenizer, and cleans as the library does that runs the model. */
+/* build.c - finds a tokenizer's files, and cleans texts as the model's library does. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,8 @@ static void clean_openai(tplan *p) {
     tplan_step_entities(p, &p->first);
     tplan_step_collapse(p, &p->first, TPLAN_PYTHON_SPACE, TPLAN_TRIM_BEGIN | TPLAN_TRIM_END);
     tplan_step_lower_python(p, &p->first);
-    tplan_step_replace(p, &p->first, "\xcd\x85", " "); /* U+0345: regex finds it in no set, being
-                                                         a letter to IGNORECASE alone */
+    tplan_step_replace(p, &p->first, "\xcd\x85", " "); /* U+0345: a letter only to IGNORECASE,
+                                                         so regex finds it in no set */
 }
 
 /* CLIPTokenizerFast of transformers. */
@@ -103,8 +103,8 @@ static void clean_canonicalize(tplan *p) {
     tplan_step_collapse(p, &p->first, TPLAN_PYTHON_SPACE, TPLAN_TRIM_BEGIN | TPLAN_TRIM_END);
 }
 
-/* SiglipTokenizer of transformers: a prefix, lower case, then for text between tokens no punctuation,
- * one space between words. */
+/* SiglipTokenizer of transformers adds a prefix and makes lower case; between tokens it then
+ * removes punctuation and leaves one space between words. */
 static void clean_siglip(tplan *p) {
     tplan_step_replace(p, &p->first, "\xe2\x96\x81", " ");
     tplan_step_prepend(p, &p->first, "\xe2\x96\x81", false);
@@ -201,7 +201,7 @@ bool tokenizer_exists(const char *at) {
     return find_files(at, path, other) != FILE_NONE;
 }
 
-/* The files beside the tokenizer that say how it is used. */
+/* Reads the settings in the files beside the tokenizer. */
 static bool read_facts(text_facts *f, const char *tokenizer, report *r) {
     static const char *const names[] = { "special_tokens_map.json", "tokenizer_config.json",
                                          "open_clip_config.json" };

@@ -110,7 +110,7 @@ static bool take_merge(char **at, char **left, char **right) {
     return true;
 }
 
-/* The merges of a text, at most so many; with each a piece of the next id from *id, unless NULL. */
+/* Reads at most that many merges. Unless id is NULL, each makes a piece, with ids from *id on. */
 static bool read_merges(tplan *p, char *text, uint32_t most, uint32_t *id, report *r) {
     char *left, *right;
     uint32_t rank = 0;

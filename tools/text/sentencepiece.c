@@ -76,7 +76,7 @@ static uint32_t unit_at(const charsmap *c, size_t i) { return bytes_load32(c->un
 
 static size_t unit_offset(uint32_t unit) { return (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6); }
 
-/* A key of SentencePiece's own symbols comes before any of the map that it begins. */
+/* A symbol of SentencePiece's hides each key of the map that begins with it. */
 static bool is_hidden(const charsmap *c, size_t size) {
     for (size_t n = 1; n <= size; n++)
         if (tplan_find(c->fixed, c->key, n)) return true;
@@ -326,7 +326,7 @@ static bool add_steps(tplan *p, const model *m, bool dummy_prefix, bool at_begin
     return good;
 }
 
-/* The score of SiglipTokenizer's prefix, to which those of the text are added, with SentencePiece's
+/* The score of SiglipTokenizer's prefix. Those of the text are added to it, with SentencePiece's
  * rounding. */
 static float score_prefix(tplan *p, const char *prefix) {
     float best[16] = { 0 };

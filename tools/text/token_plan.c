@@ -381,7 +381,6 @@ void tplan_step_punctuation(tplan *p, tplan_steps *steps) {
 
 /* === Writing === */
 
-/* Each key must be there once. */
 static bool check_unique(tplan_table *table, const char *what, report *r) {
     tplan_sort(table);
     for (size_t i = 1; i < table->count; i++)
@@ -402,7 +401,7 @@ static bool check_ids(const tplan *p, const tplan_table *table, bool numbers, re
     return true;
 }
 
-/* Numbers of merges, in the order of the pieces; each piece's number becomes that of its first. */
+/* Writes the merges in the order of the pieces. A piece's number becomes its first merge's. */
 static bool put_merges(tplan *p, uint32_t *at, report *r) {
     size_t m = 0;
     *at = place(p);
@@ -459,7 +458,7 @@ static bool put_tables(tplan *p, report *r) {
     set_header(p, 68, put_list(p, ids, p->pieces.count));
     free(ids);
     set_header(p, 64, put_table(p, &p->pieces, false));
-    /* The last value of a table is where its bytes end: for merges it is their number. */
+    /* The last value of a table is an end: here that of the merges, their number. */
     if (p->algorithm != TPLAN_UNIGRAM && !p->no_memory && p->pieces.count)
         set32(p->blob.data + bytes_load32(p->blob.data + 64) + 8 + 4 * (2 * p->pieces.count + 1),
               (uint32_t)p->merges.count);
@@ -471,7 +470,7 @@ static bool put_tables(tplan *p, report *r) {
     if (longest > TPLAN_MAX_PIECE)
         return report_fail(r, "the longest piece has %u bytes, expected at most %d", longest,
                            TPLAN_MAX_PIECE);
-    /* What one step has made much longer no other does, so half as much is enough for the rest. */
+    /* No other step lengthens much what one has lengthened: half as much is enough for them. */
     p->growth *= 1.5;
     if (p->growth > 60)
         return report_fail(r, "cleaning can make a text %.0f times as long, expected at most 60",
@@ -498,7 +497,8 @@ static bool put_tables(tplan *p, report *r) {
     return !p->no_memory || report_no_memory(r);
 }
 
-/* Texts that tell tokenizers apart; the ids are those of this machine, for others to compare. */
+/* Texts that different tokenizers split differently. The ids are from this machine, for others to
+ * compare. */
 static const char *const examples[] = {
     "",
     "a photo of a cat",

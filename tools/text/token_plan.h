@@ -72,7 +72,7 @@ typedef struct tplan {
     uint32_t byte_ids[256]; /* of unknown characters */
     bool has_bytes;
     tplan_steps first, steps; /* before and after raw tokens are found */
-    double growth;            /* most of any step */
+    double growth;            /* largest of all steps */
     tplan_bytes blob;         /* tables of steps */
     memory_arena memory;      /* keys and values */
     unsigned char *unicode;   /* tables, in memory */
@@ -117,13 +117,13 @@ bool tplan_write(tplan *p, tokenizer_blob *blob, report *r);
 #define CLIP_BEGIN "<|startoftext|>"
 #define CLIP_END   "<|endoftext|>"
 
-/* What the files beside a tokenizer say of its use. */
+/* Settings in the files beside a tokenizer. */
 typedef struct text_facts {
     char class_name[64];
     char begin[64], end[64], pad[64]; /* tokens, or "" */
-    int add_begin, add_end;           /* -1: not said */
+    int add_begin, add_end;           /* -1: unset */
     bool lower_case;
-    int context; /* 0: not said */
+    int context; /* 0: unset */
 } text_facts;
 
 /* A whole text file, malloc'ed, with a NUL behind it. */

@@ -16,7 +16,7 @@
 
 /* How the library that runs the model cleans a text before its tokenizer sees it. */
 typedef enum text_cleaning {
-    TEXT_HUGGING_FACE, /* transformers: what the tokenizer's own files say                    */
+    TEXT_HUGGING_FACE, /* transformers: by the tokenizer's own files                          */
     TEXT_OPENAI,       /* CLIP, open_clip: entities, lower case, one space between words      */
     TEXT_CANONICALIZE, /* open_clip for SigLIP: punctuation removed too                       */
     TEXT_NONE,         /* nothing beyond the normalisation of tokenizer.json or a .model file */
@@ -25,8 +25,8 @@ typedef enum text_cleaning {
 typedef struct tokenizer_source {
     const char *path; /* a file of the list below, or a folder that holds one */
     text_cleaning cleaning;
-    int context;     /* ids of a text, with begin and end; 0: as the files say, else 77 or 64 */
-    bool lower_case; /* lower case, even if the files do not say so */
+    int context;     /* ids of a text, with begin and end; 0: from the files, else 77 or 64 */
+    bool lower_case; /* lower case, even if the files do not set it */
 } tokenizer_source;
 
 /* The files, in the order in which a folder is searched. */

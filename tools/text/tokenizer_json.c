@@ -87,7 +87,7 @@ static bool read_normalizer(reader *d, const json_value *n, int depth) {
 
 /* === Pre-tokenizers === */
 
-/* CLIP's pattern, but for the tokens and their order. */
+/* CLIP's pattern, with or without its tokens. */
 static bool is_clip_pattern(const char *regex) {
     static const char *const patterns[] = {
         "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+",
@@ -193,7 +193,7 @@ static bool read_post_processor(reader *d, const json_value *n, const json_value
 
 /* === Added tokens === */
 
-/* Cleaning must leave it alone: the bytes are looked for in the cleaned text. */
+/* True if cleaning cannot change the text: its bytes must be found in cleaned text. */
 static bool is_clean(const char *text) {
     for (; *text; text++)
         if (*text <= ' ' || *text > '~' || (*text >= 'A' && *text <= 'Z')) return false;
@@ -215,8 +215,8 @@ static bool read_tokens(reader *d, const json_value *tokens) {
                                text);
         if (normalized && d->p->steps.count > 0 && !is_clean(text))
             return report_fail(d->r,
-                               "the added token '%s' is normalized, which is supported for "
-                               "printable ASCII without capitals alone",
+                               "the added token '%s' is normalized, which is supported only for "
+                               "printable ASCII without capitals",
                                text);
         if (id >= d->p->num_ids) d->p->num_ids = (int)id + 1;
         tplan_add(d->p, normalized ? &d->p->cleaned : &d->p->raw, text, strlen(text), (uint32_t)id,

@@ -8,7 +8,7 @@ export interface TextEmbedding {
     ids: number;
     /** How many tokens were left out at the end, because they exceed the context. */
     cut: number;
-    /** The text looks like UTF-8 that was decoded as Windows-1252; it is used as it is. */
+    /** The text looks like UTF-8 that was decoded as Windows-1252; it is used unchanged. */
     misread: boolean;
 }
 
