@@ -1978,7 +1978,8 @@ def main():
     for write in (write_hf, write_dinov2, write_towers, write_torchvision, write_torch_nn,
                   write_lucidrains, write_einops, write_courses, write_open_clip, write_jax,
                   write_radio, write_nomic, write_aimv2, write_hf_aimv2, write_beit3, write_timm,
-                  write_mobileclip, write_rotary, write_perception, write_beit, write_parallel, write_vit_cpp, write_gguf):
+                  write_mobileclip, write_rotary, write_perception, write_beit, write_parallel,
+                  write_vit_cpp, write_gguf):
         write()
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(cases) + "\n")
