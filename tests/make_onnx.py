@@ -576,6 +576,16 @@ def shorten(graph):
     del graph.graph.value_info[:]
 
 
+def without_names(graph):
+    """No node and no tensor has a name that tells what it is."""
+    names = {t.name: "onnx::%d" % i for i, t in enumerate(graph.graph.initializer)}
+    for t in graph.graph.initializer:
+        t.name = names[t.name]
+    for n in graph.graph.node:
+        n.input[:] = [names.get(v, v) for v in n.input]
+    shorten(graph)
+
+
 def seeds():
     """Graphs of a few kilobytes, from which the fuzzer starts."""
     global WIDTH, DEPTH, HIDDEN, PATCH, SIZE
@@ -626,6 +636,13 @@ def make():
         model = randomize(make_model(), 3)
         graph = export(model, 14)
         change(model, graph)
+        case(name, model, graph)
+    for name, make_model, opset in (("timm-nameless", lambda: Timm(scale=True), 14),
+                                    ("timm-avg-nameless", lambda: Timm(pool="avg"), 17),
+                                    ("vit-nameless", ViT, 17)):
+        model = randomize(make_model(), 6)
+        graph = export(model, opset)
+        without_names(graph)
         case(name, model, graph)
     model = randomize(Timm(), 4)
     graph = export(model, 14)

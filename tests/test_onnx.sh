@@ -61,6 +61,6 @@ refuses $data/refused-positions.onnx 'node "/blocks/blocks.0/attn/Add" (Add, inp
 refuses $data/refused-rotary.onnx 'node "/blocks/blocks.0/attn/Add" (Add'
 refuses $data/refused-windows.onnx 'node "/Add" (Add, input "/patch_embed/Transpose_output_0"): no resid'
 refuses $data/refused-after-norm.onnx 'node "/Add" (Add, input "/patch_embed/Transpose_output_0"): no r'
-refuses $data/refused-twice.onnx 'node "/Conv" (Conv, input "pixel_values"): neither its parameters'
+refuses $data/refused-twice.onnx 'node "/patch_embed/proj/Conv" (Conv, input "/Conv_output_0"): a conv'
 
 summary

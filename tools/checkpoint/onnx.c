@@ -21,10 +21,12 @@ enum {
     ONNX_MOST_NODES = 50000,
     ONNX_MOST_TENSORS = CHECKPOINT_MAX_TENSORS,
     ONNX_MOST_INPUTS = 64,
-    ONNX_MOST_NUMBERS = 16, /* of a shape or a list */
-    ONNX_MOST_STEPS = 64,   /* from one layer back to the one before */
-    ONNX_MOST_USERS = 64,   /* of one value, that are looked at */
-    ONNX_DEPTH = 10,        /* of a sum that gives a scalar */
+    ONNX_MOST_NUMBERS = 16,   /* of a shape or a list */
+    ONNX_MOST_STEPS = 64,     /* from one layer back to the one before */
+    ONNX_MOST_USERS = 64,     /* of one value, that are looked at */
+    ONNX_DEPTH = 10,          /* of a sum that gives a scalar */
+    ONNX_MOST_WORK = 1 << 20, /* constants that are read; ViT-G takes about 20,000 */
+    ONNX_MOST_NESTED = 3,
     ONNX_MEMORY = 64 << 20,
 };
 
@@ -151,9 +153,10 @@ typedef struct onnx_node {
     int input_count, output_count, attribute_count;
     onnx_attribute *attributes;
     onnx_part part;
-    int from, weight, bias; /* values: what the layer takes, its parameters (-1: none) */
-    int scale_of;           /* the node whose scales a quantised weight has; -1: itself */
-    const char *activation;
+    int from, weight, bias;        /* values: what the layer takes, its parameters (-1: none) */
+    int scale_of;                  /* the node whose scales a quantised weight has; -1: itself */
+    const char *activation, *role; /* role: the module's name, if it follows from the order */
+    int k, v;                      /* of a softmax: the layers that give them; q is `last` */
     double eps;
     int heads;
     bool is_unscaled; /* scores without a factor */
@@ -180,8 +183,9 @@ typedef struct onnx_reader {
     size_t value_count, value_capacity;
     int *table; /* of names; -1: empty */
     size_t table_size;
-    int image; /* value */
-    bool has_graph, in_blocks;
+    int image;        /* value */
+    int work, nested; /* reads of constants; shapes within shapes */
+    bool has_graph, in_blocks, by_order, is_apart;
     uint8_t window[4096];
     uint64_t window_at;
     size_t window_size;
@@ -674,6 +678,9 @@ static int onnx_numbers(onnx_reader *o, int v, float *to, int most) {
     const checkpoint_tensor_info *t = tensor >= 0 ? &o->tensors[tensor] : NULL;
     const onnx_attribute *a;
     int i;
+    if (o->report->failed) return -1;
+    if (++o->work > ONNX_MOST_WORK)
+        return (void)report_fail(o->report, "ONNX: its shapes take too long to compute"), -1;
     if (t && t->count > 0 && t->count <= most)
         return checkpoint_read(o->c, t, 0, t->count, to, o->report) ? (int)t->count : -1;
     if (t || !n || n->op != OP_CONSTANT || n->attribute_count != 1) return -1;
@@ -702,6 +709,8 @@ static int onnx_sizes(onnx_reader *o, int v, float to[ONNX_MOST_NUMBERS]) {
     if (count >= 0 || !n) return count;
     if (n->op == OP_CAST || n->op == OP_IDENTITY) n = onnx_producer(o, onnx_input(n, 0));
     if (!n || n->op != OP_CONCAT || n->input_count > ONNX_MOST_NUMBERS) return -1;
+    if (o->nested >= ONNX_MOST_NESTED) return -1;
+    o->nested++;
     for (i = 0; i < n->input_count; i++) {
         const int several = onnx_numbers(o, n->inputs[i], to + i, 1);
         if (several == 1) continue;
@@ -709,6 +718,7 @@ static int onnx_sizes(onnx_reader *o, int v, float to[ONNX_MOST_NUMBERS]) {
                     ? (float)size
                     : -1;
     }
+    o->nested--;
     return n->input_count;
 }
 
@@ -772,7 +782,7 @@ static bool onnx_scalar(onnx_reader *o, int v, int depth, double *out) {
     float number[1];
     double a, b;
     if (onnx_numbers(o, v, number, 1) == 1) return *out = (double)number[0], true;
-    if (!n || depth == 0) return false;
+    if (!n || depth == 0 || o->report->failed) return false;
     if (n->op == OP_GATHER || n->op == OP_SLICE) return onnx_shape_element(o, n, out);
     if (!onnx_scalar(o, onnx_input(n, 0), depth - 1, &a)) return false;
     if (n->op == OP_SQRT) return *out = sqrt(a), true;
@@ -1003,7 +1013,8 @@ static void onnx_mark_between(onnx_reader *o, const onnx_node *last, int x, int 
     for (i = 0; i < last->input_count && depth > 0; i++) {
         onnx_node *n = onnx_producer(o, last->inputs[i]);
         if (!n || last->inputs[i] == x || !onnx_is_image(o, last->inputs[i])) continue;
-        if (n->part == PART_NONE) n->part = PART_INSIDE;
+        if (n->part != PART_NONE) continue;
+        n->part = PART_INSIDE;
         onnx_mark_between(o, n, x, depth - 1);
     }
 }
@@ -1281,6 +1292,9 @@ static bool onnx_finish_scores(onnx_reader *o, onnx_node *softmax, const onnx_no
         return onnx_refuse(o, softmax, "the shapes of q do not tell the number of heads");
     mix->part = PART_SCORES;
     mix->from = q->from;
+    mix->last = onnx_index(o, softmax);
+    softmax->k = onnx_index(o, k);
+    softmax->v = onnx_index(o, v);
     softmax->heads = (int)(width / path->head_dim);
     softmax->last = onnx_index(o, q);
     return onnx_check_factor(o, softmax, path->factor * of_k.factor * of_v.factor, path->head_dim,
@@ -1519,21 +1533,26 @@ static bool onnx_scope(const char *name, char scope[ONNX_NAME]) {
 }
 
 /* The name of a parameter: its own, that of its sibling, or that of the module that the node is in. */
-static bool onnx_name(onnx_reader *o, const onnx_node *n, int v, const char *what, int sibling,
-                      const char *whats, char name[ONNX_NAME]) {
+static bool onnx_find_name(const onnx_reader *o, const onnx_node *n, int v, const char *what,
+                           int sibling, const char *whats, char name[ONNX_NAME]) {
     const int base = onnx_base(o, v), other = sibling >= 0 ? onnx_base(o, sibling) : -1;
+    if (o->by_order) return n->role && snprintf(name, ONNX_NAME, "%s.%s", n->role, what) > 0;
     if (base >= 0 && onnx_is_given(o->values[base].name, name)) return true;
     if (other >= 0 && onnx_is_given(o->values[other].name, name) && onnx_ends(name, whats)) {
         snprintf(name + strlen(name) - strlen(whats), strlen(what) + 1, "%s", what);
         return true;
     }
-    if (onnx_scope(n->name, name) && strlen(name) + strlen(what) + 2 <= ONNX_NAME) {
-        strcat(strcat(name, "."), what);
-        return true;
-    }
-    return onnx_refuse(o, n,
-                       "neither its parameters nor its own name tell the layer; export with "
-                       "the names of parameters");
+    if (!onnx_scope(n->name, name) || strlen(name) + strlen(what) + 2 > ONNX_NAME) return false;
+    strcat(strcat(name, "."), what);
+    return true;
+}
+
+static bool onnx_name(onnx_reader *o, const onnx_node *n, int v, const char *what, int sibling,
+                      const char *whats, char name[ONNX_NAME]) {
+    return onnx_find_name(o, n, v, what, sibling, whats, name) ||
+           onnx_refuse(o, n,
+                       "neither names nor the order of layers tell which one this is; export "
+                       "with the names of parameters");
 }
 
 /* === Tensors of the checkpoint === */
@@ -1716,7 +1735,7 @@ static int onnx_plain(onnx_reader *o, int v) {
 }
 
 /* The input of the first layer of a branch that ends here: attention or MLP. -1: it is none. */
-static int onnx_branch(onnx_reader *o, int v, onnx_node **last) {
+static int onnx_branch(onnx_reader *o, int v, onnx_node **last, onnx_node **first) {
     onnx_node *n = onnx_producer(o, onnx_plain(o, v));
     int step;
     if (n && n->part == PART_NONE && n->op == OP_MUL) { /* LayerScale */
@@ -1729,6 +1748,7 @@ static int onnx_branch(onnx_reader *o, int v, onnx_node **last) {
     for (step = 0, v = n->from; step < ONNX_MOST_STEPS; step++) {
         n = onnx_producer(o, v);
         if (!n) return -1;
+        *first = n;
         if (n->part == PART_SCORES) return n->from;
         if (n->part == PART_LINEAR) return step > 0 ? n->from : -1;
         if (n->part == PART_ACT || n->part == PART_NORM) v = n->from;
@@ -1752,10 +1772,10 @@ static bool onnx_take_residual(onnx_reader *o, onnx_node *n) {
     char module[ONNX_NAME];
     int i;
     for (i = 0; i < 2; i++) {
-        onnx_node *last = NULL;
+        onnx_node *last = NULL, *first = NULL;
         const onnx_node *norm;
         const int skip = onnx_plain(o, onnx_input(n, 1 - i));
-        int from = onnx_branch(o, onnx_input(n, i), &last);
+        int from = onnx_branch(o, onnx_input(n, i), &last, &first);
         if (from < 0) continue;
         from = onnx_plain(o, from);
         norm = onnx_producer(o, from);
@@ -1781,7 +1801,7 @@ static bool onnx_name_stem(onnx_reader *o, const onnx_node *n, int v, bool is_po
     };
     const char *conv = o->c->tensor_count > 0 ? o->c->tensors[0].name : "";
     size_t i;
-    if (onnx_is_given(o->values[v].name, name)) return true;
+    if (!o->by_order && onnx_is_given(o->values[v].name, name)) return true;
     for (i = 0; i < COUNT(families); i++) {
         if (!onnx_ends(conv, families[i][0])) continue;
         snprintf(name, ONNX_NAME, "%.*s%s", (int)(strlen(conv) - strlen(families[i][0])), conv,
@@ -2029,6 +2049,137 @@ static bool onnx_follow_image(onnx_reader *o) {
     return true;
 }
 
+/* === Graphs without names === */
+
+/* The modules of a block and around them, as timm names them if q, k and v are one layer, and
+ * otherwise as transformers does. */
+typedef enum onnx_role {
+    ROLE_PATCHES,
+    ROLE_NORM1,
+    ROLE_Q,
+    ROLE_K,
+    ROLE_V,
+    ROLE_PROJ,
+    ROLE_SCALE1,
+    ROLE_NORM2,
+    ROLE_FC1,
+    ROLE_FC2,
+    ROLE_SCALE2,
+    ROLE_NORM,
+    ROLE_POOLED_NORM,
+    ROLE_HEAD,
+    ROLE_COUNT,
+} onnx_role;
+
+static const char *const onnx_roles[2][ROLE_COUNT] = {
+    { "patch_embed.proj", "blocks.%d.norm1", "blocks.%d.attn.qkv", NULL, NULL,
+      "blocks.%d.attn.proj", "blocks.%d.ls1", "blocks.%d.norm2", "blocks.%d.mlp.fc1",
+      "blocks.%d.mlp.fc2", "blocks.%d.ls2", "norm", "fc_norm", "head" },
+    { "vit.embeddings.patch_embeddings.projection", "vit.encoder.layer.%d.layernorm_before",
+      "vit.encoder.layer.%d.attention.attention.query",
+      "vit.encoder.layer.%d.attention.attention.key",
+      "vit.encoder.layer.%d.attention.attention.value",
+      "vit.encoder.layer.%d.attention.output.dense", NULL, "vit.encoder.layer.%d.layernorm_after",
+      "vit.encoder.layer.%d.intermediate.dense", "vit.encoder.layer.%d.output.dense", NULL,
+      "vit.layernorm", NULL, "classifier" },
+};
+
+/* The formats are those above. A node keeps its first role; without one, it is refused later. */
+static bool onnx_set_role(onnx_reader *o, onnx_node *n, bool is_apart, onnx_role role, int block) {
+    const char *format = onnx_roles[is_apart][role], *number = format ? strstr(format, "%d") : NULL;
+    char text[96];
+    if (!n || n->role || !format) return true;
+    if (number)
+        snprintf(text, sizeof text, "%.*s%d%s", (int)(number - format), format, block, number + 2);
+    else snprintf(text, sizeof text, "%s", format);
+    n->role = memory_copy_text(&o->memory, text, strlen(text));
+    return n->role || report_no_memory(o->report);
+}
+
+/* Gives the layers of a branch their roles; *block counts MLPs. */
+static bool onnx_order_branch(onnx_reader *o, const onnx_node *add, int *block) {
+    int i;
+    for (i = 0; i < 2; i++) {
+        onnx_node *last = NULL, *first = NULL, *scale, *softmax;
+        const int from = onnx_branch(o, onnx_input(add, i), &last, &first);
+        const bool is_attention = first && first->part == PART_SCORES;
+        bool is_apart;
+        if (from < 0) continue;
+        if (!is_attention && !onnx_set_role(o, first, o->is_apart, ROLE_FC1, *block)) return false;
+        if (is_attention) {
+            softmax = &o->nodes[first->last];
+            is_apart = o->is_apart = softmax->k != softmax->last;
+            if (!onnx_set_role(o, &o->nodes[softmax->last], is_apart, ROLE_Q, *block) ||
+                !onnx_set_role(o, &o->nodes[softmax->k], is_apart, ROLE_K, *block) ||
+                !onnx_set_role(o, &o->nodes[softmax->v], is_apart, ROLE_V, *block))
+                return false;
+        }
+        scale = onnx_producer(o, onnx_plain(o, onnx_input(add, i)));
+        if (scale == last) scale = NULL;
+        first = onnx_producer(o, onnx_plain(o, from));
+        if (first && first->part != PART_NORM) first = NULL; /* a norm behind: refused later */
+        if (!onnx_set_role(o, last, o->is_apart, is_attention ? ROLE_PROJ : ROLE_FC2, *block) ||
+            !onnx_set_role(o, scale, o->is_apart, is_attention ? ROLE_SCALE1 : ROLE_SCALE2,
+                           *block) ||
+            !onnx_set_role(o, first, o->is_apart, is_attention ? ROLE_NORM1 : ROLE_NORM2, *block))
+            return false;
+        *block += !is_attention;
+        return true;
+    }
+    return true;
+}
+
+/* True for the stream behind a block, or a token of it. */
+static bool onnx_residual_before(const onnx_reader *o, const onnx_node *n) {
+    int step;
+    for (step = 0; n && step < ONNX_MOST_STEPS; step++) {
+        if (n->part != PART_NONE) return false;
+        if (n->op == OP_ADD)
+            return onnx_is_image(o, onnx_input(n, 0)) && onnx_is_image(o, onnx_input(n, 1));
+        if (!onnx_is_view(n->op)) return false;
+        n = onnx_producer(o, onnx_input(n, 0));
+    }
+    return false;
+}
+
+/* Names all layers by their order if those of some are lost. */
+static bool onnx_name_by_order(onnx_reader *o) {
+    int block = 0;
+    bool is_named = true;
+    char name[ONNX_NAME];
+    size_t i;
+    for (i = 0; i < o->node_count; i++) {
+        const onnx_node *n = &o->nodes[i];
+        if (n->part == PART_CONV || n->part == PART_LINEAR || n->part == PART_NORM)
+            is_named = is_named && onnx_find_name(o, n, n->weight, "weight", n->bias, "bias", name);
+    }
+    if (is_named) return true;
+    o->by_order = true;
+    for (i = 0; i < o->node_count; i++) {
+        const onnx_node *n = &o->nodes[i];
+        if (n->part == PART_NONE && n->op == OP_ADD && onnx_is_image(o, onnx_input(n, 0)) &&
+            onnx_is_image(o, onnx_input(n, 1)) && !onnx_order_branch(o, n, &block))
+            return false;
+    }
+    for (i = 0; i < o->node_count; i++) {
+        onnx_node *n = &o->nodes[i];
+        const onnx_node *before = onnx_producer(o, onnx_plain(o, n->from));
+        const bool is_pooled = before && before->op == OP_REDUCE_MEAN;
+        const bool is_behind = n->part == PART_NORM &&
+                               (is_pooled || (before && before->op != OP_CONCAT &&
+                                              onnx_residual_before(o, before)));
+        if (n->part == PART_CONV && !onnx_set_role(o, n, o->is_apart, ROLE_PATCHES, 0))
+            return false;
+        if (is_behind &&
+            !onnx_set_role(o, n, o->is_apart, is_pooled ? ROLE_POOLED_NORM : ROLE_NORM, 0))
+            return false;
+        if (n->part == PART_LINEAR && o->values[onnx_output(n)].user < 0 &&
+            !onnx_set_role(o, n, o->is_apart, ROLE_HEAD, 0))
+            return false;
+    }
+    return true;
+}
+
 static bool onnx_read_layers(onnx_reader *o) {
     size_t i;
     for (i = 0; i < o->node_count; i++)
@@ -2038,6 +2189,7 @@ static bool onnx_read_layers(onnx_reader *o) {
         if (o->nodes[i].op == OP_SOFTMAX && onnx_is_image(o, onnx_output(&o->nodes[i])) &&
             !onnx_find_scores(o, &o->nodes[i]))
             return false;
+    if (!onnx_name_by_order(o)) return false;
     for (i = 0; i < o->node_count; i++)
         if (onnx_is_image(o, onnx_output(&o->nodes[i])) && !onnx_take_node(o, &o->nodes[i]))
             return false;
