@@ -341,6 +341,7 @@ typedef enum vit_crop_mode {
     VIT_CROP_CENTER = 0, /* shorter side to resize_*, then the centre            */
     VIT_CROP_SQUASH = 1, /* both sides to resize_*, ignoring the aspect ratio    */
     VIT_CROP_BORDER = 2, /* longer side to resize_*, the rest filled with mean   */
+    VIT_CROP_ASPECT = 3, /* whole patches at the photo's aspect ratio: vit_run   */
     VIT_NUM_CROP_MODES
 } vit_crop_mode;
 
@@ -387,6 +388,7 @@ typedef enum vit_pos_resample {
     VIT_RESAMPLE_FLEXIVIT = 3,     /* bilinear: timm's FlexiViT and .npz files   */
     VIT_RESAMPLE_JAX = 4,          /* bilinear; the corners' centres stay in place */
     VIT_RESAMPLE_DINO = 5,         /* as 1, for a grid 0.1 larger: DINO, DINOv2  */
+    VIT_RESAMPLE_NAFLEX = 6,       /* bilinear, antialiased: SigLIP 2 NaFlex     */
     VIT_NUM_POS_RESAMPLES
 } vit_pos_resample;
 
@@ -909,8 +911,8 @@ VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *imag
    (or transformers). input receives [in_chans, img_height, img_width]. A grey image fills three
    equal channels; models with one channel get Pillow's luma ("L"). If scratch is NULL, the function
    allocates its own. VIT_ERROR_ARGUMENT for empty images and sides above 1048576 pixels,
-   VIT_ERROR_UNSUPPORTED for models with neither 1 nor 3 channels, VIT_ERROR_MEMORY if scratch is
-   too small. */
+   VIT_ERROR_UNSUPPORTED for models with neither 1 nor 3 channels and those of VIT_CROP_ASPECT that
+   vit_model_fit has not fitted, VIT_ERROR_MEMORY if scratch is too small. */
 VIT_API vit_result vit_preprocess(const vit_model *model, const vit_image *image, float *input,
                                   void *scratch, size_t scratch_size);
 #endif
@@ -1147,6 +1149,13 @@ typedef struct vit_crop {
 /* The photo has 1 to 2^20 pixels a side. */
 VIT_API void vit_find_crop(const vit_config *config, int width, int height, vit_crop *crop);
 
+/* Copies a model of VIT_CROP_ASPECT and gives the copy the input size of a photo: its aspect ratio,
+   in whole patches, at most as many as `model` has (NaFlex, arXiv 2502.14786). vit_run, vit_classify
+   and vit_embed do so themselves. *fitted uses the bytes of `model` and must not be closed. Of other
+   models it is a plain copy. Errors are those of vit_preprocess, VIT_ERROR_UNSUPPORTED too if the
+   build has VIT_NO_DOUBLE. */
+VIT_API vit_result vit_model_fit(const vit_model *model, const vit_image *image,
+                                 vit_model *fitted);
 #endif
 
 /* x[i] = exp(x[i] - max) / sum for n scores, as torch.softmax. n < 1 does nothing. */
@@ -3104,6 +3113,11 @@ static vit_result vit__check_text(const vit_config *c, char *detail) {
 
 /* Checks patches that are not squares, or not side by side. */
 static vit_result vit__check_cut(const vit_config *c, char *detail) {
+    if (c->crop_mode == VIT_CROP_ASPECT &&
+        (!c->dynamic_img_size || c->patch_stride || c->stem || c->dynamic_img_pad))
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "crop_mode 3 needs dynamic_img_size and excludes patch_stride, stem and "
+                         "dynamic_img_pad");
     if (c->patch_stride && (c->patch_cut || c->stem || c->dynamic_img_pad))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "patch_stride excludes patch_cut, stem and dynamic_img_pad");
@@ -8608,7 +8622,8 @@ typedef struct vit__pos_filter {
 /* In the order of vit_pos_resample. */
 static const vit__pos_filter vit__pos_filters[] = {
     { -0.5, 2, 1, 0, 0.0 }, { -0.75, 2, 0, 0, 0.0 }, { -0.75, 2, 0, 1, 0.0 },
-    { 0.0, 1, 0, 0, 0.0 },  { 0.0, 1, 0, 1, 0.0 },   { -0.75, 2, 0, 0, 0.1 }
+    { 0.0, 1, 0, 0, 0.0 },  { 0.0, 1, 0, 1, 0.0 },   { -0.75, 2, 0, 0, 0.1 },
+    { 0.0, 1, 1, 0, 0.0 }
 };
 typedef char vit__assert_pos_filters[sizeof vit__pos_filters / sizeof *vit__pos_filters ==
                                              VIT_NUM_POS_RESAMPLES ? 1 : -1];
@@ -9329,8 +9344,33 @@ static void vit__keep_ratio(const vit_config *c, int64_t w, int64_t h, vit_crop 
     if (crop->height < 1) crop->height = 1;
 }
 
+static int64_t vit__patches(int64_t side, vit__real scale, int patch) {
+    const vit__real exact = (vit__real)side * scale / (vit__real)patch;
+    const int64_t whole = (int64_t)exact;
+    return whole < 1 ? 1 : whole + ((vit__real)whole < exact);
+}
+
+/* NaFlex: the largest scale at which whole patches cover the photo, and are at most as many as the
+   input's. Halves the range as often as the published code. */
+static void vit__fit_patches(const vit_config *c, int64_t w, int64_t h, vit_crop *crop) {
+    const int p = c->patch_size, most = (c->img_height / p) * (c->img_width / p);
+    vit__real low = (vit__real)1e-5 / 10, high = 100, scale = low;
+    while (high - low >= (vit__real)1e-5) {
+        scale = (low + high) / 2;
+        if (vit__patches(w, scale, p) * vit__patches(h, scale, p) <= most) low = scale;
+        else high = scale;
+    }
+    crop->width = p * vit__patches(w, low, p);
+    crop->height = p * vit__patches(h, low, p);
+}
+
 VIT_API void vit_find_crop(const vit_config *c, int width, int height, vit_crop *crop) {
     const int64_t w = width, h = height, size = c->resize_height;
+    crop->left = crop->top = 0;
+    if (c->crop_mode == VIT_CROP_ASPECT) {
+        vit__fit_patches(c, w, h, crop);
+        return;
+    }
     crop->width = c->resize_width;
     crop->height = c->resize_height;
     if (c->crop_mode == VIT_CROP_BORDER || (c->crop_mode == VIT_CROP_CENTER && size != crop->width))
@@ -9360,7 +9400,7 @@ static vit_result vit__check_image(const vit_config *c, const vit_image *image) 
         (unsigned)image->format >= VIT_NUM_PIXELS ||
         (image->stride && image->stride < vit__row_size(image)))
         return VIT_ERROR_ARGUMENT;
-    if (vit__is_text(c)) return VIT_ERROR_UNSUPPORTED;
+    if (vit__is_text(c) || c->crop_mode == VIT_CROP_ASPECT) return VIT_ERROR_UNSUPPORTED;
     return c->in_chans == 1 || c->in_chans == 3 ? VIT_OK : VIT_ERROR_UNSUPPORTED;
 }
 
@@ -9420,6 +9460,28 @@ static void vit__write_row(const vit__transform *t, int y, int channel, float *o
     for (x = 0; x < first; x++) out[x] = table[pad];
     for (; x < end; x++, from += step) out[x] = table[*from];
     for (; x < c->img_width; x++) out[x] = table[pad];
+}
+
+VIT_API vit_result vit_model_fit(const vit_model *model, const vit_image *image,
+                                 vit_model *fitted) {
+    vit_result result;
+    vit_crop crop;
+    if (!vit__is_open(model) || !fitted) return VIT_ERROR_ARGUMENT;
+    *fitted = *model;
+    if (model->config.crop_mode != VIT_CROP_ASPECT)
+        return vit__check_image(VIT__CONFIG(model), image);
+    fitted->config.crop_mode = VIT_CROP_SQUASH;
+    result = vit__check_image(&fitted->config, image);
+    if (result) return result;
+    vit_find_crop(&model->config, image->width, image->height, &crop);
+#ifdef VIT_NO_DOUBLE
+    return VIT_ERROR_UNSUPPORTED;
+#else
+    result = vit_model_resize(fitted, (int)crop.height, (int)crop.width);
+    fitted->config.resize_height = fitted->config.img_height;
+    fitted->config.resize_width = fitted->config.img_width;
+    return result;
+#endif
 }
 
 VIT_API size_t vit_preprocess_size(const vit_model *model, const vit_image *image) {
@@ -12277,6 +12339,33 @@ static float *vit__session_room(vit_session *s, uint64_t floats) {
     return s->room;
 }
 
+/* Photos that have their own input sizes, one after the other. */
+static vit_result vit__run_fitted(vit_session *s, const vit_image *photos, int count,
+                                  vit_answer *answer) {
+    const size_t classes = (size_t)s->model->config.num_classes;
+    const size_t dim = (size_t)vit__embedding_dim(&s->model->config), n = (size_t)count;
+    vit_result result = VIT_OK;
+    size_t i;
+    if (!vit__session_room(s, (uint64_t)n * (classes + dim))) return VIT_ERROR_MEMORY;
+    answer->scores = classes ? s->room : NULL;
+    answer->embedding = s->room + n * classes;
+    for (i = 0; i < n && !result; i++) {
+        vit_model fitted;
+        vit_session one;
+        vit_answer its;
+        memset(&one, 0, sizeof one);
+        result = vit_model_fit(s->model, &photos[i], &fitted);
+        if (!result) result = vit_session_init(&one, &fitted, &s->params, NULL, 0);
+        if (!result) result = vit_run(&one, &photos[i], 1, &its);
+        if (!result && classes)
+            memcpy(s->room + i * classes, its.scores, classes * sizeof(float));
+        if (!result)
+            memcpy(s->room + n * classes + i * dim, its.embedding, dim * sizeof(float));
+        vit_session_close(&one);
+    }
+    return result;
+}
+
 VIT_API vit_result vit_run(vit_session *session, const vit_image *photos, int count,
                            vit_answer *answer) {
     const vit_config *c;
@@ -12287,6 +12376,7 @@ VIT_API vit_result vit_run(vit_session *session, const vit_image *photos, int co
     int first, group, i;
     if (!session || !session->model || !photos || count < 1 || !answer) return VIT_ERROR_ARGUMENT;
     c = VIT__CONFIG(session->model);
+    if (c->crop_mode == VIT_CROP_ASPECT) return vit__run_fitted(session, photos, count, answer);
     for (i = 0; i < count; i++) {
         const vit_result result = vit__check_image(c, &photos[i]);
         if (result) return result;

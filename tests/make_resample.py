@@ -68,6 +68,7 @@ WAYS = [
     lambda x, size: F.interpolate(x, size=size, mode="bilinear"),
     lambda x, size: F.interpolate(x, size=size, mode="bilinear", align_corners=True),
     dino,
+    lambda x, size: F.interpolate(x, size=size, mode="bilinear", antialias=True),
 ]
 
 

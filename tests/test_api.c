@@ -2024,6 +2024,91 @@ static void test_resize_refused(void) {
     bench_close(&b);
 }
 
+/* Sizes of Siglip2ImageProcessor, by its get_image_size_for_max_num_patches, and of timm's
+   get_image_size_for_seq: the same. */
+static void test_fit_sizes(void) {
+    static const struct {
+        int width, height, patch, side, fitted_width, fitted_height;
+    } rows[] = {
+        { 640, 480, 16, 16, 288, 224 },   { 480, 640, 16, 16, 224, 288 },
+        { 4032, 3024, 16, 16, 288, 224 }, { 3024, 4032, 14, 27, 322, 434 },
+        { 1, 1, 16, 16, 112, 112 },       { 1, 100000, 16, 16, 16, 4096 },
+        { 100000, 1, 16, 16, 4096, 16 },  { 500, 375, 16, 24, 432, 336 },
+        { 37, 23, 16, 8, 160, 96 },       { 256, 256, 16, 16, 256, 256 },
+        { 1000, 10, 16, 32, 4800, 48 },   { 1048576, 1048576, 16, 16, 256, 256 },
+        { 224, 224, 32, 7, 224, 224 },    { 1920, 1080, 16, 32, 672, 384 },
+        { 13, 977, 8, 10, 8, 608 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tiny_options o = tiny_defaults();
+        vit_crop crop;
+        o.config.crop_mode = VIT_CROP_ASPECT;
+        o.config.patch_size = rows[i].patch;
+        o.config.img_height = o.config.img_width = rows[i].patch * rows[i].side;
+        vit_find_crop(&o.config, rows[i].width, rows[i].height, &crop);
+        CHECK_MSG(crop.width == rows[i].fitted_width && crop.height == rows[i].fitted_height &&
+                      crop.left == 0 && crop.top == 0,
+                  "%d x %d: %d x %d", rows[i].width, rows[i].height, (int)crop.width,
+                  (int)crop.height);
+    }
+}
+
+/* Photos of several sizes get the answers of models resized for each. */
+static void test_fit(void) {
+    static uint8_t pixels[3 * 90 * 90];
+    tiny_options o = tiny_defaults();
+    float input[3 * 16 * 16 * 2], output[5], scores[5];
+    vit_outputs outputs = no_outputs();
+    vit_image photos[3] = { { pixels, 90, 40, 0, VIT_PIXEL_RGB8 },
+                            { pixels, 10, 90, 0, VIT_PIXEL_RGB8 },
+                            { pixels, 30, 30, 0, VIT_PIXEL_RGB8 } };
+    vit_prediction top;
+    vit_model fitted;
+    vit_answer answer;
+    for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * i >> 5);
+    o.config.img_height = o.config.img_width = 16;
+    o.config.crop_mode = VIT_CROP_ASPECT;
+    config_refused(&o.config, "crop_mode 3 needs dynamic_img_size");
+    o.config.dynamic_img_size = 1;
+    bench b = bench_open(&o);
+    runner all = runner_make(&b.model, NULL);
+    CHECK(vit_preprocess(&b.model, photos, input, NULL, 0) == VIT_ERROR_UNSUPPORTED);
+    CHECK(vit_preprocess_size(&b.model, photos) == 0);
+    CHECK(vit_model_fit(&b.model, NULL, &fitted) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_model_fit(NULL, photos, &fitted) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_model_fit(&b.model, photos, NULL) == VIT_ERROR_ARGUMENT);
+    CHECK(vit_run(&all.session, photos, 3, &answer) == VIT_OK);
+    outputs.logits = output;
+    for (int i = 0; i < 3; i++) {
+        CHECK(vit_model_fit(&b.model, &photos[i], &fitted) == VIT_OK);
+        const vit_config *c = &fitted.config;
+        CHECK(c->num_patches <= 16 && c->grid_height * c->grid_width == c->num_patches);
+        CHECK((c->img_width > c->img_height) == (i == 0) &&
+              (c->img_width < c->img_height) == (i == 1));
+        vit_model resized = b.model; /* by hand */
+        CHECK(vit_model_resize(&resized, c->img_height, c->img_width) == VIT_OK);
+        resized.config.crop_mode = VIT_CROP_SQUASH;
+        resized.config.resize_height = c->img_height;
+        resized.config.resize_width = c->img_width;
+        CHECK(vit_preprocess(&resized, &photos[i], input, NULL, 0) == VIT_OK);
+        runner one = runner_make(&resized, NULL);
+        CHECK(vit_forward(&one.session, &(vit_input){ .pixels = input }, &outputs) == VIT_OK);
+        memcpy(scores, output, sizeof scores);
+        vit_scores(&resized, scores);
+        CHECK(memcmp(scores, answer.scores + (size_t)i * 5, sizeof scores) == 0);
+        CHECK(vit_classify(&b.model, &photos[i], 1, &top) == VIT_OK);
+        CHECK(top.score >= scores[top.index] && top.score <= scores[top.index]);
+        vit_session_close(&one.session);
+        free(one.workspace);
+    }
+    vit_session_close(&all.session);
+    free(all.workspace);
+    CHECK(vit_model_fit(&b.model, &photos[0], &fitted) == VIT_OK);
+    CHECK(vit_model_fit(&fitted, &photos[1], &fitted) == VIT_OK); /* a plain copy now */
+    CHECK(fitted.config.img_width > fitted.config.img_height);
+    bench_close(&b);
+}
+
 /* Tables of rotary and relative positions in the session's workspace, which is exact: ASan watches
    its end. Their values are those of the converter (test_convert.sh). */
 static void test_resize_tables(void) {
@@ -2902,6 +2987,8 @@ int main(int argc, char **argv) {
     test_selftest_input();
     test_resize();
     test_resize_tables();
+    test_fit_sizes();
+    test_fit();
     test_rope_angle();
     test_resize_refused();
     test_resize_sessions();

@@ -1022,7 +1022,7 @@ err 'nosuch.vit: '
 try "$convert" "$fixtures/chans4/model.pth" -o chans4.vit
 try "$run" -m chans4.vit "$cat"
 is 1
-err "^vit-run: $cat: architecture or data type not supported$"
+err "^vit-run: $cat: only models of 1 or 3 channels take images, found 4$"
 try "$classify" -m chans4.vit "$cat"
 is 1
 err '^vit-classify: only models of 1 or 3 channels take images, found 4$'

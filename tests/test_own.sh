@@ -96,4 +96,23 @@ if wanted unnamed_asked; then
     if [ $? = 1 ]; then pass; else fail "a long chain of elif"; fi
 fi
 
+# SigLIP 2 NaFlex: every photo at its own aspect ratio, with PyTorch's embeddings (make_naflex.py).
+if wanted naflex; then
+    naflex=tests/data/naflex
+    photos=("$naflex/wide.ppm" "$naflex/tall.ppm" "$naflex/square.ppm" "$naflex/thin.ppm")
+    if ! "$BIN/tools/vit-convert" $naflex -q -o "$work/naflex.vit" >"$work/out" 2>"$work/err"
+    then fail "naflex: should be converted"
+    elif ! "$BIN/tools/vit-embed" -m "$work/naflex.vit" "${photos[@]}" -q -o "$work/naflex.npy" \
+        >"$work/out" 2>"$work/err"; then fail "naflex: should have embeddings"
+    elif ! "$work/compare_npy" "$work/naflex.npy" $naflex/y.npy 1e-5 >"$work/err"
+    then fail "naflex: other embeddings than PyTorch's"
+    elif "$BIN/tools/vit-embed" -m "$work/naflex.vit" --pool tokens -o "$work/t.npy" "${photos[@]}" \
+        >"$work/out" 2>"$work/err" || ! grep -q "its own number of tokens" "$work/err"
+    then fail "naflex: --tokens should be refused"
+    elif "$BIN/tools/vit-run" -m "$work/naflex.vit" --embedding "$work/t.npy" "${photos[0]}" \
+        >"$work/out" 2>"$work/err" || ! grep -q "tokens\|crop_mode=squash\|unsupported" "$work/err"
+    then fail "naflex: vit-run should refuse it"
+    else pass; fi
+fi
+
 summary

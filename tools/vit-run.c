@@ -109,15 +109,13 @@ static bool read_image(run *r, int i) {
     const char *path = r->images.paths[i];
     report failure = report_make();
     vit_image image;
-    vit_result result;
-    if (!photos_decode(path, r->decoder, &image, &failure)) {
-        report_print(&failure, PROGRAM);
-        return false;
-    }
-    result = vit_preprocess(&r->model, &image, r->input + (size_t)i * r->image_size, NULL, 0);
+    bool good = photos_decode(path, r->decoder, &image, &failure) &&
+                (photos_prepare(&r->model, &image, r->input + (size_t)i * r->image_size,
+                                &failure) ||
+                 report_file(&failure, path));
     photos_free_image(&image);
-    if (result != VIT_OK) report_error(PROGRAM, path, "%s", vit_result_string(result));
-    return result == VIT_OK;
+    if (!good) report_print(&failure, PROGRAM);
+    return good;
 }
 
 static bool read_images(run *r) {

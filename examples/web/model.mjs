@@ -14,6 +14,7 @@ const sides = {
     center: 'the shorter side, then the centre',
     border: 'the longer side, the rest filled with the mean',
     squash: 'both sides',
+    aspect: 'to whole patches, at its own aspect ratio',
 };
 const list = (numbers) => numbers.map((value) => Number(value.toPrecision(6))).join(', ');
 

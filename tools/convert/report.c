@@ -268,6 +268,7 @@ static void print_resize(const vit_config *c) {
     switch ((vit_crop_mode)c->crop_mode) {
     case VIT_CROP_CENTER: printf("shorter side to %d, crop the centre", c->resize_height); return;
     case VIT_CROP_BORDER: printf("longer side to %d, pad", c->resize_height); return;
+    case VIT_CROP_ASPECT: printf("whole patches, any aspect ratio, up"); return;
     case VIT_CROP_SQUASH:
     case VIT_NUM_CROP_MODES: break;
     }

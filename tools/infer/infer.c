@@ -30,6 +30,7 @@ typedef struct line {
     infer_counts *counts;
     vit_executor executor; /* pool of the session, if all threads work together */
     int workers, batch;
+    bool fits; /* each photo has its own input size: batch is 1 */
     size_t image_size, logits_size, embedding_size, tokens_size; /* floats of one photo */
     slot *slots;
     size_t capacity;
@@ -258,10 +259,11 @@ static bool read_photo(worker *w, slot *s) {
     report r = report_make();
     const bool good = recall(w, s, &r) &&
                       (s->result.recalled >= 0 ||
-                       photo_input(&s->photo, settings->decoder, settings->model,
-                                   w->input + (size_t)w->count * l->image_size, &r));
+                       (l->fits ? photo_decode(&s->photo, settings->decoder, &r)
+                                : photo_input(&s->photo, settings->decoder, settings->model,
+                                              w->input + (size_t)w->count * l->image_size, &r)));
     s->result.load_ms = cli_now_ms() - start;
-    photo_free_pixels(&s->photo);
+    if (!l->fits || !good) photo_free_pixels(&s->photo);
     if (good && s->result.recalled >= 0) return false;
     if (good) return !r.text[0] || keep_text(l, &s->note, &r);
     s->no_memory = r.no_memory;
@@ -286,6 +288,22 @@ static bool copy(float *to, const float *from, int i, size_t size) {
     return tensor_values_are_finite(to, size);
 }
 
+/* Runs the one photo of a batch at a size of its own. */
+static vit_result forward_fitted(worker *w, const vit_outputs *outputs) {
+    const line *l = w->line;
+    vit_image *image = &w->slots[0]->photo.image;
+    const vit_params params = { .isa = l->settings->isa, .executor = l->executor };
+    vit_session session = { 0 };
+    vit_model fitted;
+    vit_result result = vit_model_fit(l->settings->model, image, &fitted);
+    if (!result) result = vit_session_init(&session, &fitted, &params, NULL, 0);
+    if (!result) result = vit_preprocess(&fitted, image, w->input, NULL, 0);
+    if (!result) result = vit_forward(&session, &(vit_input){ .pixels = w->input }, outputs);
+    vit_session_close(&session);
+    photo_free_pixels(&w->slots[0]->photo);
+    return result;
+}
+
 /* Runs the batch, and copies its results into their slots. */
 static bool forward(worker *w, report *r) {
     const line *l = w->line;
@@ -300,8 +318,9 @@ static bool forward(worker *w, report *r) {
     if (block.index >= 0) outputs.blocks = &block;
     else outputs.tokens = w->tokens;
     outputs.num_blocks = block.index >= 0;
-    result = vit_forward(&w->session, &(vit_input){ .pixels = w->input, .batch = w->count },
-                         &outputs);
+    result = l->fits ? forward_fitted(w, &outputs)
+                     : vit_forward(&w->session,
+                                   &(vit_input){ .pixels = w->input, .batch = w->count }, &outputs);
     if (result != VIT_OK) return report_fail(r, "%s", vit_result_string(result));
     each = (cli_now_ms() - start) / w->count;
     for (i = 0; i < w->count; i++) {
@@ -342,6 +361,8 @@ static bool check_model(const infer_settings *settings, report *r) {
                            config->in_chans);
     if (settings->outputs & INFER_LOGITS && config->num_classes == 0)
         return report_fail(r, "names no classes");
+    if (settings->outputs & INFER_TOKENS && config->crop_mode == VIT_CROP_ASPECT)
+        return report_fail(r, "each photo has its own number of tokens (crop_mode=aspect)");
     if (settings->block > config->depth)
         return report_fail(r, "has %d blocks; there is no block %d", config->depth,
                            settings->block - 1);
@@ -351,7 +372,9 @@ static bool check_model(const infer_settings *settings, report *r) {
 static void set_sizes(line *l) {
     const infer_settings *settings = l->settings;
     const vit_config *config = &settings->model->config;
-    l->batch = settings->batch ? settings->batch : settings->together ? 1 : INFER_BATCH;
+    l->fits = config->crop_mode == VIT_CROP_ASPECT;
+    l->batch = settings->together || l->fits ? 1 : INFER_BATCH;
+    if (settings->batch && !l->fits) l->batch = settings->batch;
     l->image_size = (size_t)config->in_chans * (size_t)config->img_height *
                     (size_t)config->img_width;
     if (settings->outputs & INFER_LOGITS) l->logits_size = (size_t)config->num_classes;

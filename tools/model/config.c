@@ -150,14 +150,14 @@ bool config_open_clip_apply(config_file *config, settings *s, report *r) {
 
 typedef struct hf_processor {
     const char *name;   /* name of the class, without "ImageProcessor" */
-    int size, crop;     /* crop 0: none */
+    int size, crop;     /* crop 0: none; size 0: each photo has its own, as NaFlex */
     bool shortest_edge; /* size is the shorter side, not both */
     bool bicubic;
     arch_norm norm;
 } hf_processor;
 
 /* DINOv2's is a BitImageProcessor whose files contain these values. */
-enum { BY_VIT, BY_DEIT, BY_CLIP, BY_BIT, BY_SIGLIP, BY_DINOV2, BY_BEIT, BY_DINOV3 };
+enum { BY_VIT, BY_DEIT, BY_CLIP, BY_BIT, BY_SIGLIP, BY_DINOV2, BY_BEIT, BY_DINOV3, BY_SIGLIP2 };
 
 static const hf_processor processors[] = {
     { "ViT", 224, 0, false, false, ARCH_HALF },
@@ -168,6 +168,7 @@ static const hf_processor processors[] = {
     { "DINOv2", 256, 224, true, true, ARCH_IMAGENET },
     { "Beit", 256, 224, false, true, ARCH_HALF },
     { "DINOv3ViT", 224, 0, false, false, ARCH_IMAGENET },
+    { "Siglip2", 0, 0, false, false, ARCH_HALF },
 };
 
 typedef struct hf_model {
@@ -194,8 +195,8 @@ static const hf_model models[] = {
     { "metaclip_2_vision_model", "quick_gelu", 1e-5, 12, BY_CLIP },
     { "siglip", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
     { "siglip_vision_model", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
-    { "siglip2", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
-    { "siglip2_vision_model", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP },
+    { "siglip2", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP2 },
+    { "siglip2_vision_model", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP2 },
     { "aimv2", "silu", 1e-5, 8, BY_CLIP },
     { "aimv2_vision_model", "silu", 1e-5, 8, BY_CLIP },
 };
@@ -438,6 +439,21 @@ static void put_rounding(settings *s, const json_value *root) {
     settings_put(s, SETTING_CROP_ROUNDING, is_fast ? VIT_ROUND_EVEN : VIT_ROUND_DOWN);
 }
 
+/* Whole patches at the photo's aspect ratio, as many as there are positions. */
+static bool put_aspect(settings *s, const json_value *root, report *r) {
+    const int64_t most = json_integer(json_get(root, "max_num_patches"), 256);
+    if (most != 256)
+        return report_fail(r,
+                           "max_num_patches %lld: expected 256, as the published models have "
+                           "positions; the programs take other sizes by --img-size",
+                           (long long)most);
+    settings_put(s, SETTING_CROP_MODE, VIT_CROP_ASPECT);
+    settings_put(s, SETTING_CROP_PCT, 1);
+    settings_put(s, SETTING_DYNAMIC_IMG_SIZE, 1);
+    settings_put(s, SETTING_POS_RESAMPLE, VIT_RESAMPLE_NAFLEX);
+    return true;
+}
+
 /* input: the size of the images that leave the processor */
 static bool put_frames(settings *s, const json_value *root, const hf_processor *processor,
                        hf_frame *input, report *r) {
@@ -448,6 +464,7 @@ static bool put_frames(settings *s, const json_value *root, const hf_processor *
         !get_flag(root, "do_resize", true, &resizes, r) ||
         !get_flag(root, "default_to_square", !processor->shortest_edge, &square, r))
         return false;
+    if (!processor->size && resizes) return put_aspect(s, root, r);
     if (!get_frame(json_get(root, "size"), !square, &size))
         return wrong_value("size", "n, {height, width} or {shortest_edge}", r);
     if (!get_frame(json_get(root, "crop_size"), false, &crop) || crop.shortest)
@@ -560,8 +577,10 @@ static bool check_fields(const json_value *root, report *r) {
                                          "image_seq_length",
                                          "image_std",
                                          "input_data_format",
+                                         "max_num_patches",
                                          "model_input_names",
                                          "name_or_path",
+                                         "patch_size",
                                          "processor_class",
                                          "reduce_labels",
                                          "resample",
@@ -589,7 +608,7 @@ static bool apply_preprocessor(settings *s, const json_value *root, const hf_pro
     if (!processor)
         return report_fail(r,
                            "%.60s: the steps of this image processor are unknown; expected that "
-                           "of ViT, DeiT, CLIP, Bit, Siglip, Beit or DINOv3ViT",
+                           "of ViT, DeiT, CLIP, Bit, Siglip, Siglip2, Beit or DINOv3ViT",
                            json_string(json_get(root, "image_processor_type"),
                                        json_string(json_get(root, "feature_extractor_type"), "?")));
     return check_fields(root, r) && put_resample(s, root, processor, r) &&
@@ -618,7 +637,8 @@ static void choose_input(config_file *config, const settings *s, const hf_frame 
     const bool given = s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
     const double height = given ? s->value[SETTING_IMG_HEIGHT] : 224;
     const double width = given ? s->value[SETTING_IMG_WIDTH] : 224;
-    if (height == (double)input->height && width == (double)input->width) return;
+    if (!input->height || (height == (double)input->height && width == (double)input->width))
+        return;
     config->input_height = (int)input->height;
     config->input_width = (int)input->width;
 }
@@ -628,7 +648,7 @@ static bool find_preprocessor(config_file *config, settings *s, const char *path
     static const char name[] = "preprocessor_config.json";
     const size_t folder = paths_folder_length(path);
     char *beside = malloc(folder + sizeof name);
-    hf_frame input;
+    hf_frame input = { 0 };
     bool good = true;
     if (!beside) return report_no_memory(r);
     memcpy(beside, path, folder);

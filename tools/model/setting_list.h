@@ -70,7 +70,8 @@
     X(VIT_RESAMPLE_TORCHVISION, "torchvision", "")                                               \
     X(VIT_RESAMPLE_FLEXIVIT, "flexivit", "")                                                     \
     X(VIT_RESAMPLE_JAX, "jax", "")                                                               \
-    X(VIT_RESAMPLE_DINO, "dino", "")
+    X(VIT_RESAMPLE_DINO, "dino", "")                                                             \
+    X(VIT_RESAMPLE_NAFLEX, "naflex", "")
 
 #define WORDS_OF_NORM_TYPE(X)                                                                    \
     X(VIT_LAYER_NORM, "layer", "")                                                               \
@@ -148,7 +149,8 @@
 #define WORDS_OF_CROP_MODE(X)                                                                    \
     X(VIT_CROP_CENTER, "center", "")                                                             \
     X(VIT_CROP_SQUASH, "squash", "")                                                             \
-    X(VIT_CROP_BORDER, "border", "")
+    X(VIT_CROP_BORDER, "border", "")                                                             \
+    X(VIT_CROP_ASPECT, "aspect", "each photo's own aspect ratio (NaFlex)")
 
 #define WORDS_OF_CROP_ROUNDING(X)                                                                \
     X(VIT_ROUND_EVEN, "even", "")                                                                \

@@ -1,0 +1,147 @@
+#!/usr/bin/python3
+"""Writes tests/data/naflex: a vision tower of SigLIP 2 NaFlex, photos, and their embeddings by PyTorch.
+
+    /usr/bin/python3 tests/make_naflex.py        (Debian: python3-torch, python3-pil)
+
+Run it from the root of the repository. For authoring only. The forward pass is written after the
+definition in transformers (Siglip2VisionModel, Siglip2ImageProcessor).
+"""
+import json
+import math
+import os
+import struct
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image
+
+OUT = os.path.join("tests", "data", "naflex")
+DIM, HEADS, DEPTH, MLP, PATCH, GRID = 16, 2, 2, 24, 4, 16
+PHOTOS = (("wide", 97, 33), ("tall", 21, 80), ("square", 64, 64), ("thin", 200, 3))
+
+
+def tensors():
+    rng = np.random.default_rng(11)
+    out = {}
+
+    def add(name, *shape, scale=0.3, plus=0.0):
+        out["vision_model." + name] = (scale * rng.standard_normal(shape) + plus).astype("f4")
+
+    def layer(name, rows, columns):
+        add(name + ".weight", rows, columns)
+        add(name + ".bias", rows)
+
+    def norm(name):
+        add(name + ".weight", DIM, plus=1.0)
+        add(name + ".bias", DIM)
+
+    layer("embeddings.patch_embedding", DIM, 3 * PATCH * PATCH)
+    add("embeddings.position_embedding.weight", GRID * GRID, DIM, scale=1.0)
+    for i in range(DEPTH):
+        block = "encoder.layers.%d." % i
+        for part in "qkv":
+            layer(block + "self_attn.%s_proj" % part, DIM, DIM)
+        layer(block + "self_attn.out_proj", DIM, DIM)
+        norm(block + "layer_norm1")
+        norm(block + "layer_norm2")
+        layer(block + "mlp.fc1", MLP, DIM)
+        layer(block + "mlp.fc2", DIM, MLP)
+    norm("post_layernorm")
+    add("head.probe", 1, 1, DIM)
+    add("head.attention.in_proj_weight", 3 * DIM, DIM)
+    add("head.attention.in_proj_bias", 3 * DIM)
+    layer("head.attention.out_proj", DIM, DIM)
+    norm("head.layernorm")
+    layer("head.mlp.fc1", MLP, DIM)
+    layer("head.mlp.fc2", DIM, MLP)
+    return out
+
+
+def fitted(height, width):
+    """Sides in pixels: the largest scale, found by halving, with at most GRID * GRID patches."""
+    def side(x, scale):
+        return max(PATCH, math.ceil(x * scale / PATCH) * PATCH)
+
+    low, high = 1e-6, 100.0
+    while high - low >= 1e-5:
+        scale = (low + high) / 2
+        if side(height, scale) * side(width, scale) <= (GRID * PATCH) ** 2:
+            low = scale
+        else:
+            high = scale
+    return side(height, low), side(width, low)
+
+
+class Tower:
+    def __init__(self, values):
+        self.values = {k[len("vision_model."):]: torch.tensor(v) for k, v in values.items()}
+
+    def linear(self, x, name):
+        return x @ self.values[name + ".weight"].T + self.values[name + ".bias"]
+
+    def norm(self, x, name):
+        return F.layer_norm(x, (DIM,), self.values[name + ".weight"], self.values[name + ".bias"], 1e-6)
+
+    def mlp(self, x, name):
+        return self.linear(F.gelu(self.linear(x, name + ".fc1"), approximate="tanh"), name + ".fc2")
+
+    @staticmethod
+    def attention(q, k, v):
+        q, k, v = (t.reshape(len(t), HEADS, -1).transpose(0, 1) for t in (q, k, v))
+        weights = (q @ k.transpose(1, 2) * (DIM // HEADS) ** -0.5).softmax(-1)
+        return (weights @ v).transpose(0, 1).reshape(q.shape[1], DIM)
+
+    def positions(self, rows, columns):
+        table = self.values["embeddings.position_embedding.weight"].reshape(GRID, GRID, DIM)
+        out = F.interpolate(table.permute(2, 0, 1)[None], size=(rows, columns), mode="bilinear",
+                            align_corners=False, antialias=True)
+        return out[0].reshape(DIM, -1).T
+
+    def embed(self, photo):
+        height, width = fitted(photo.height, photo.width)
+        x = np.asarray(photo.resize((width, height), Image.BILINEAR)).astype("f4") / 255
+        rows, columns = height // PATCH, width // PATCH
+        x = ((x - 0.5) / 0.5).reshape(rows, PATCH, columns, PATCH, 3).transpose(0, 2, 1, 3, 4)
+        x = self.linear(torch.tensor(x.reshape(rows * columns, -1)), "embeddings.patch_embedding")
+        x = x + self.positions(rows, columns)
+        for i in range(DEPTH):
+            block = "encoder.layers.%d." % i
+            y = self.norm(x, block + "layer_norm1")
+            y = self.attention(*(self.linear(y, block + "self_attn.%s_proj" % p) for p in "qkv"))
+            x = x + self.linear(y, block + "self_attn.out_proj")
+            x = x + self.mlp(self.norm(x, block + "layer_norm2"), block + "mlp")
+        x = self.norm(x, "post_layernorm")
+        w, b = self.values["head.attention.in_proj_weight"], self.values["head.attention.in_proj_bias"]
+        parts = [t @ w[i * DIM:(i + 1) * DIM].T + b[i * DIM:(i + 1) * DIM]
+                 for i, t in enumerate((self.values["head.probe"][0], x, x))]
+        y = self.linear(self.attention(*parts), "head.attention.out_proj")
+        return (y + self.mlp(self.norm(y, "head.layernorm"), "head.mlp"))[0]
+
+
+def main():
+    os.makedirs(OUT, exist_ok=True)
+    values = tensors()
+    header, at = {}, 0
+    for name, v in values.items():
+        header[name] = {"dtype": "F32", "shape": list(v.shape), "data_offsets": [at, at + v.nbytes]}
+        at += v.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(os.path.join(OUT, "model.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(v.tobytes() for v in values.values()))
+    with open(os.path.join(OUT, "config.json"), "w") as f:
+        json.dump({"model_type": "siglip2", "vision_config": {"num_attention_heads": HEADS}}, f)
+    with open(os.path.join(OUT, "preprocessor_config.json"), "w") as f:
+        json.dump({"image_processor_type": "Siglip2ImageProcessor", "max_num_patches": GRID * GRID,
+                   "patch_size": PATCH, "resample": 2, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}, f)
+    rng = np.random.default_rng(12)
+    rows = []
+    for name, width, height in PHOTOS:
+        photo = Image.fromarray(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
+        photo.save(os.path.join(OUT, name + ".ppm"))
+        rows.append(Tower(values).embed(photo).numpy())
+    np.save(os.path.join(OUT, "y.npy"), np.array(rows, "f4"))
+
+
+main()
