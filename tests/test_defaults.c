@@ -599,7 +599,7 @@ static const row fields[] = {
       "!ConvNextFeatureExtractor: the steps of this image processor are unknown" },
     { "Siglip2's keeps the aspect", HF_SIGLIP, AT_224, TOWER("siglip2"),
       "{\"image_processor_type\": \"Siglip2ImageProcessor\", \"max_num_patches\": 256}",
-      "!Siglip2ImageProcessor: the steps" },
+      "crop_mode=aspect interpolation=bilinear pos_resample=naflex " HALF },
 };
 
 static bool vector_is(const float *values, const double *expected, int count) {
