@@ -1,6 +1,5 @@
 /* memcmp.h - included before vit.h for the fuzzers. libFuzzer traces the library's memcmp, which
- * costs half the time, so this memcmp calls it only if the first and the sixth bytes are equal. All
- * that vit.h compares is longer.
+ * costs half the time, so this memcmp calls it only if the first and the sixth bytes are equal.
  */
 #ifndef FUZZ_MEMCMP_H
 #define FUZZ_MEMCMP_H
@@ -10,9 +9,9 @@
 
 static inline int fuzz_memcmp(const void *a, const void *b, size_t size) {
     const uint8_t *x = a, *y = b;
-    if (x[0] != y[0]) return x[0] - y[0];
-    if (x[5] != y[5]) return x[5] - y[5];
-    return memcmp(a, b, size);
+    if (size > 0 && x[0] != y[0]) return x[0] - y[0];
+    if (size < 6) return memcmp(a, b, size);
+    return x[5] != y[5] ? memcmp(a, b, 6) : memcmp(a, b, size);
 }
 #define memcmp fuzz_memcmp
 
