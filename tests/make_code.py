@@ -556,7 +556,7 @@ def main():
         f.write(HEAD + "from .parts import block\nfrom .parts.block import Block\n\n\n" + RELU[at:])
     with open(os.path.join(OUT, "imports", "net", "parts", "block.py"), "w") as f:
         f.write(RELU[:at])
-    case("far", RELU, "ViT(24, heads=4)", "1e-5", weights="model/mnist/model.pt")
+    case("far", RELU, "ViT(24, heads=4)", "num_heads: ", weights="model/mnist/model.pt")
     case("other_size", OTHER_SIZE, "ViT(heads=4)", "num_heads: ")
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(lines) + "\n")

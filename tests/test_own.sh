@@ -88,6 +88,14 @@ if wanted unnamed_asked; then
     else fail "unnamed_asked: expected 12 lines for both blocks"; fi
 fi
 
+# The Python at the root of a repository is that of the checkpoints two folders inside.
+if wanted far; then
+    mkdir "$work/far" && cp -r tests/data/code/far/model "$work/far" && mkdir "$work/far/.git" &&
+        cp tests/data/code/relu/model.py "$work/far"
+    if "$BIN/tools/vit-convert" "$work/far/model/mnist/model.pt" -q -o "$work/far.vit" 2>"$work/err"
+    then pass; else fail "far: the code is two folders above"; fi
+fi
+
 # Python that nests without an end does not end the converter.
 if wanted unnamed_asked; then
     { echo 'if x: y = 1' && for ((i = 0; i < 200000; i++)); do echo 'elif x: y = 1'; done; } >"$work/long.py"

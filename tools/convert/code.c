@@ -2824,6 +2824,14 @@ static void follow_imports(source_list *l, report *r) {
     }
 }
 
+/* True if the second folder above is the root of a repository, as with model/mnist/vit.pt. */
+static bool is_repository(const char *folder) {
+    char *path = join(folder, "../../.git", "");
+    const bool found = path && source_exists(path);
+    free(path);
+    return found;
+}
+
 static bool find_sources(const convert_options *o, source_list *l, report *r) {
     const bool is_given = o->code && source_is_folder(o->code);
     const char *from = is_given ? o->code : o->checkpoint;
@@ -2839,7 +2847,7 @@ static bool find_sources(const convert_options *o, source_list *l, report *r) {
     }
     for (i = 0; i < l->folder_count; i++) {
         list_folder(l, l->folders[i], l->levels[i]);
-        if (folder && !o->code && i == 1 && !l->found) /* as with model/mnist/vit.pt */
+        if (folder && !o->code && i == 1 && !l->found && is_repository(folder))
             add_folder(l, join(folder, "../../", ""), 0);
     }
     free(folder);
