@@ -31,7 +31,7 @@ cpp=
 have "${CXX:-c++}" "examples in C++17" && cpp=yes
 for compiler in "cc ${CC:-cc}" ${cpp:+"c++ ${CXX:-c++}"}; do
     # shellcheck disable=SC2016 # for the script that this writes
-    printf '#!/bin/sh\nexec %s $FLAGS "$@"\n' "$(command -v "${compiler#* }")" \
+    printf '#!/bin/sh\nPATH="%s" exec %s $FLAGS "$@"\n' "$PATH" "$(command -v "${compiler#* }")" \
         >"$work/compilers/${compiler% *}"
 done
 chmod +x "$work"/compilers/*
