@@ -36,6 +36,9 @@ SHELL_TESTS = $(filter-out $(TESTS:%=%.sh),$(wildcard tests/test_*.sh))
 # STB is the folder with stb_image.h, if the compiler does not find stb/stb_image.h. A link gives
 # the folder that name.
 ifdef STB
+ifeq ($(wildcard $(STB)/stb_image.h),)
+$(error STB=$(STB): this folder has no stb_image.h)
+endif
 STB_FLAGS := -isystem build/stb$(shell mkdir -p build/stb && ln -sfn '$(abspath $(STB))' build/stb/stb)
 endif
 USES_STB = tools/checkpoint/inflate tools/image/photos tools/picture/stb tests/test_image tests/fuzz/fuzz_image
