@@ -1149,11 +1149,10 @@ typedef struct vit_crop {
 /* The photo has 1 to 2^20 pixels a side. */
 VIT_API void vit_find_crop(const vit_config *config, int width, int height, vit_crop *crop);
 
-/* Copies a model of VIT_CROP_ASPECT and gives the copy the input size of a photo: its aspect ratio,
-   in whole patches, at most as many as `model` has (NaFlex, arXiv 2502.14786). vit_run, vit_classify
-   and vit_embed do so themselves. *fitted uses the bytes of `model` and must not be closed. Of other
-   models it is a plain copy. Errors are those of vit_preprocess, VIT_ERROR_UNSUPPORTED too if the
-   build has VIT_NO_DOUBLE. */
+/* Copies a model and gives the copy, if it is of VIT_CROP_ASPECT, the input size of a photo: its
+   aspect ratio in at most as many patches (NaFlex, arXiv 2502.14786). vit_run does so itself. The
+   copy uses the bytes of `model`; never close it. Errors are those of vit_preprocess, and
+   VIT_ERROR_UNSUPPORTED if the build has VIT_NO_DOUBLE. */
 VIT_API vit_result vit_model_fit(const vit_model *model, const vit_image *image,
                                  vit_model *fitted);
 #endif

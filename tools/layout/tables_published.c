@@ -369,7 +369,7 @@ static const layout_rule sapiens2_rules[] = {
     LAYOUT_FROM("reg_token", "storage_tokens"),
     LAYOUT_ROPE("rope", "rope_embed.periods"),
     LAYOUT_VIEW("patch_embed.proj.weight", "patch_embed.projection.weight", "dcpq>dcpq"),
-    LAYOUT_FROM("patch_embed.proj.bias", "patch_embed.projection.bias"),
+    LAYOUT_MUST("patch_embed.proj.bias", "patch_embed.projection.bias"),
     LAYOUT_FROM("{b}norm1.weight", "{b}ln1.weight"),
     { "{b}attn.qkv.weight", LAYOUT_GROUPED, NULL,
       { "{b}attn.wq.weight", "{b}attn.wk.weight", "{b}attn.wv.weight" }, LAYOUT_ALWAYS },
@@ -383,7 +383,7 @@ static const layout_rule sapiens2_rules[] = {
     LAYOUT_FROM2("{b}mlp.fc1", "{b}ffn.w12"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}ffn.w3"),
     { "{b}ls2.gamma", LAYOUT_IDENTITY, NULL, { LAYOUT_NONE }, { "{b}attn.gamma.weight", NULL } },
-    LAYOUT_FROM("norm.weight", "ln1.weight"),
+    LAYOUT_MUST("norm.weight", "ln1.weight"),
     LAYOUT_END
 };
 
