@@ -608,7 +608,7 @@ static bool onnx_read_graph(onnx_reader *o, uint64_t at, uint64_t end) {
 static bool onnx_read_model(onnx_reader *o) {
     const uint64_t end = o->c->sources[o->file].size;
     uint64_t at = 0;
-    onnx_field f;
+    onnx_field f = { 0 };
     while (onnx_next(o, &at, end, &f)) {
         if (f.number != 7 || f.wire != WIRE_BYTES) continue;
         if (o->has_graph) return report_fail(o->report, "ONNX: two graphs in one file");
@@ -654,7 +654,7 @@ static onnx_node *onnx_user(const onnx_reader *o, int v, onnx_op op, const onnx_
     for (; use >= 0 && steps < ONNX_MOST_USERS; steps++) {
         onnx_node *n = &o->nodes[use / ONNX_MOST_INPUTS];
         use = n->next_use[use % ONNX_MOST_INPUTS];
-        if (is_after && n->op == op && n != after) return n;
+        if (is_after && n->op == op) return n;
         is_after = is_after || n == after;
     }
     return NULL;
