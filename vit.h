@@ -9343,6 +9343,7 @@ static void vit__keep_ratio(const vit_config *c, int64_t w, int64_t h, vit_crop 
     if (crop->height < 1) crop->height = 1;
 }
 
+/* Patches that cover a scaled side, at least 1. */
 static int64_t vit__patches(int64_t side, vit__real scale, int patch) {
     const vit__real exact = (vit__real)side * scale / (vit__real)patch;
     const int64_t whole = (int64_t)exact;
@@ -9464,15 +9465,16 @@ static void vit__write_row(const vit__transform *t, int y, int channel, float *o
 VIT_API vit_result vit_model_fit(const vit_model *model, const vit_image *image,
                                  vit_model *fitted) {
     vit_result result;
+    vit_config c;
     vit_crop crop;
     if (!vit__is_open(model) || !fitted) return VIT_ERROR_ARGUMENT;
+    c = model->config; /* fitted may be model */
     *fitted = *model;
-    if (model->config.crop_mode != VIT_CROP_ASPECT)
-        return vit__check_image(VIT__CONFIG(model), image);
+    if (c.crop_mode != VIT_CROP_ASPECT) return vit__check_image(VIT__CONFIG(model), image);
     fitted->config.crop_mode = VIT_CROP_SQUASH;
     result = vit__check_image(&fitted->config, image);
     if (result) return result;
-    vit_find_crop(&model->config, image->width, image->height, &crop);
+    vit_find_crop(&c, image->width, image->height, &crop);
 #ifdef VIT_NO_DOUBLE
     return VIT_ERROR_UNSUPPORTED;
 #else

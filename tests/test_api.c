@@ -2053,7 +2053,7 @@ static void test_fit_sizes(void) {
     }
 }
 
-/* Photos of several sizes get the answers of models resized for each. */
+/* vit_run answers for photos of several sizes as a model that was resized for each photo. */
 static void test_fit(void) {
     static uint8_t pixels[3 * 90 * 90];
     tiny_options o = tiny_defaults();
@@ -2105,6 +2105,9 @@ static void test_fit(void) {
     free(all.workspace);
     CHECK(vit_model_fit(&b.model, &photos[0], &fitted) == VIT_OK);
     CHECK(vit_model_fit(&fitted, &photos[1], &fitted) == VIT_OK); /* a plain copy now */
+    CHECK(fitted.config.img_width > fitted.config.img_height);
+    fitted = b.model;
+    CHECK(vit_model_fit(&fitted, &photos[0], &fitted) == VIT_OK); /* in place */
     CHECK(fitted.config.img_width > fitted.config.img_height);
     bench_close(&b);
 }

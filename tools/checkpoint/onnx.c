@@ -2,9 +2,9 @@
  *
  * A .onnx file is a protobuf: a graph of nodes, and the tensors that they use. Exporters keep the
  * names of most parameters, but transpose and rename those of linear layers. The reader follows the
- * image through the graph, finds the layers by their operators, names their weights as the model
- * that was exported had, and adds what only the graph says as attributes: heads, epsilon,
- * activation, pooling. Each node that the image passes must have a role in a plain ViT; the first
+ * image through the graph, finds the layers by their operators, and gives their weights the names
+ * that they had before the export. Facts that only the graph shows become attributes: heads,
+ * epsilon, activation, pooling. Each node that the image passes must have a role in a plain ViT; the first
  * one without a role is refused. Nodes that compute shapes are not checked.
  */
 #include <math.h>
@@ -1631,7 +1631,7 @@ static bool onnx_say(onnx_reader *o, const char *module, const char *name, const
     return checkpoint_add_attribute(o->c, module, name, value, o->report);
 }
 
-/* Says a number in the fewest digits that keep its bits as f32, or as f16: 1e-06. */
+/* Writes a number with the fewest digits that give the same f32, or the same f16: 1e-06. */
 static bool onnx_say_number(onnx_reader *o, const char *module, const char *name, double number) {
     char text[32];
     int digits;

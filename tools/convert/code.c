@@ -2068,7 +2068,7 @@ static void see_root(void *user, const node *n) {
     s->at = n;
 }
 
-/* Looks for the root in the methods of an attention. */
+/* Reports the root that divides the scores, from the methods of an attention. */
 static void say_root(writer *w, module *m, const node *of, const char *path, const node *softmax) {
     static const char *const heads[] = {
         "num_heads", "heads", "n_heads", "n_head", "nhead", "h", "num_attention_heads", "nb_heads",

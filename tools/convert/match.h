@@ -140,7 +140,7 @@ typedef struct match_error {
 void match_pair_compare(const match_pair *pair, int reading, int image, const float *output,
                         match_error *error);
 
-/* The quantity that the search minimises, mainly the angle between output and original. Squared
+/* The search minimises this: mainly the angle between the output and the original's. Squared
  * differences alone would favour models with outputs near zero. */
 double match_error_slope(const match_error *error);
 

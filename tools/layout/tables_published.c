@@ -294,8 +294,8 @@ const layout layout_mobileclip_text = {
 
 /* === C-RADIO === */
 
-/* NVIDIA's own names. One class token of each teacher, then registers, in one tensor: here all but
- * the first are registers. The positions of a large square are resampled to the input's grid. */
+/* NVIDIA's own names. One tensor holds a class token of each teacher, then the registers; the .vit
+ * file takes all but the first token as registers. The positions of a large square are resampled to the input's grid. */
 
 static const char *const radio_prefixes[] = {
     "module.", "radio_model.model.", "base_model.", "model.", NULL

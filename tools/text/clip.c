@@ -110,7 +110,7 @@ static bool take_merge(char **at, char **left, char **right) {
     return true;
 }
 
-/* Reads at most that many merges. Unless id is NULL, each makes a piece, with ids from *id on. */
+/* Reads at most `most` merges. If id is not NULL, each merge is a piece, numbered from *id on. */
 static bool read_merges(tplan *p, char *text, uint32_t most, uint32_t *id, report *r) {
     char *left, *right;
     uint32_t rank = 0;
