@@ -452,6 +452,10 @@ TRAILING = HEAD + attention() + block() + model(
         "        self.last = nn.LayerNorm(dim)\n", "").replace("self.last(x)", "x") + """
 net = ViT(heads=4)
 """
+APPENDED = TRAILING.replace(
+    "self.blocks = nn.Sequential(*[Block(dim, heads) for _ in range(depth)], nn.LayerNorm(dim))",
+    "parts = [Block(dim, heads) for _ in range(depth)]\n        parts.append(nn.LayerNorm(dim))\n"
+    "        self.blocks = nn.Sequential(*parts)")
 UNUSED = RELU.replace("self.last(x)[:, 0]", "x[:, 0]")
 FOLDED = HEAD + attention() + block() + model(arguments="dim=24, depth=2, heads=4, channels=2").replace(
     "nn.Conv2d(3, dim, kernel_size=4, stride=4)", "nn.Linear(channels * 16, dim)").replace(
@@ -545,6 +549,7 @@ def main():
          "ViT(24, heads=4)", "1e-5")
     case("notebook", RELU, "ViT(24, heads=4)", "1e-5", file="Train.ipynb", shown=notebook(RELU))
     case("trailing", TRAILING, "net", "1e-5")
+    case("appended", APPENDED, "net", "1e-5")
     case("unused", UNUSED, "ViT(24, heads=4)", "1e-5")
     case("channels", FOLDED, "ViT()", "1e-5", chans=2)
     case("imports", RELU, "ViT(24, heads=4)", "1e-5", file="train.py", shown="from net.vit import ViT\n")

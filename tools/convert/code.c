@@ -1007,7 +1007,7 @@ static list collect(reader *r, scope *s, const node *arguments) {
         if (key && *key == '*') {
             if (!v.list) all.is_open = true;
             for (i = v.list ? v.list->first : NULL; i; i = i->next) {
-                int times = v.list->times;
+                int times = i->is_repeated ? v.list->times : 0;
                 do put_item(r, &all, v.kind == VALUE_DICT ? i->key : NULL, i->value);
                 while (--times > 0);
                 if (all.last && v.kind == VALUE_LIST && i->is_repeated && !v.list->times)
