@@ -395,9 +395,11 @@ test-cross: packages-cross ## 4: ARM, RISC-V, s390x, i686 by QEMU; musl; the dia
 	@$(SCRIPT) tests/msvc.sh
 	@$(MAKE) --no-print-directory test-windows
 
-test-packages: packages-test ## 4: a program against an installed copy, each way that tools/packaging offers
+test-packages: packages-test ## 4: an installed copy and each package, from its archive: PACKAGES="install npm"
 	@$(MAKE) --no-print-directory -s all libraries
-	@$(SCRIPT) tests/packages.sh
+	@failed=; for part in $(or $(PACKAGES),$(patsubst tests/packages/%.sh,%,$(wildcard tests/packages/*.sh))); do \
+	    echo "$$part:"; $(SCRIPT) tests/packages/$$part.sh || failed="$$failed $$part"; done; \
+	    [ ! "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 test-wasm: packages-wasm ## 4: the numerical tests in WebAssembly, and the bindings
 	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WASI_MODULES)

@@ -64,7 +64,7 @@ for_developers() {
     "$1" cross bash tests/cross.sh short
     "$1" loops bash tests/loops.sh
     "$1" firmware bash tests/firmware.sh
-    "$1" packages bash tests/packages.sh short
+    "$1" packages bash tests/packages/install.sh short
     for name in "${!larger[@]}"; do
         [[ $name == *.* ]] || "$1" "$name.larger" "build/plain/tests/$name" tests/data ${larger[$name]}
     done

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# packages.sh [short] - builds programs against an installed copy of vit.h, in each way that
+# install.sh [short] - builds programs against an installed copy of vit.h, in each way that
 # tools/packaging offers, in C and in C++, and runs them. The programs are built in a folder of
 # their own, in a clean environment, and must not contain the path of this tree. `make test-more`
 # runs the short part.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 . tests/checks.sh
 tree=$PWD
 version=$(sed -n '1s/.* v\([0-9.]*\) .*/\1/p' vit.h)
