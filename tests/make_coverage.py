@@ -716,7 +716,9 @@ def write_table(tags, results, fixtures):
               "| tag | options of vit-convert | error |", "|---|---|---|", *resized_rows(tags), ""]
     lines += ["## Layouts of other libraries, by tests/test_layouts.sh\n",
               "| layout | supported | what is compared | error against timm |",
-              "|---|---|---|---|", *layout_rows()]
+              "|---|---|---|---|", *layout_rows(), ""]
+    lines.append(subprocess.run(["bash", ROOT / "tests" / "test_families.sh", "--table"],
+                                stdout=subprocess.PIPE, text=True, check=True).stdout.rstrip())
     TABLE.write_text("\n".join(lines) + "\n")
 
 
