@@ -23,7 +23,7 @@ import time
 
 # The tests of each room, quick ones first: "x" is test_x.c, "x.sh" is test_x.sh.
 TESTS = {
-    "vit.h": "values load threads tokens versions infer random preprocess api math parity.sh cores "
+    "vit.h": "values load text threads tokens versions infer random preprocess api math parity.sh cores "
              "random.simde",
     "tools/os": "base frames sandbox cli.sh environment.sh tools_disk.sh shards.sh",
     "tools/base": "base json npy tar findings checkpoint options.sh convert.sh names.sh cli.sh tools_memory.sh",
@@ -37,12 +37,13 @@ TESTS = {
                    "names.sh",
     "tools/shards": "tar nearest shards.sh search.sh names.sh",
     "tools/look": "look look.sh names.sh",
-    "tools/checkpoint": "npy checkpoint modules damage checkpoint_memory layouts.sh own.sh modules.sh convert.sh",
+    "tools/checkpoint": "npy checkpoint modules damage checkpoint_memory onnx.sh layouts.sh own.sh modules.sh "
+                        "convert.sh",
     "tools/model": "settings findings arch convert_units defaults coverage options.sh own.sh convert.sh proposals.sh cli.sh",
     "tools/layout": "layout_units layout_tables heads convert_units defaults coverage own.sh layouts.sh structure "
-                    "modules layout_damage match convert.sh proposals.sh parity.sh",
-    "tools/convert": "convert_units defaults coverage options.sh match own.sh layouts.sh convert.sh "
-                     "converter_memory parity.sh",
+                    "modules layout_damage match onnx.sh words.sh convert.sh proposals.sh parity.sh",
+    "tools/convert": "convert_units defaults coverage options.sh match own.sh layouts.sh convert.sh words.sh "
+                     "onnx.sh proposals.sh learning.sh converter_memory parity.sh",
     "tools/bench": "convert_units bench.sh",
     "tools/vit-bench.c": "bench.sh options.sh names.sh",
     "tools/vit-convert.c": "options.sh convert.sh own.sh names.sh cli.sh",

@@ -109,6 +109,8 @@ if [ "$(id -u)" != 0 ]; then
 fi
 echo "Installing from Debian:$missing"
 export DEBIAN_FRONTEND=noninteractive
-$root apt-get -qq update
+wait="-o DPkg::Lock::Timeout=300" # another installation may hold the lock, as a fresh machine's first upgrade
+# shellcheck disable=SC2086 # two words
+$root apt-get -qq $wait update
 # shellcheck disable=SC2086 # one word a package
-$root apt-get -qq install -y --no-install-recommends $missing >/dev/null
+$root apt-get -qq $wait install -y --no-install-recommends $missing >/dev/null
