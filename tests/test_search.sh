@@ -338,6 +338,19 @@ for options in '--list two.txt' '--list two.nul -0' 'photos/a/rgb.png --list res
     is 0
     same "$work/out" two
 done
+# photos that are gone, which a path from elsewhere is not
+mv photos/b/grey.jpg kept.jpg
+try "$search" all.npy photos/a/rgb.png
+is 0
+lines out 5
+err '^vit-search: 1 of these 5 photos no longer exist, such as photos/b/grey.jpg; vit-embed makes a new index$'
+try "$search" all.npy photos/a/rgb.png -q
+quiet err
+mv kept.jpg photos/b/grey.jpg
+cd photos || exit 2
+try "$search" ../all.npy a/rgb.png -m ../$model
+quiet err
+cd .. || exit 2
 try "$search" all.npy photos/a/rgb.png -0
 is 2
 err '^vit-search: --null needs --list FILE'

@@ -292,6 +292,22 @@ static bool draw_sheet(const job *j, const found_photo *found, int count, report
     return good;
 }
 
+/* Some names are files and others are not: these photos are gone. If none is a file, the paths are
+ * from another folder, or no paths. */
+static void report_gone(const job *j, const found_photo *found, int count) {
+    const char *first = NULL;
+    int gone = 0;
+    for (int i = 0; i < count; i++) {
+        if (source_exists(found[i].name)) continue;
+        if (!gone++) first = found[i].name;
+    }
+    if (j->chosen->quiet || gone == 0 || gone == count) return;
+    text_print(
+        stderr,
+        "%s: %d of these %d photos no longer exist, such as %s; vit-embed makes a new index\n",
+        PROGRAM, gone, count, first);
+}
+
 static bool print_found(job *j, const nearest_hit *hits, int count, report *r) {
     const size_t size = (size_t)count + 1;
     const bool shards = j->folder.set.count > 0;
@@ -300,6 +316,7 @@ static bool print_found(job *j, const nearest_hit *hits, int count, report *r) {
     bool good = found && (rows || !shards) ? name_hits(j, hits, count, rows, found, r)
                                            : report_no_memory(r);
     if (good) print_hits(j, found, count);
+    if (good) report_gone(j, found, count);
     good = good && (!j->chosen->sheet || draw_sheet(j, found, count, r));
     for (int i = 0; rows && i < count; i++) indexed_row_free(&rows[i]);
     free(rows);
