@@ -931,6 +931,7 @@ for other in "dim=64 depth=5 mlp=192 patch=16 rows=2 cols=2 classes=1000" "$publ
     random $other
     accepts --set num_heads=2
     if grep -q "assumed labels" err; then fail "assumes labels of $other"; else pass; fi
+    prints "labels          none; --labels FILE, a name a line, gives the classes names"
 done
 random
 

@@ -315,7 +315,9 @@ static void print_labels(const class_names *names, size_t unused, int classes) {
     if (names->list.count == 0 && unused > 0)
         printf("%-15s none: the checkpoint names %zu classes, the model has %d\n", "labels", unused,
                classes);
-    else if (names->list.count == 0) printf("%-15s none\n", "labels");
+    else if (names->list.count == 0)
+        printf("%-15s none%s\n", "labels",
+               classes > 0 ? "; --labels FILE, a name a line, gives the classes names" : "");
     else
         text_print(stdout, "%-15s %zu from %s, the first \"%s\"\n", "labels", names->list.count,
                    names->origin, names->list.labels[0]);
