@@ -220,6 +220,39 @@ def franca(net, x):
     return net.norm(x, at + "norm", 1e-6)
 
 
+# === transformers' CLIP towers ===
+
+def hf_tower_block(net, x, block, eps, act):
+    y = net.norm(x, block + "layer_norm1", eps)
+    qkv = [net.linear(y, block + "self_attn.%s_proj" % n, D) for n in "qkv"]
+    x = x + net.linear(attend(*qkv), block + "self_attn.out_proj", D)
+    y = act(net.linear(net.norm(x, block + "layer_norm2", eps), block + "mlp.fc1", HIDDEN))
+    return x + net.linear(y, block + "mlp.fc2", D)
+
+
+def metaclip2(net, x):
+    at = "vision_model."
+    x = net.patches(x, at + "embeddings.patch_embedding", False)
+    first = net.get(at + "embeddings.class_embedding", D).expand(len(x), 1, D)
+    x = torch.cat((first, x), 1)
+    x = x + net.get(at + "embeddings.position_embedding.weight", x.shape[1], D)
+    x = net.norm(x, at + "pre_layrnorm", 1e-5)
+    for i in range(2):
+        x = hf_tower_block(net, x, at + "encoder.layers.%d." % i, 1e-5,
+                           lambda x: x * torch.sigmoid(1.702 * x))
+    x = net.norm(x[:, 0], at + "post_layernorm", 1e-5)
+    return net.linear(x, "visual_projection", 6, False)
+
+
+def write_metaclip2():
+    config = {"architectures": ["MetaClip2VisionModelWithProjection"], "hidden_act": "quick_gelu",
+              "hidden_size": D, "image_size": SIDE, "intermediate_size": HIDDEN,
+              "layer_norm_eps": 1e-5, "model_type": "metaclip_2_vision_model",
+              "num_attention_heads": HEADS, "num_channels": 3, "num_hidden_layers": 2,
+              "patch_size": PATCH, "projection_dim": 6}
+    case("metaclip2", metaclip2, "", 2e-5, config)
+
+
 # === Those that vit.h lacks ===
 
 def lacks(shapes):
@@ -284,13 +317,53 @@ def lacking():
     case("qwen3_vl", lacks(shapes), told, "lacks patches of two frames and their merger (Qwen-VL)")
 
 
+# === The table of COVERAGE.md ===
+
+LAYOUT, PLAN, VALUES = ("tools/layout/%s:" % f for f in ("layout.h", "plan.c", "values.c"))
+TABLES, PUBLISHED = "tools/layout/tables.c:", "tools/layout/tables_published.c:"
+NAMES, CONFIG = "tools/model/timm_names.c:", "tools/model/config.c:"
+
+# family | weights | fixture: a case here, "layouts CASE", or "tags REGEX" of timm | places: text in
+# a file of the source
+FAMILIES = [" | ".join(row[:3] + (" , ".join(row[3:]),)) for row in (
+    ("ViTForImageClassification", "transformers' classifiers with eps 1e-12", "hf_vit_classifier",
+     CONFIG + "BY_VIT }", TABLES + "layout_hf_vit"),
+    ("LingBot-Vision", "robbyant's S, B, L, g, by timm's names", "tags vit_.*_lingbot",
+     NAMES + "#define LINGBOT_BIAS", NAMES + "#define LINGBOT_GLU"),
+    ("C-RADIO v3, v4", "nvidia/C-RADIOv3-*, nvidia/C-RADIOv4-*", "radio", LAYOUT + "X(radio)",
+     PUBLISHED + "layout_radio"),
+    ("Sapiens 2", "facebook/sapiens2-pretrain-*", "sapiens2", LAYOUT + "X(sapiens2)",
+     PUBLISHED + "layout_sapiens2", LAYOUT + "X(GROUPED", PLAN + "bool grouped_fits",
+     VALUES + "bool read_grouped"),
+    ("Sapiens 2 at 4K", "those with a tokenizer before the blocks", "sapiens2_4k",
+     PUBLISHED + "sapiens2_lacking[]"),
+    ("relative positions by an MLP", "timm's vit_relpos_*, vit_srelpos_*", "tags vit_s?relpos_",
+     LAYOUT + "X(REL_POS_MLP", TABLES + "#define REL_POS_MLP", PLAN + "bool mlp_fits",
+     VALUES + "bool read_rel_pos_mlp", "tools/layout/inspect.c:bool computes_rel_pos",
+     NAMES + "#define RELPOS"),
+    ("MetaCLIP 2", "facebook/metaclip-2-worldwide-*", "metaclip2", CONFIG + "metaclip_2"),
+    ("TIPS v2", "timm's *_tipsv2.webli", "tags vit_.*_tipsv2", NAMES + "#define TIPSV2"),
+    ("Franca", "valeoai/franca_*", "franca"),
+    ("jina-clip, its images", "jinaai/jina-clip-v1, -v2", "layouts jina_clip", TABLES + "vision_model."),
+    ("nomic-embed-vision", "nomic-ai/nomic-embed-vision-*", "layouts nomic", LAYOUT + "X(nomic)",
+     PUBLISHED + "layout_nomic"),
+    ("ViT-5", "its authors' checkpoints", "vit5", TABLES + "(ViT-5)"),
+    ("Qwen3-VL, its tower", "Qwen/Qwen3-VL-*", "qwen3_vl", TABLES + "(Qwen-VL)"),
+    ("CoCa", "open_clip's coca_ViT-B-32, coca_ViT-L-14", "layouts coca", PUBLISHED + "CoCa"),
+    ("AIMv2-LiT", "apple/aimv2-large-patch14-224-lit", "layouts hf_aimv2_lit",
+     TABLES + "AIMv2's attention pooling"),
+)]
+
+
 def main():
     vit_for_classification()
     case("radio", radio, "--set num_heads=2 --img-size 8", 2e-5)
     case("sapiens2", sapiens2, "--img-size 8", 2e-5)
     case("franca", franca, "--set num_heads=2", 2e-5)
+    write_metaclip2()
     lacking()
-    with open(OUT + "/cases.txt", "w") as f: f.write("\n".join(cases) + "\n")
+    for name, lines in (("cases", cases), ("families", FAMILIES)):
+        with open("%s/%s.txt" % (OUT, name), "w") as f: f.write("\n".join(lines) + "\n")
 
 
 main()

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# The same model in three containers, safetensors, GGUF (F32) and ONNX, gives the same tensors,
-# settings and output. tests/make_containers.py wrote the models. models/COVERAGE.md states what this
-# finds in a table, whose rows are compared, except for the last digits of differences.
+# Two tables of models/COVERAGE.md. Families beyond timm's list of 2026-08: tests/make_families.py
+# wrote their models, and PyTorch's outputs. The same model in three containers, safetensors, GGUF
+# (F32) and ONNX, gives the same tensors, settings and output: tests/make_containers.py. The rows of
+# COVERAGE.md are compared with those found here, except for the digits of differences.
 #
 #     bash tests/test_families.sh            compares
-#     bash tests/test_families.sh --table    prints the table for COVERAGE.md
+#     bash tests/test_families.sh --table    prints the tables for COVERAGE.md
 set -u
 cd "$(dirname "$0")/.." || exit 2
 BIN=${BIN:-.}
@@ -39,7 +40,81 @@ distance() {
 "${CC:-cc}" -std=c99 -O1 tests/compare_npy.c -lm -o "$work/compare_npy" 2>"$work/err" ||
     fail "compare_npy.c: should compile"
 
-# containers: the rows of the first table
+# line CASE FILE: its line in a list of cases
+line() { sed -n "s/^$1 *| *//p" "$2"; }
+
+# runs CASE: sets supported, compared, difference
+runs() {
+    local folder=tests/data/families/$1 file options result what=logits
+    IFS='|' read -r file options result <<<"$(line "$1" tests/data/families/cases.txt)"
+    result=$(trim "$result") supported=yes
+    if [[ ! $result =~ ^[0-9] ]]; then # test_own.sh shows the refusal
+        supported="no: $result" compared="" difference=""
+        return
+    fi
+    [ ! -f "$folder/tokens.npy" ] || what=tokens
+    # shellcheck disable=SC2086
+    check "$1 should be converted" "$BIN/tools/vit-convert" "$folder/$(trim "$file")" -q -o "$work/m.vit" $options
+    check "$1 should run" "$BIN/tools/vit-run" -m "$work/m.vit" --input "$folder/x.npy" "--$what" "$work/y.npy"
+    compared=$what
+    if [ -f "$folder/tokens.npy" ]; then distance "$work/y.npy" "$folder/tokens.npy"
+    else distance "$work/y.npy" "$folder/y.npy"; fi
+}
+
+# renamed CASE: the same three, of a layout that test_layouts.sh converts
+renamed() {
+    local file options twin message
+    IFS='|' read -r file options twin message <<<"$(line "$1" tests/data/layouts/cases.txt)"
+    twin=$(trim "$twin") difference="" compared="" supported="no: $(trim "$message")"
+    [ -n "$twin" ] || return 0
+    supported=yes compared="the tensors and settings of $twin" difference=none
+}
+
+# tags PATTERN: the same three, of timm's tags in COVERAGE.md
+tags() {
+    awk -F ' [|] ' -v pattern="^[|] $1" '
+        $0 !~ pattern || !/[.]/ { next }
+        { tags++ }
+        $2 == "yes" { yes++ }
+        { for (i = 3; i <= 5; i++) if ($i + 0 > most) most = $i + 0 }
+        END { printf "%d of %d tags|%.1e\n", yes, tags, most }' models/COVERAGE.md >"$work/tags"
+    IFS='|' read -r compared difference <"$work/tags"
+    supported=yes
+    if [[ $compared =~ ^([1-9][0-9]*)\ of\ ([0-9]+) && ${BASH_REMATCH[1]} = "${BASH_REMATCH[2]}" ]]; then pass
+    else fail "$1: $compared"; fi
+}
+
+# places TEXTS: how many of "FILE:TEXT , FILE:TEXT" there are, all of which must be in the source
+places() {
+    local place rest=$1
+    count=0 files=""
+    while [ -n "$rest" ]; do
+        place=$(trim "${rest%% , *}")
+        if grep -qF -- "${place#*:}" "${place%%:*}"; then pass; else fail "$place: not there"; fi
+        count=$((count + 1))
+        [[ " $files " == *" $(basename "${place%%:*}") "* ]] || files="$files $(basename "${place%%:*}")"
+        [[ $rest == *" , "* ]] && rest=${rest#* , } || rest=
+    done
+    if [ $count = 0 ]; then files=none; else files="$count:${files// /, }"; fi
+    files=${files/:,/ in}
+}
+
+families() {
+    local family weights fixture sources supported compared difference count files
+    while IFS='|' read -r family weights fixture sources; do
+        fixture=$(trim "$fixture") case=$(trim "$family")
+        case $fixture in
+        tags\ *) tags "${fixture#tags }" ;;
+        layouts\ *) renamed "${fixture#layouts }" ;;
+        *) runs "$fixture" ;;
+        esac
+        case=$(trim "$family")
+        places "$(trim "$sources")"
+        echo "| $case | $(trim "$weights") | $supported | $compared | $difference | $files |" >>"$tables"
+    done <tests/data/families/families.txt
+}
+
+# containers: a row for each model
 containers() {
     local name title options container output is_same
     while IFS='|' read -r name title options[0] options[1] options[2]; do
@@ -61,6 +136,19 @@ containers() {
 }
 
 cat >"$tables" <<'END'
+## Families beyond timm's list, by tests/test_families.sh
+
+tests/make_families.py defines each after its published code, with two or three blocks and random
+weights; PyTorch computes the outputs. Differences are the largest, relative to the largest output;
+below 2e-05 a family is supported. timm's tags are those of the tables above. The last column counts
+the places in the source that a family took.
+
+| family | weights | supported | compared | difference | places |
+|---|---|---|---|---|---|
+END
+families
+cat >>"$tables" <<'END'
+
 ## The same model as safetensors, GGUF and ONNX, by tests/test_families.sh
 
 tests/make_containers.py wrote each model in three containers. The tensors, the settings and all bits
@@ -79,7 +167,7 @@ if [ "${1-}" = --table ]; then
 fi
 digits='s/[0-9.]*e-[0-9]*/E/g' # other instructions round otherwise
 case=
-if diff <(sed -n '/^## The same model/,$p' models/COVERAGE.md | sed "$digits") <(sed "$digits" "$tables") >"$work/err"
+if diff <(sed -n '/^## Families beyond/,$p' models/COVERAGE.md | sed "$digits") <(sed "$digits" "$tables") >"$work/err"
 then pass; else fail "models/COVERAGE.md: run tests/test_families.sh --table"; fi
 
 summary
