@@ -389,6 +389,8 @@ typedef enum vit_pos_resample {
     VIT_RESAMPLE_JAX = 4,          /* bilinear; the corners' centres stay in place */
     VIT_RESAMPLE_DINO = 5,         /* as 1, for a grid 0.1 larger: DINO, DINOv2  */
     VIT_RESAMPLE_NAFLEX = 6,       /* bilinear, antialiased: SigLIP 2 NaFlex     */
+    VIT_RESAMPLE_PAR = 7,          /* as 0, of a square of the longer side: naflexvit_*_par_* */
+    VIT_RESAMPLE_PARFAC = 8,       /* as 3, likewise: naflexvit_*_parfac_*       */
     VIT_NUM_POS_RESAMPLES
 } vit_pos_resample;
 
@@ -553,8 +555,8 @@ typedef struct vit_config {
     float logit_bias;       /*    is logit_scale * cosine + logit_bias; over several
                                texts, head_activation makes probabilities of them */
 
-    int resize_height;      /* preprocessing: the photo's size before the crop   */
-    int resize_width;
+    int resize_height;      /* preprocessing: the photo's size before the crop;  */
+    int resize_width;       /*    VIT_CROP_ASPECT: as many patches, or fewer     */
     int crop_mode;          /* vit_crop_mode                                     */
     int crop_rounding;      /* vit_crop_rounding                                 */
     int interpolation;      /* vit_interpolation                                 */
@@ -8616,13 +8618,14 @@ typedef struct vit__pos_filter {
                       renormalised. 0: positions at an edge are repeated */
     int corners;   /* 1: the centres of the corners stay in place                */
     double larger; /* added to the new size                                      */
+    int square;    /* 1: resampled to a square, of which the rest is cut off     */
 } vit__pos_filter;
 
 /* In the order of vit_pos_resample. */
 static const vit__pos_filter vit__pos_filters[] = {
-    { -0.5, 2, 1, 0, 0.0 }, { -0.75, 2, 0, 0, 0.0 }, { -0.75, 2, 0, 1, 0.0 },
-    { 0.0, 1, 0, 0, 0.0 },  { 0.0, 1, 0, 1, 0.0 },   { -0.75, 2, 0, 0, 0.1 },
-    { 0.0, 1, 1, 0, 0.0 }
+    { -0.5, 2, 1, 0, 0.0, 0 }, { -0.75, 2, 0, 0, 0.0, 0 }, { -0.75, 2, 0, 1, 0.0, 0 },
+    { 0.0, 1, 0, 0, 0.0, 0 },  { 0.0, 1, 0, 1, 0.0, 0 },   { -0.75, 2, 0, 0, 0.1, 0 },
+    { 0.0, 1, 1, 0, 0.0, 0 },  { -0.5, 2, 1, 0, 0.0, 1 },  { 0.0, 1, 0, 0, 0.0, 1 }
 };
 typedef char vit__assert_pos_filters[sizeof vit__pos_filters / sizeof *vit__pos_filters ==
                                              VIT_NUM_POS_RESAMPLES ? 1 : -1];
@@ -8732,8 +8735,11 @@ static void vit__resample_positions(const vit__pos_resampler *r, float *to) {
 
 static void vit__pos_resampler_init(vit__pos_resampler *r, vit_pos_resample how, vit_grid from,
                                     vit_grid to) {
-    vit__pos_axis_init(&r->down, how, from.height, to.height);
-    vit__pos_axis_init(&r->across, how, from.width, to.width);
+    const int square = vit__pos_filters[how].square, longer = vit__max(to.height, to.width);
+    vit__pos_axis_init(&r->down, how, from.height, square ? longer : to.height);
+    vit__pos_axis_init(&r->across, how, from.width, square ? longer : to.width);
+    r->down.new_size = to.height;
+    r->across.new_size = to.width;
 }
 
 VIT_API void vit_resample_positions(vit_pos_resample how, int dim, const float *from,
@@ -9350,10 +9356,10 @@ static int64_t vit__patches(int64_t side, vit__real scale, int patch) {
     return whole < 1 ? 1 : whole + ((vit__real)whole < exact);
 }
 
-/* NaFlex: the largest scale at which whole patches cover the photo, and are at most as many as the
-   input's. Halves the range as often as the published code. */
+/* NaFlex: the largest scale at which whole patches cover the photo, and are at most as many as
+   resize_* holds. Halves the range as often as the published code. */
 static void vit__fit_patches(const vit_config *c, int64_t w, int64_t h, vit_crop *crop) {
-    const int p = c->patch_size, most = (c->img_height / p) * (c->img_width / p);
+    const int p = c->patch_size, most = (c->resize_height / p) * (c->resize_width / p);
     vit__real low = (vit__real)1e-5 / 10, high = 100, scale = low;
     while (high - low >= (vit__real)1e-5) {
         scale = (low + high) / 2;

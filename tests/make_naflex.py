@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Writes tests/data/naflex: a vision tower of SigLIP 2 NaFlex, photos, and their embeddings by PyTorch.
+"""Writes tests/data/naflex: a vision tower of SigLIP 2 NaFlex, photos, and their embeddings by PyTorch:
+y.npy of at most 256 patches, y300.npy of 300, and the tokens
+of 100 with their mean.
 
     /usr/bin/python3 tests/make_naflex.py        (Debian: python3-torch, python3-pil)
 
@@ -58,15 +60,15 @@ def tensors():
     return out
 
 
-def fitted(height, width):
-    """Sides in pixels: the largest scale, found by halving, with at most GRID * GRID patches."""
+def fitted(height, width, most):
+    """Sides in pixels: the largest scale, found by halving, with at most so many patches."""
     def side(x, scale):
         return max(PATCH, math.ceil(x * scale / PATCH) * PATCH)
 
     low, high = 1e-6, 100.0
     while high - low >= 1e-5:
         scale = (low + high) / 2
-        if side(height, scale) * side(width, scale) <= (GRID * PATCH) ** 2:
+        if side(height, scale) * side(width, scale) <= most * PATCH ** 2:
             low = scale
         else:
             high = scale
@@ -98,8 +100,9 @@ class Tower:
                             align_corners=False, antialias=True)
         return out[0].reshape(DIM, -1).T
 
-    def embed(self, photo):
-        height, width = fitted(photo.height, photo.width)
+    def embed(self, photo, most):
+        """The tokens after the last norm, and the embedding."""
+        height, width = fitted(photo.height, photo.width, most)
         x = np.asarray(photo.resize((width, height), Image.BILINEAR)).astype("f4") / 255
         rows, columns = height // PATCH, width // PATCH
         x = ((x - 0.5) / 0.5).reshape(rows, PATCH, columns, PATCH, 3).transpose(0, 2, 1, 3, 4)
@@ -116,7 +119,7 @@ class Tower:
         parts = [t @ w[i * DIM:(i + 1) * DIM].T + b[i * DIM:(i + 1) * DIM]
                  for i, t in enumerate((self.values["head.probe"][0], x, x))]
         y = self.linear(self.attention(*parts), "head.attention.out_proj")
-        return (y + self.mlp(self.norm(y, "head.layernorm"), "head.mlp"))[0]
+        return x, (y + self.mlp(self.norm(y, "head.layernorm"), "head.mlp"))[0]
 
 
 def main():
@@ -136,12 +139,20 @@ def main():
         json.dump({"image_processor_type": "Siglip2ImageProcessor", "max_num_patches": GRID * GRID,
                    "patch_size": PATCH, "resample": 2, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}, f)
     rng = np.random.default_rng(12)
-    rows = []
+    rows, rows300, tokens, means = [], [], [], []
     for name, width, height in PHOTOS:
         photo = Image.fromarray(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
         photo.save(os.path.join(OUT, name + ".ppm"))
-        rows.append(Tower(values).embed(photo).numpy())
+        tower = Tower(values)
+        rows.append(tower.embed(photo, GRID * GRID)[1].numpy())
+        rows300.append(tower.embed(photo, 300)[1].numpy())
+        few = tower.embed(photo, 100)[0].numpy()
+        means.append(few.mean(0))
+        tokens.append(np.pad(few, ((0, 100 - len(few)), (0, 0))))
     np.save(os.path.join(OUT, "y.npy"), np.array(rows, "f4"))
+    np.save(os.path.join(OUT, "y300.npy"), np.array(rows300, "f4"))
+    np.save(os.path.join(OUT, "tokens100.npy"), np.array(tokens, "f4"))
+    np.save(os.path.join(OUT, "mean100.npy"), np.array(means, "f4"))
 
 
 main()

@@ -2044,7 +2044,8 @@ static void test_fit_sizes(void) {
         vit_crop crop;
         o.config.crop_mode = VIT_CROP_ASPECT;
         o.config.patch_size = rows[i].patch;
-        o.config.img_height = o.config.img_width = rows[i].patch * rows[i].side;
+        o.config.img_height = o.config.img_width = 7;
+        o.config.resize_height = o.config.resize_width = rows[i].patch * rows[i].side;
         vit_find_crop(&o.config, rows[i].width, rows[i].height, &crop);
         CHECK_MSG(crop.width == rows[i].fitted_width && crop.height == rows[i].fitted_height &&
                       crop.left == 0 && crop.top == 0,
@@ -2067,6 +2068,7 @@ static void test_fit(void) {
     vit_answer answer;
     for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * i >> 5);
     o.config.img_height = o.config.img_width = 16;
+    o.config.resize_height = o.config.resize_width = 16;
     o.config.crop_mode = VIT_CROP_ASPECT;
     config_refused(&o.config, "crop_mode 3 needs dynamic_img_size");
     o.config.dynamic_img_size = 1;

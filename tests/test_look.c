@@ -100,7 +100,8 @@ static void test_odd_fits(void) {
 static void test_tokens(void) {
     enum { ROWS = 5, COLUMNS = 7, DIM = 12, COUNT = 2 * ROWS * COLUMNS };
     float *values = shrinking(20, COUNT, DIM, 0.7f), found[COUNT][TOKENS_COMPONENTS];
-    const tokens_patches t = { values, COUNT, DIM, { ROWS, COLUMNS } };
+    const vit_grid grids[2] = { { ROWS, COLUMNS }, { ROWS, COLUMNS } };
+    const tokens_patches t = { values, COUNT, DIM, grids };
     report r = report_make();
     pca p;
     CHECK(tokens_components(&t, true, &p, found[0], &r));

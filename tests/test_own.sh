@@ -114,12 +114,58 @@ if wanted naflex; then
         >"$work/out" 2>"$work/err"; then fail "naflex: should have embeddings"
     elif ! "$work/compare_npy" "$work/naflex.npy" $naflex/y.npy 1e-5 >"$work/err"
     then fail "naflex: other embeddings than PyTorch's"
-    elif "$BIN/tools/vit-embed" -m "$work/naflex.vit" --pool tokens -o "$work/t.npy" "${photos[@]}" \
-        >"$work/out" 2>"$work/err" || ! grep -q "its own number of tokens" "$work/err"
-    then fail "naflex: --tokens should be refused"
-    elif "$BIN/tools/vit-run" -m "$work/naflex.vit" --embedding "$work/t.npy" "${photos[0]}" \
-        >"$work/out" 2>"$work/err" || ! grep -q "tokens\|crop_mode=squash\|unsupported" "$work/err"
-    then fail "naflex: vit-run should refuse it"
+    else pass; fi
+
+    # Other numbers of patches: by --max-patches, by --set, by preprocessor_config.json
+    embed=("$BIN/tools/vit-embed" "${photos[@]}" -q --overwrite)
+    few=("${embed[@]}" -m "$work/naflex.vit" --max-patches 100)
+    cp -r $naflex "$work/naflex300"
+    sed -i 's/"max_num_patches": 256/"max_num_patches": 300/' "$work/naflex300/preprocessor_config.json"
+    if ! "${few[@]}" --pool tokens -o "$work/t.npy" >"$work/out" 2>"$work/err" ||
+        ! "$work/compare_npy" "$work/t.npy" $naflex/tokens100.npy 2e-5 >"$work/err"
+    then fail "naflex: other tokens than PyTorch's for 100 patches"
+    elif ! grep -q '"grids": \[\[6, 16\], \[20, 5\], \[10, 10\], \[1, 67\]\]' "$work/t.json"
+    then fail "naflex: wrong grids"
+    elif "$BIN/tools/vit-embed" -m "$work/naflex.vit" --tar t.tar -o "$work/t" --pool tokens \
+        2>"$work/err" || ! grep -q "photos of one number of tokens" "$work/err"; then fail "naflex: --tar"
+    else pass; fi
+    for how in file option; do
+        if [ $how = file ]; then from=("$work/naflex300"); else from=($naflex --set max_patches=300); fi
+        if ! "$BIN/tools/vit-convert" "${from[@]}" -q -o "$work/300.vit" >"$work/out" 2>"$work/err" ||
+            ! "${embed[@]}" -m "$work/300.vit" -o "$work/300.npy" >"$work/out" 2>"$work/err"
+        then fail "naflex: 300 patches by $how"
+        elif ! "$work/compare_npy" "$work/300.npy" $naflex/y300.npy 1e-5 >"$work/err"
+        then fail "naflex: other embeddings than PyTorch's for 300 patches by $how"
+        else pass; fi
+    done
+    for wrong in 0.5 -1 9973; do
+        if "$BIN/tools/vit-convert" $naflex --set max_patches=$wrong -q -o "$work/no.vit" \
+            >"$work/out" 2>"$work/err" || ! grep -q "max_patches" "$work/err"
+        then fail "naflex: max_patches=$wrong"; else pass; fi
+    done
+
+    if "${few[@]}" --pool avg -o "$work/avg.npy" >"$work/out" 2>"$work/err" &&
+        "$work/compare_npy" "$work/avg.npy" $naflex/mean100.npy 1e-5 >"$work/err"
+    then pass; else fail "naflex: --pool avg should not count the padding"; fi
+
+    # vit-run: one size for a batch; vit-look: a map for each photo
+    run=("$BIN/tools/vit-run" -m "$work/naflex.vit")
+    if ! "${run[@]}" "${photos[0]}" --max-patches 100 --tokens "$work/r.npy" --dump-input "$work/x.npy" \
+        >"$work/out" 2>"$work/err"; then fail "naflex: vit-run"
+    elif ! "${run[@]}" --input "$work/x.npy" --tokens "$work/r2.npy" >"$work/out" 2>"$work/err" ||
+        ! cmp -s "$work/r.npy" "$work/r2.npy"; then fail "naflex: vit-run --input"
+    elif "${run[@]}" "${photos[@]}" --embedding "$work/t.npy" >"$work/out" 2>"$work/err" ||
+        ! grep -q "expected 9 x 27 patches as in the first image, found 31 x 8" "$work/err"
+    then fail "naflex: vit-run should refuse a batch of several sizes"
+    elif ! "$BIN/tools/vit-look" tokens -m "$work/naflex.vit" "${photos[@]}" -o "$work/look.png" --json \
+        --foreground >"$work/out" 2>"$work/err" || ! grep -q '"grid": \[31, 8\]' "$work/out"
+    then fail "naflex: vit-look tokens"
+    elif ! "$BIN/tools/vit-look" similarity --at 90,5 -m "$work/naflex.vit" "${photos[@]}" --json \
+        >"$work/out" 2>"$work/err" || ! grep -q '"row": 1, "column": 25' "$work/out"
+    then fail "naflex: vit-look similarity"
+    elif "$BIN/tools/vit-look" attention -m "$work/naflex.vit" "${photos[@]}" --npy "$work/a.npy" \
+        >"$work/out" 2>"$work/err" || ! grep -q "photos of one shape" "$work/err"
+    then fail "naflex: vit-look --npy should refuse several shapes"
     else pass; fi
 fi
 

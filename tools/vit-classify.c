@@ -31,9 +31,9 @@
 /* The command line. */
 typedef struct choices {
     const char *model;
-    int img_size[2]; /* height and width; 0: the model's own */
-    int k;           /* 0: not given */
-    double above;    /* print all classes at least this likely; negative: not given */
+    cli_size img_size;
+    int k;        /* 0: not given */
+    double above; /* print all classes at least this likely; negative: not given */
     int num_threads, batch;
     vit_isa isa;
     bool json, csv, quiet;
@@ -87,9 +87,12 @@ static void classifier_close(classifier *c) {
 
 static bool open_zero_shot(classifier *c, report *r) {
     const choices *chosen = c->chosen;
-    const embedding_request asked = {
-        PROGRAM, chosen->model, NULL, -1, { chosen->img_size[0], chosen->img_size[1] }
-    };
+    const embedding_request asked = { PROGRAM,
+                                      chosen->model,
+                                      NULL,
+                                      -1,
+                                      { chosen->img_size[0], chosen->img_size[1],
+                                        chosen->img_size[2] } };
     if (!zero_shot_open(&c->zero_shot, &chosen->zero_shot, &asked, &c->model, &c->path, &c->choice,
                         r))
         return false;

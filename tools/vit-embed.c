@@ -33,8 +33,8 @@
 typedef struct choices {
     const char *model, *output, *names, *pool, *texts;
     text_list lists;
-    int img_size[2]; /* height and width; 0: the model's own */
-    int block;       /* 0-based; -1: the model's output */
+    cli_size img_size;
+    int block; /* 0-based; -1: the model's output */
     int batch, num_threads;
     vit_isa isa;
     bool normalize, null, json, half, quiet, overwrite;
@@ -57,6 +57,7 @@ typedef struct job {
     embedding_journal journal;
     embedding_choice choice;
     embedding_writer writer;
+    vit_grid *grids; /* [writer.dims[0]]: of tokens with crop_mode=aspect; or NULL */
     infer_counts counts;
     shard_list shards;
     shard_totals totals;
@@ -116,6 +117,15 @@ static void put_summary(const job *j, json_writer *w) {
     json_put_integer(w, "images", j->writer.dims[0]);
     json_put_integer(w, "unreadable", (int64_t)j->counts.unreadable);
     json_put_text(w, "decoder", photos_decoding(&j->chosen->photos, decoding));
+    if (!j->grids) return;
+    json_put_begin(w, "grids", '[');
+    for (int64_t i = 0; i < j->writer.dims[0]; i++) {
+        json_put_begin(w, NULL, '[');
+        json_put_integer(w, NULL, j->grids[i].height);
+        json_put_integer(w, NULL, j->grids[i].width);
+        json_put_end(w, ']');
+    }
+    json_put_end(w, ']');
 }
 
 /* Writes the summary into the file next to the vectors, and to standard output with the place and
@@ -169,6 +179,11 @@ static bool find_photos(job *j, const text_list *operands, report *r) {
     return true;
 }
 
+/* Photos then have different numbers of tokens; rows of the journal end with their grids. */
+static bool has_grids(const job *j) {
+    return j->choice.pool == EMBEDDING_TOKENS && j->model.config.crop_mode == VIT_CROP_ASPECT;
+}
+
 /* The recipe lists everything that affects the vectors. The journal has f32, which is rounded to
  * f16 only at the end. */
 static bool open_journal(job *j, report *r) {
@@ -185,7 +200,7 @@ static bool open_journal(job *j, report *r) {
     snprintf(full, sizeof full, "%s%s", text, isa == VIT_ISA_SSE2 ? ", without FMA" : "");
     if (embedding_shape(&j->choice, &j->model, dims) == 1) dims[1] = 1;
     if (!journal_open(&j->journal, PROGRAM, j->writer.journal_path, full,
-                      (size_t)(dims[0] * dims[1]), c->overwrite, r))
+                      (size_t)(dims[0] * dims[1]) + (has_grids(j) ? 2 : 0), c->overwrite, r))
         return false;
     for (int i = 0; i < j->photos.count; i++) {
         j->rows[i] = journal_find(&j->journal, j->photos.paths[i], &j->stamps[i]);
@@ -225,10 +240,17 @@ static bool infer_all(job *j, report *r) {
 /* === The index: rows of the journal, in the order of the photos === */
 
 static bool write_rows(job *j, report *r) {
+    if (has_grids(j)) {
+        j->grids = calloc((size_t)j->photos.count, sizeof *j->grids);
+        if (!j->grids) return report_no_memory(r);
+    }
     for (int i = 0; i < j->photos.count; i++) {
         const float *row;
         if (j->rows[i] < 0) continue; /* unreadable */
         row = journal_read(&j->journal, j->rows[i], r);
+        if (row && j->grids)
+            j->grids[j->writer.dims[0]] = (vit_grid){ (int)row[j->writer.each],
+                                                      (int)row[j->writer.each + 1] };
         if (!row || is_stopped(j, r) || !embedding_add(&j->writer, j->photos.paths[i], row, r))
             return false;
     }
@@ -310,7 +332,7 @@ static bool write_texts(job *j, words *w, const char *const *texts, int count, r
 
 static bool embed_texts(job *j, report *r) {
     const choices *c = j->chosen;
-    const embedding_request asked = { PROGRAM, c->model, NULL, -1, { 0, 0 } };
+    const embedding_request asked = { PROGRAM, c->model, NULL, -1, { 0, 0, 0 } };
     words w = { 0 };
     char *list = NULL;
     const char **texts = NULL;
@@ -345,6 +367,14 @@ static bool choose_recipe(job *j, shard_recipe *recipe, report *r) {
     return report_fail(r, "--classify: the model names no classes") || report_file(r, j->path);
 }
 
+/* Shards have no place for the grid of each photo. */
+static bool check_tokens(const job *j, report *r) {
+    return !has_grids(j) ||
+           report_fail(r, "--tar: --pool tokens needs photos of one number of tokens, found "
+                          "crop_mode=aspect") ||
+           report_file(r, j->path);
+}
+
 static bool embed_shards(job *j, const text_list *operands, report *r) {
     const choices *c = j->chosen;
     shard_task task;
@@ -358,7 +388,7 @@ static bool embed_shards(job *j, const text_list *operands, report *r) {
     task.batch = c->batch;
     task.isa = c->isa;
     if (!cli_model_choose(c->model, c->img_size, &j->model, &j->path, r) ||
-        !embedding_choose(&j->choice, c->pool, c->block, &j->model, r) ||
+        !embedding_choose(&j->choice, c->pool, c->block, &j->model, r) || !check_tokens(j, r) ||
         !choose_recipe(j, &task.recipe, r) ||
         !shard_part_choose(&task.part, c->part, c->parts, r) ||
         !shard_list_open(&j->shards, operands, &c->lists, c->shard, r))
@@ -397,7 +427,9 @@ static const char description[] =
 static const char notes[] =
     "--pool: head, the input of the model's head (default); logits, its output, which for CLIP\n"
     "are the vectors to compare with texts; cls, the class token; avg, the mean of the patches;\n"
-    "tokens, all tokens: [n, tokens, dim]. Blocks count from 0, as in timm. With --block, which\n"
+    "tokens, all tokens: [n, tokens, dim]. With --max-patches, or a model of crop_mode=aspect,\n"
+    "photos have different numbers of tokens: the rest of a row is 0, and \"grids\" of OUT.json has\n"
+    "the height and width of each photo's grid. Blocks count from 0, as in timm. With --block, which\n"
     "omits the final norm, the default is cls, or avg if the model has no class token.\n"
     "A path with a newline, a carriage return or a backslash gets a line in OUT.txt that begins\n"
     "with a backslash, with \\n, \\r and \\\\ for these, as in sha256sum's output.\n"
@@ -521,6 +553,7 @@ int main(int argc, char **argv) {
     free(j.stamps);
     free(j.rows);
     free(j.missing);
+    free(j.grids);
     shard_list_close(&j.shards);
     vit_model_close(&j.model);
     free(j.path);

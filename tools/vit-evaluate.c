@@ -35,7 +35,7 @@ enum { TOP = 5, MATRIX_LIMIT = 16, CONFUSIONS_SHOWN = 10 };
 /* The command line. */
 typedef struct choices {
     const char *model, *map, *confusion, *predictions, *folder, *knn, *probe, *tags;
-    int img_size[2]; /* height and width; 0: the model's own */
+    cli_size img_size;
     int num_threads, batch, limit, neighbors;
     vit_isa isa;
     double above; /* negative: not given */
@@ -540,7 +540,7 @@ static bool take_zero_shot(void *user, infer_result *result, report *r) {
 static bool embed_folders(zero_shot_run *z, const choices *chosen, report *r) {
     words w = { 0 };
     bool good = words_open(&w, z->model, chosen->isa, PROGRAM, r);
-    const embedding_request asked = { PROGRAM, NULL, NULL, -1, { 0, 0 } };
+    const embedding_request asked = { PROGRAM, NULL, NULL, -1, { 0, 0, 0 } };
     z->dim = w.dim;
     z->count = z->photos->folders.count;
     good = good && embedding_choose_joint(&z->choice, &asked, w.dim, z->model, r);

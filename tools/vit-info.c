@@ -268,7 +268,7 @@ static const char *sides_resized(vit_crop_mode mode) {
     switch (mode) {
     case VIT_CROP_CENTER: return "the shorter side, then the centre";
     case VIT_CROP_BORDER: return "the longer side, the rest filled with the mean";
-    case VIT_CROP_ASPECT: return "each photo keeps its aspect ratio, in at most as many patches";
+    case VIT_CROP_ASPECT: return "each photo keeps its aspect ratio, in as many patches or fewer";
     case VIT_CROP_SQUASH:
     case VIT_NUM_CROP_MODES: break;
     }

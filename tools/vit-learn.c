@@ -535,7 +535,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
 }
 
 static bool run(job *j, report *r) {
-    static const int own_size[2] = { 0, 0 };
+    static const cli_size own_size = { 0, 0, 0 };
     const choices *c = j->chosen;
     if (!cli_model_choose(c->model, own_size, &j->model, &j->path, r)) return false;
     j->backbone = card_backbone(&j->model);

@@ -42,7 +42,7 @@ typedef struct choices {
     text_list operands, lists;        /* of images */
     bool null;
     const char *blocks; /* 0-based: "5", "0,5", "all"; NULL for the last */
-    int img_size[2];    /* height and width; 0: the model's own */
+    cli_size img_size;
     int num_threads, batch, k;
     photo_options photos;
     bool json;
@@ -104,27 +104,74 @@ static float *allocate(size_t count, size_t each) {
 /* Input                                                                     */
 /* ------------------------------------------------------------------------- */
 
-/* Reads image i of the batch, preprocessed. Reports a failure. */
-static bool read_image(run *r, int i) {
+/* With crop_mode=aspect, the first image of the batch sets the input size. */
+static bool fit(run *r, const vit_config *own, const vit_image *image, int i, report *failure) {
+    vit_model fitted = r->model;
+    vit_result result;
+    if (own->crop_mode != VIT_CROP_ASPECT) return true;
+    fitted.config = *own;
+    result = vit_model_fit(&fitted, image, &fitted);
+    if (result != VIT_OK) return report_fail(failure, "%s", vit_result_string(result));
+    if (i > 0 && (fitted.config.grid_height != r->model.config.grid_height ||
+                  fitted.config.grid_width != r->model.config.grid_width))
+        return report_fail(failure,
+                           "expected %d x %d patches as in the first image, found %d x %d: "
+                           "a batch has one size; run the images one by one",
+                           r->model.config.grid_height, r->model.config.grid_width,
+                           fitted.config.grid_height, fitted.config.grid_width);
+    r->model.config = fitted.config;
+    return true;
+}
+
+static size_t image_floats(const vit_config *c) {
+    return (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
+}
+
+static bool allocate_images(run *r) {
+    r->image_size = image_floats(&r->model.config);
+    r->input = allocate((size_t)r->batch, r->image_size);
+    return r->input || out_of_memory();
+}
+
+/* Reads image i of the batch, preprocessed. Reports a failure. own: the model's before any image */
+static bool read_image(run *r, const vit_config *own, int i) {
     const char *path = r->images.paths[i];
     report failure = report_make();
     vit_image image;
     bool good = photos_decode(path, r->decoder, &image, &failure) &&
-                (photos_prepare(&r->model, &image, r->input + (size_t)i * r->image_size,
-                                &failure) ||
-                 report_file(&failure, path));
+                (fit(r, own, &image, i, &failure) || report_file(&failure, path));
+    if (good && i == 0 && !allocate_images(r)) {
+        photos_free_image(&image);
+        return false;
+    }
+    good = good &&
+           (photos_prepare(&r->model, &image, r->input + (size_t)i * r->image_size, &failure) ||
+            report_file(&failure, path));
     photos_free_image(&image);
     if (!good) report_print(&failure, PROGRAM);
     return good;
 }
 
 static bool read_images(run *r) {
+    const vit_config own = r->model.config;
     r->batch = r->images.count;
-    r->input = allocate((size_t)r->batch, r->image_size);
-    if (!r->input) return out_of_memory();
     for (int i = 0; i < r->batch; i++) {
-        if (!read_image(r, i)) return false;
+        if (!read_image(r, &own, i)) return false;
     }
+    return true;
+}
+
+/* With crop_mode=aspect, the tensor sets the input size. */
+static bool fit_tensor(run *r, const npy_array *array, report *failure) {
+    const int64_t *const size = array->dims + array->ndim - 2;
+    if (r->model.config.crop_mode != VIT_CROP_ASPECT || array->ndim < 3) return true;
+    if (size[0] > 16384 || size[1] > 16384 || size[0] % r->model.config.patch_size ||
+        size[1] % r->model.config.patch_size ||
+        vit_model_resize(&r->model, (int)size[0], (int)size[1]) != VIT_OK)
+        return report_fail(failure,
+                           "expected height and width of whole patches of %d pixels, found %lld "
+                           "and %lld",
+                           r->model.config.patch_size, (long long)size[0], (long long)size[1]);
     return true;
 }
 
@@ -150,6 +197,12 @@ static bool read_tensor(run *r) {
         report_print(&failure, PROGRAM);
         return false;
     }
+    if (!fit_tensor(r, &array, &failure)) {
+        (void)report_file(&failure, path);
+        report_print(&failure, PROGRAM);
+        npy_free(&array);
+        return false;
+    }
     if (!input_fits(config, &array, &r->batch)) {
         report_error(PROGRAM, path, "expected shape [B, %d, %d, %d] or [%d, %d, %d], found %s",
                      config->in_chans, config->img_height, config->img_width, config->in_chans,
@@ -163,12 +216,8 @@ static bool read_tensor(run *r) {
 }
 
 static bool read_input(run *r) {
-    const vit_config *config = &r->model.config;
-    double start = cli_now_ms();
-    bool good;
-    r->image_size = (size_t)config->in_chans * (size_t)config->img_height *
-                    (size_t)config->img_width;
-    good = r->chosen->input ? read_tensor(r) : read_images(r);
+    const double start = cli_now_ms();
+    const bool good = r->chosen->input ? read_tensor(r) : read_images(r);
     r->input_ms = cli_now_ms() - start;
     return good;
 }

@@ -58,6 +58,13 @@ size_t tensor_depth(const vit_tensor *tensor) {
     return depth;
 }
 
+void tensor_split(int n, int factors[2]) {
+    int low;
+    for (low = 1, factors[0] = 1; low <= n / low; low++)
+        if (n % low == 0) factors[0] = low;
+    factors[1] = n / factors[0];
+}
+
 const char *shape_text(const int64_t *dims, int ndim, char *text, size_t size) {
     size_t used = 0;
     int i;

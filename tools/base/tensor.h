@@ -20,6 +20,9 @@ bool tensor_is_quantised(vit_dtype dtype);
 uint64_t tensor_count(const vit_tensor *tensor);
 size_t tensor_depth(const vit_tensor *tensor);
 
+/* Splits n >= 1 into two factors as near to each other as possible, the smaller first. */
+void tensor_split(int n, int factors[2]);
+
 /* True if all are finite. */
 bool tensor_values_are_finite(const float *values, size_t n);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/source.h"
+#include "base/tensor.h"
 #include "base/text.h"
 #include "cli/output.h"
 #include "os/os.h"
@@ -69,15 +70,42 @@ char *cli_model_path(const char *given, report *r) {
     return path;
 }
 
-bool cli_model_choose(const char *given, const int img_size[2], vit_model *model, char **path,
+/* Gives photos their own aspect ratio, in `most` patches or fewer. */
+static bool keep_aspect(vit_model *model, int most, report *r) {
+    vit_config c = model->config;
+    int sides[2];
+    tensor_split(most, sides);
+    if (!c.dynamic_img_size)
+        return report_fail(r, "--max-patches: its input size is fixed; convert it with --dynamic");
+    if (sides[1] > 32768 / c.patch_size)
+        return report_fail(r,
+                           "--max-patches: expected a product of two numbers up to %d, the patches "
+                           "along a side, found %d",
+                           32768 / c.patch_size, most);
+    c.crop_mode = VIT_CROP_ASPECT;
+    c.resize_height = sides[0] * c.patch_size;
+    c.resize_width = sides[1] * c.patch_size;
+    c.crop_pct = 1;
+    if (vit_config_check(&c, model->detail) != VIT_OK)
+        return report_fail(r, "--max-patches: %s", model->detail);
+    model->config = c;
+    return true;
+}
+
+static bool set_size(vit_model *model, const cli_size size, report *r) {
+    if (size[0] && vit_model_resize(model, size[0], size[1]) != VIT_OK)
+        return report_fail(r, "--img-size: %s", model->detail);
+    return !size[2] || keep_aspect(model, size[2], r);
+}
+
+bool cli_model_choose(const char *given, const cli_size size, vit_model *model, char **path,
                       report *r) {
     bool good;
     memset(model, 0, sizeof *model);
     *path = cli_model_path(given, r);
     if (!*path) return false;
     good = cli_model_open(*path, 0, model, r);
-    if (good && img_size[0] && vit_model_resize(model, img_size[0], img_size[1]) != VIT_OK) {
-        (void)report_fail(r, "--img-size: %s", model->detail);
+    if (good && !set_size(model, size, r)) {
         vit_model_close(model);
         good = report_file(r, *path);
     }

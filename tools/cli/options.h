@@ -66,10 +66,15 @@ typedef struct cli_option {
         'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,   \
             value, 0, 0                                                                            \
     }
+/* Two rows, for a cli_size. */
 #define CLI_OPTION_IMG_SIZE(value)                                                                 \
+    { 0,        "img-size", "N|HxW", "input size, for models converted with --dynamic",            \
+      CLI_SIZE, value,      1,       16384 },                                                      \
     {                                                                                              \
-        0, "img-size", "N|HxW", "input size, for models converted with --dynamic", CLI_SIZE,       \
-            value, 1, 16384                                                                        \
+        0, "max-patches", "N",                                                                     \
+            "keep the aspect ratio of each photo, in N patches or fewer; for\n"                    \
+            "models converted with --dynamic",                                                     \
+            CLI_INT, (value) + 2, 1, 1 << 20                                                       \
     }
 #define CLI_OPTION_THREADS(value)                                                                  \
     { 't', "threads", "N", "threads (default 0: one per core)", CLI_INT, value, 0, 256 }
@@ -132,9 +137,12 @@ bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *
 /* The file of -m, or the bundled model for NULL, malloc'ed. NULL if it was not found. */
 char *cli_model_path(const char *given, report *r);
 
-/* Opens the model of -m, or the bundled one for NULL, at --img-size, height and width, or at the
- * model's own size for zeros. *path, malloc'ed, names the file; it is NULL on failure. */
-bool cli_model_choose(const char *given, const int img_size[2], vit_model *model, char **path,
+/* Height and width of --img-size and the number of --max-patches; 0: the model's own. */
+typedef int cli_size[3];
+
+/* Opens the model of -m, or the bundled one for NULL. *path, malloc'ed, names the file; it is NULL
+ * on failure. */
+bool cli_model_choose(const char *given, const cli_size size, vit_model *model, char **path,
                       report *r);
 
 #endif

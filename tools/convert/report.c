@@ -268,7 +268,7 @@ static void print_resize(const vit_config *c) {
     switch ((vit_crop_mode)c->crop_mode) {
     case VIT_CROP_CENTER: printf("shorter side to %d, crop the centre", c->resize_height); return;
     case VIT_CROP_BORDER: printf("longer side to %d, pad", c->resize_height); return;
-    case VIT_CROP_ASPECT: printf("whole patches, any aspect ratio, up"); return;
+    case VIT_CROP_ASPECT: break;
     case VIT_CROP_SQUASH:
     case VIT_NUM_CROP_MODES: break;
     }
@@ -288,12 +288,15 @@ static void print_vector(const char *name, const float *values, int n) {
 static void print_preprocessing(const vit_config *c) {
     char filter[32];
     printf("%-15s ", "preprocessing");
-    if (c->resize_height == c->resize_width) print_resize(c);
+    if (c->crop_mode == VIT_CROP_ASPECT)
+        printf("any aspect ratio, at most %d patches",
+               (c->resize_height / c->patch_size) * (c->resize_width / c->patch_size));
+    else if (c->resize_height == c->resize_width) print_resize(c);
     else
         printf("%s, %dx%d", c->crop_mode == VIT_CROP_SQUASH ? "squash" : "resize", c->resize_height,
                c->resize_width);
-    printf(" to %dx%d, %s", c->img_height, c->img_width,
-           setting_text(SETTING_INTERPOLATION, c->interpolation, filter));
+    if (c->crop_mode != VIT_CROP_ASPECT) printf(" to %dx%d", c->img_height, c->img_width);
+    printf(", %s", setting_text(SETTING_INTERPOLATION, c->interpolation, filter));
     print_vector("mean", c->mean, c->in_chans);
     print_vector("std", c->std, c->in_chans);
     putchar('\n');

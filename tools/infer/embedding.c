@@ -62,20 +62,20 @@ int embedding_shape(const embedding_choice *choice, const vit_model *model, int6
     const vit_config *config = &model->config;
     dims[0] = choice->pool == EMBEDDING_HEAD     ? vit_embedding_dim(model)
               : choice->pool == EMBEDDING_LOGITS ? config->num_classes
-              : choice->pool == EMBEDDING_TOKENS ? config->num_tokens
+              : choice->pool == EMBEDDING_TOKENS ? infer_num_tokens(config)
                                                  : config->embed_dim;
     dims[1] = config->embed_dim;
     return choice->pool == EMBEDDING_TOKENS ? 2 : 1;
 }
 
 /* Averages the patches, from the first to the last, into the first token's place. */
-static void average(float *tokens, const vit_config *config) {
-    const int dim = config->embed_dim;
+static void average(float *tokens, const vit_config *config, int patches) {
+    const int dim = config->embed_dim, first = config->num_prefix_tokens;
     for (int d = 0; d < dim; d++) {
         double sum = 0;
-        for (int t = config->num_prefix_tokens; t < config->num_tokens; t++)
+        for (int t = first; t < first + patches; t++)
             sum += (double)tokens[(size_t)t * (size_t)dim + (size_t)d];
-        tokens[d] = (float)(sum / config->num_patches);
+        tokens[d] = (float)(sum / patches);
     }
 }
 
@@ -87,7 +87,8 @@ const float *embedding_of(const embedding_choice *choice, const vit_model *model
     int64_t dims[2];
     const int ndim = embedding_shape(choice, model, dims);
     const int64_t count = ndim == 2 ? dims[0] : 1;
-    if (choice->pool == EMBEDDING_AVG) average(x, &model->config);
+    if (choice->pool == EMBEDDING_AVG)
+        average(x, &model->config, result->grid.height * result->grid.width);
     for (int64_t i = 0; choice->normalize && i < count; i++)
         vit_normalize(x + i * dims[ndim - 1], (int)dims[ndim - 1]);
     return x;
@@ -120,6 +121,9 @@ void embedding_put(json_writer *w, const embedding_choice *choice, const vit_mod
     json_put_integer(w, NULL, model->config.img_height);
     json_put_integer(w, NULL, model->config.img_width);
     json_put_end(w, ']');
+    if (model->config.crop_mode == VIT_CROP_ASPECT)
+        json_put_integer(w, "max_patches",
+                         infer_num_tokens(&model->config) - model->config.num_prefix_tokens);
     if (choice->block) json_put_integer(w, "layer", choice->block - 1);
     else json_put_text(w, "layer", NULL);
     json_put_text(w, "pool", embedding_pool_name(choice->pool));

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/npy.h"
 #include "base/report.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "infer/infer.h"
 #define VIT_TOOLS
@@ -175,7 +176,7 @@ typedef struct embedding_request {
     const char *program;      /* begins messages on stderr */
     const char *model, *pool; /* -m and --pool; NULL if not given */
     int block;                /* --block; -1 if not given */
-    int img_size[2];          /* as in cli_model_choose */
+    cli_size img_size;
 } embedding_request;
 
 /* Settings that are not requested are those of the index. If its NAME.json is missing: the bundled

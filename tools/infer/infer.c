@@ -219,8 +219,10 @@ static bool worker_init(worker *w, line *l, report *r) {
     if (!size)
         return report_fail(r, "this machine cannot run it: isa %s (the best here is %s)",
                            vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()));
+    if (!worker_buffers(w)) return report_no_memory(r);
+    if (l->fits) return true; /* each photo has its own session */
     w->workspace = malloc(size);
-    if (!w->workspace || !worker_buffers(w)) return report_no_memory(r);
+    if (!w->workspace) return report_no_memory(r);
     result = vit_session_init(&w->session, settings->model, &params, w->workspace, size);
     return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
 }
@@ -288,17 +290,34 @@ static bool copy(float *to, const float *from, int i, size_t size) {
     return tensor_values_are_finite(to, size);
 }
 
+/* Appends the grid to the tokens. */
+static void put_grid(const line *l, const vit_config *c, float *tokens) {
+    const size_t used = (size_t)c->num_tokens * (size_t)c->embed_dim;
+    float *const grid = tokens + l->tokens_size - 2;
+    memset(tokens + used, 0, (l->tokens_size - 2 - used) * sizeof *tokens);
+    grid[0] = (float)c->grid_height;
+    grid[1] = (float)c->grid_width;
+}
+
 /* Runs the one photo of a batch at a size of its own. */
 static vit_result forward_fitted(worker *w, const vit_outputs *outputs) {
     const line *l = w->line;
     vit_image *image = &w->slots[0]->photo.image;
     const vit_params params = { .isa = l->settings->isa, .executor = l->executor };
+    const vit_config *c;
     vit_session session = { 0 };
     vit_model fitted;
     vit_result result = vit_model_fit(l->settings->model, image, &fitted);
+    c = &fitted.config;
     if (!result) result = vit_session_init(&session, &fitted, &params, NULL, 0);
+    free(w->input);
+    w->input = NULL;
+    if (!result && !allocate(&w->input, c->in_chans, (size_t)c->img_height * (size_t)c->img_width))
+        result = VIT_ERROR_MEMORY;
     if (!result) result = vit_preprocess(&fitted, image, w->input, NULL, 0);
     if (!result) result = vit_forward(&session, &(vit_input){ .pixels = w->input }, outputs);
+    if (!result && w->tokens) put_grid(l, c, w->tokens);
+    w->slots[0]->result.grid = (vit_grid){ c->grid_height, c->grid_width };
     vit_session_close(&session);
     photo_free_pixels(&w->slots[0]->photo);
     return result;
@@ -325,6 +344,9 @@ static bool forward(worker *w, report *r) {
     each = (cli_now_ms() - start) / w->count;
     for (i = 0; i < w->count; i++) {
         infer_result *to = &w->slots[i]->result;
+        if (!l->fits)
+            to->grid = (vit_grid){ l->settings->model->config.grid_height,
+                                   l->settings->model->config.grid_width };
         if (!copy(to->logits, w->logits, i, l->logits_size) ||
             !copy(to->embedding, w->embedding, i, l->embedding_size) ||
             !copy(to->tokens, w->tokens, i, l->tokens_size))
@@ -354,6 +376,12 @@ static void work(void *arg, int index) {
 
 /* === All of it === */
 
+int infer_num_tokens(const vit_config *c) {
+    if (c->crop_mode != VIT_CROP_ASPECT) return c->num_tokens;
+    return c->num_prefix_tokens +
+           (c->resize_height / c->patch_size) * (c->resize_width / c->patch_size);
+}
+
 static bool check_model(const infer_settings *settings, report *r) {
     const vit_config *config = &settings->model->config;
     if (config->in_chans != 1 && config->in_chans != 3)
@@ -361,8 +389,6 @@ static bool check_model(const infer_settings *settings, report *r) {
                            config->in_chans);
     if (settings->outputs & INFER_LOGITS && config->num_classes == 0)
         return report_fail(r, "names no classes");
-    if (settings->outputs & INFER_TOKENS && config->crop_mode == VIT_CROP_ASPECT)
-        return report_fail(r, "each photo has its own number of tokens (crop_mode=aspect)");
     if (settings->block > config->depth)
         return report_fail(r, "has %d blocks; there is no block %d", config->depth,
                            settings->block - 1);
@@ -375,13 +401,15 @@ static void set_sizes(line *l) {
     l->fits = config->crop_mode == VIT_CROP_ASPECT;
     l->batch = settings->together || l->fits ? 1 : INFER_BATCH;
     if (settings->batch && !l->fits) l->batch = settings->batch;
-    l->image_size = (size_t)config->in_chans * (size_t)config->img_height *
-                    (size_t)config->img_width;
+    if (!l->fits)
+        l->image_size = (size_t)config->in_chans * (size_t)config->img_height *
+                        (size_t)config->img_width;
     if (settings->outputs & INFER_LOGITS) l->logits_size = (size_t)config->num_classes;
     if (settings->outputs & INFER_EMBEDDING)
         l->embedding_size = (size_t)vit_embedding_dim(settings->model);
     if (settings->outputs & INFER_TOKENS)
-        l->tokens_size = (size_t)config->num_tokens * (size_t)config->embed_dim;
+        l->tokens_size = (size_t)infer_num_tokens(config) * (size_t)config->embed_dim +
+                         (l->fits ? 2 : 0);
 }
 
 static void run_line(line *l, const vit_executor *executor) {

@@ -41,10 +41,15 @@ typedef struct infer_result {
     int64_t recalled;  /* the result of `recall`; unless it is -1, there are no values */
     float *logits;     /* [num_classes]; NULL if not requested, like the following */
     float *embedding;  /* [vit_embedding_dim] */
-    float *tokens;     /* [num_tokens, embed_dim] */
-    double load_ms;    /* time to decode and preprocess it */
+    float *tokens;  /* [infer_num_tokens, embed_dim]; the rest of a photo that has fewer is 0, and
+                          with crop_mode=aspect two values follow: its grid's height and width */
+    vit_grid grid;  /* of its patches */
+    double load_ms; /* time to decode and preprocess it */
     double forward_ms; /* its share of the batch's time */
 } infer_result;
+
+/* The tokens of a photo, or with crop_mode=aspect the most that a photo has. */
+int infer_num_tokens(const vit_config *config);
 
 /* Called once for each photo, in order, by one thread at a time. False stops the run; the reason is
  * in *r, or was printed. */

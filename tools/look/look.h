@@ -20,6 +20,7 @@
 #include "base/npy.h"
 #include "base/report.h"
 #include "base/text.h"
+#include "cli/options.h"
 #include "image/photos.h"
 #include "numbers/tokens.h"
 #include "picture/picture.h"
@@ -29,9 +30,9 @@
 /* The command line. */
 typedef struct look_choices {
     const char *model, *output, *npy, *at, *heads, *kind;
-    int img_size[2]; /* height and width; 0 for the model's own */
-    int block;       /* block, from 0 on; -1: the last one, or the model's output */
-    int head;        /* -1: see heads */
+    cli_size img_size;
+    int block; /* block, from 0 on; -1: the last one, or the model's output */
+    int head;  /* -1: see heads */
     int side, columns, count, num_threads;
     vit_isa isa;
     text_list lists; /* of photos */
@@ -45,8 +46,10 @@ typedef struct look_choices {
 typedef struct look_photo {
     const char *name; /* the list's */
     view shown;
-    int marked;    /* the patch with a frame around it; -1 for none */
-    float *values; /* [look_job.each] */
+    vit_config config; /* the model's, at the input size of this photo */
+    int before;        /* number of patches of all previous photos */
+    int marked;        /* the patch with a frame around it; -1 for none */
+    float *values;     /* [num_tokens, look_job.each] */
 } look_photo;
 
 /* The positions of a model. */
@@ -72,16 +75,17 @@ typedef struct look_job {
     photo_list photos;
     photo_decoder *decoder;
     vit_threads *threads;
+    vit_executor executor;
+    vit_model fitted; /* to the photo, with crop_mode=aspect */
     vit_session session;
-    void *workspace;
     float *input;
     look_photo *seen; /* [num_seen] */
     int num_seen, unreadable;
-    size_t each;            /* floats of look_photo.values: set by prepare */
+    size_t each;            /* floats of a token in look_photo.values: set by prepare */
     look_positions *placed; /* [num_placed] */
     int num_placed;
     sheet sheet;    /* set by draw, like all members below */
-    float *numbers; /* of photos: [num_seen, maps, grid_height, grid_width] */
+    float *numbers; /* of photos: [num_seen, maps, grid_height, grid_width], each with its grid */
     int64_t dims[NPY_MAX_DIMS];
     int ndim;
     pca components; /* of tokens and filters */
@@ -131,14 +135,18 @@ void look_put_filters(const look_job *j, json_writer *w);
 
 /* Allocates values [a, b, c, d], or [a, b, c] if d is 0. */
 bool look_take_numbers(look_job *j, int64_t a, int64_t b, int64_t c, int64_t d, report *r);
+/* Allocates so many maps of each photo. */
+bool look_take_maps(look_job *j, int maps, report *r);
 /* One map of a photo in that memory: [grid_height, grid_width]. */
 float *look_map_of(const look_job *j, int photo, int map);
-vit_grid look_grid_of(const vit_model *model);
+/* The number of patches of all photos. */
+int look_all_patches(const look_job *j);
+vit_grid look_grid_of(const vit_config *config);
 /* False if the model has no block --block. */
 bool look_check_block(const look_job *j, report *r);
 /* The index of the patch at --at in a photo. */
 bool look_patch_at(const look_job *j, const view *v, int *patch, report *r);
-const float *look_patch_token(const look_job *j, const look_photo *s, int patch);
+const float *look_patch_token(const look_photo *s, int patch);
 
 /* Adds a photo to the sheet, under a colour for each patch (NULL: only the photo) or under a map of
  * values, from range[0], dark, to range[1], bright. */

@@ -31,7 +31,7 @@ bool look_prepare_attention(look_job *j, report *r) {
     if (j->chosen->head >= c->num_heads)
         return report_fail(r, "--head %d: the model has heads 0 to %d", j->chosen->head,
                            c->num_heads - 1);
-    j->each = (size_t)(j->chosen->rollout ? 1 : c->num_heads) * (size_t)c->num_tokens;
+    j->each = (size_t)(j->chosen->rollout ? 1 : c->num_heads);
     return true;
 }
 
@@ -64,21 +64,20 @@ static void name_map(const look_job *j, int map, char *text, size_t size) {
 
 /* Reads one head, or the mean of all. */
 static void take_map(const look_job *j, const look_photo *s, int map, float *values) {
-    const vit_config *c = &j->model.config;
+    const vit_config *c = &s->config;
     const int only = all_heads(j->chosen) ? map : j->chosen->head;
     attention_map(c, s->values, j->chosen->rollout ? 1 : c->num_heads, only, values);
 }
 
 bool look_draw_attention(look_job *j, report *r) {
-    const vit_grid grid = look_grid_of(&j->model);
     const int maps = all_heads(j->chosen) ? j->model.config.num_heads : 1;
-    if (!look_take_numbers(j, j->num_seen, maps, grid.height, grid.width, r)) return false;
+    if (!look_take_maps(j, maps, r)) return false;
     for (int i = 0; i < j->num_seen; i++) {
         for (int m = 0; m < maps; m++) {
             char caption[128];
             double range[2];
             take_map(j, &j->seen[i], m, look_map_of(j, i, m));
-            (void)grids_range(look_map_of(j, i, m), (size_t)j->model.config.num_patches, range);
+            (void)grids_range(look_map_of(j, i, m), (size_t)j->seen[i].config.num_patches, range);
             name_map(j, m, caption, sizeof caption);
             text_append(caption, sizeof caption, "\n%.2g to %.2g", range[0], range[1]);
             if (!look_add_heat(j, &j->seen[i], look_map_of(j, i, m), range, caption, r))
@@ -107,23 +106,22 @@ const char *look_wrong_similarity(const look_choices *c, int operands) {
 }
 
 bool look_draw_similarity(look_job *j, report *r) {
-    const vit_config *c = &j->model.config;
-    const vit_grid grid = look_grid_of(&j->model);
-    const int patches = j->model.config.num_patches;
+    const int dim = j->model.config.embed_dim;
     look_photo *first = &j->seen[0];
     double range[2];
     if (!look_patch_at(j, &first->shown, &first->marked, r)) return report_file(r, first->name);
-    if (!look_take_numbers(j, j->num_seen, 1, grid.height, grid.width, r)) return false;
-    for (int i = 0; i < j->num_seen * patches; i++) {
-        j->numbers[i] = vit_cosine(look_patch_token(j, first, first->marked),
-                                   look_patch_token(j, &j->seen[i / patches], i % patches),
-                                   c->embed_dim);
+    if (!look_take_maps(j, 1, r)) return false;
+    for (int i = 0; i < j->num_seen; i++) {
+        const look_photo *s = &j->seen[i];
+        for (int p = 0; p < s->config.num_patches; p++)
+            look_map_of(j, i, 0)[p] = vit_cosine(look_patch_token(first, first->marked),
+                                                 look_patch_token(s, p), dim);
     }
-    (void)grids_range(j->numbers, (size_t)(j->num_seen * patches), range);
+    (void)grids_range(j->numbers, (size_t)look_all_patches(j), range);
     for (int i = 0; i < j->num_seen; i++) {
         char caption[128];
         double own[2];
-        (void)grids_range(look_map_of(j, i, 0), (size_t)patches, own);
+        (void)grids_range(look_map_of(j, i, 0), (size_t)j->seen[i].config.num_patches, own);
         snprintf(caption, sizeof caption, "cosines %.2f to %.2f", own[0], own[1]);
         if (!look_add_heat(j, &j->seen[i], look_map_of(j, i, 0), range, caption, r)) return false;
     }
@@ -131,20 +129,20 @@ bool look_draw_similarity(look_job *j, report *r) {
 }
 
 void look_put_similarity(const look_job *j, json_writer *w) {
-    const vit_grid grid = look_grid_of(&j->model);
+    const int width = j->seen[0].config.grid_width;
     const int patch = j->seen[0].marked;
     json_put_begin(w, "at", '{');
     json_put_number(w, "x", j->chosen->point[0], 9);
     json_put_number(w, "y", j->chosen->point[1], 9);
-    json_put_integer(w, "row", patch / grid.width);
-    json_put_integer(w, "column", patch % grid.width);
+    json_put_integer(w, "row", patch / width);
+    json_put_integer(w, "column", patch % width);
     json_put_end(w, '}');
 }
 
 /* === Colours of tokens === */
 
 bool look_prepare_tokens(look_job *j, report *r) {
-    j->each = (size_t)j->model.config.num_tokens * (size_t)j->model.config.embed_dim;
+    j->each = (size_t)j->model.config.embed_dim;
     return look_check_block(j, r);
 }
 
@@ -164,37 +162,35 @@ bool look_read_tokens(look_job *j, look_photo *s, report *r) {
     return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
 }
 
-const float *look_patch_token(const look_job *j, const look_photo *s, int patch) {
-    const vit_config *c = &j->model.config;
+const float *look_patch_token(const look_photo *s, int patch) {
+    const vit_config *c = &s->config;
     return s->values + (size_t)(c->num_prefix_tokens + patch) * (size_t)c->embed_dim;
 }
 
-/* Fits components to the patches of all photos; coordinates is [num_seen * patches, 3]. */
+/* Fits components to the patches of all photos; coordinates is [patches of all photos, 3]. */
 static bool fit(look_job *j, float *coordinates, report *r) {
-    const vit_config *c = &j->model.config;
-    const size_t each = (size_t)c->num_patches * (size_t)c->embed_dim;
-    float *values = malloc((size_t)j->num_seen * each * sizeof *values);
-    const tokens_patches t = { values, j->num_seen * c->num_patches, c->embed_dim,
-                               look_grid_of(&j->model) };
-    bool good = values || report_no_memory(r);
+    const int count = look_all_patches(j), dim = j->model.config.embed_dim;
+    float *values = malloc((size_t)count * (size_t)dim * sizeof *values), *to = values;
+    vit_grid *grids = malloc((size_t)j->num_seen * sizeof *grids);
+    const tokens_patches t = { values, count, dim, grids };
+    bool good = (values && grids) || report_no_memory(r);
     for (int i = 0; good && i < j->num_seen; i++) {
-        memcpy(values + (size_t)i * each, look_patch_token(j, &j->seen[i], 0),
-               each * sizeof *values);
+        const size_t each = (size_t)j->seen[i].config.num_patches * (size_t)dim;
+        memcpy(to, look_patch_token(&j->seen[i], 0), each * sizeof *values);
+        grids[i] = look_grid_of(&j->seen[i].config);
+        to += each;
     }
     good = good && tokens_components(&t, j->chosen->foreground, &j->components, coordinates, r);
     free(values);
+    free(grids);
     return good;
 }
 
-/* Turns [photos, patches, 3] into a map for each component. */
+/* Turns [patches of all photos, 3] into a map for each component of each photo. */
 static void take_maps(look_job *j, const float *coordinates) {
-    const int patches = j->model.config.num_patches;
-    for (int i = 0; i < j->num_seen * patches; i++) {
-        for (int k = 0; k < TOKENS_COMPONENTS; k++) {
-            look_map_of(j, i / patches,
-                        k)[i % patches] = coordinates[(size_t)i * TOKENS_COMPONENTS + (size_t)k];
-        }
-    }
+    for (int i = 0; i < j->num_seen; i++)
+        for (int p = 0; p < j->seen[i].config.num_patches; p++)
+            for (int k = 0; k < TOKENS_COMPONENTS; k++) look_map_of(j, i, k)[p] = *coordinates++;
 }
 
 /* For each component, the range of the values of all photos. */
@@ -203,7 +199,7 @@ static void find_ranges(const look_job *j, double ranges[TOKENS_COMPONENTS][2]) 
         bool any = false;
         for (int i = 0; i < j->num_seen; i++) {
             double range[2];
-            if (!grids_range(look_map_of(j, i, k), (size_t)j->model.config.num_patches, range))
+            if (!grids_range(look_map_of(j, i, k), (size_t)j->seen[i].config.num_patches, range))
                 continue;
             if (!any || range[0] < ranges[k][0]) ranges[k][0] = range[0];
             if (!any || range[1] > ranges[k][1]) ranges[k][1] = range[1];
@@ -224,13 +220,14 @@ static picture_colour colour(const look_job *j, int photo, int patch,
 }
 
 static bool add_photos(look_job *j, report *r) {
-    const int patches = j->model.config.num_patches;
-    picture_colour *colours = malloc((size_t)patches * sizeof *colours);
+    const int all = look_all_patches(j);
+    picture_colour *colours = malloc((size_t)all * sizeof *colours);
     double ranges[TOKENS_COMPONENTS][2] = { { 0, 0 }, { 0, 0 }, { 0, 0 } };
     bool good = colours || report_no_memory(r);
     find_ranges(j, ranges);
     for (int i = 0; good && i < j->num_seen; i++) {
-        for (int p = 0; p < patches; p++) colours[p] = colour(j, i, p, ranges);
+        for (int p = 0; p < j->seen[i].config.num_patches; p++)
+            colours[p] = colour(j, i, p, ranges);
         good = look_add_view(j, &j->seen[i], NULL, "", r) &&
                look_add_view(j, &j->seen[i], colours, "components", r);
     }
@@ -239,10 +236,9 @@ static bool add_photos(look_job *j, report *r) {
 }
 
 bool look_draw_tokens(look_job *j, report *r) {
-    const vit_grid grid = look_grid_of(&j->model);
-    bool good = look_take_numbers(j, j->num_seen, TOKENS_COMPONENTS, grid.height, grid.width, r);
-    const size_t count = (size_t)j->num_seen * TOKENS_COMPONENTS;
-    float *coordinates = malloc(count * (size_t)j->model.config.num_patches * sizeof *coordinates);
+    bool good = look_take_maps(j, TOKENS_COMPONENTS, r);
+    const size_t count = (size_t)look_all_patches(j) * TOKENS_COMPONENTS;
+    float *coordinates = malloc(count * sizeof *coordinates);
     if (!coordinates) good = report_no_memory(r);
     good = good && fit(j, coordinates, r);
     if (good) take_maps(j, coordinates);

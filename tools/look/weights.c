@@ -99,7 +99,7 @@ static bool place(look_job *j, const vit_model *model, const char *path, report 
     const vit_config *c = &model->config;
     look_positions *m = &j->placed[j->num_placed++];
     m->path = path;
-    m->grid = look_grid_of(model);
+    m->grid = look_grid_of(c);
     m->block = -1;
     if (!positions_choose(c, j->chosen->kind, &m->kind, r)) return false;
     if (positions_of_block(c, m->kind)) m->block = j->chosen->block < 0 ? 0 : j->chosen->block;

@@ -27,13 +27,28 @@ bool look_take_numbers(look_job *j, int64_t a, int64_t b, int64_t c, int64_t d, 
     return j->numbers || report_no_memory(r);
 }
 
-float *look_map_of(const look_job *j, int which, int map) {
-    return j->numbers +
-           ((size_t)which * (size_t)j->dims[1] + (size_t)map) * (size_t)j->model.config.num_patches;
+vit_grid look_grid_of(const vit_config *config) {
+    return (vit_grid){ config->grid_height, config->grid_width };
 }
 
-vit_grid look_grid_of(const vit_model *model) {
-    return (vit_grid){ model->config.grid_height, model->config.grid_width };
+int look_all_patches(const look_job *j) {
+    const look_photo *last = j->num_seen ? &j->seen[j->num_seen - 1] : NULL;
+    return last ? last->before + last->config.num_patches : 0;
+}
+
+bool look_take_maps(look_job *j, int maps, report *r) {
+    const vit_config *c = &j->seen[0].config;
+    const size_t patches = (size_t)look_all_patches(j);
+    const int64_t dims[4] = { j->num_seen, maps, c->grid_height, c->grid_width };
+    memcpy(j->dims, dims, sizeof dims);
+    j->ndim = 4;
+    j->numbers = calloc((size_t)maps * patches, sizeof *j->numbers);
+    return j->numbers || report_no_memory(r);
+}
+
+float *look_map_of(const look_job *j, int which, int map) {
+    return j->numbers + (size_t)j->dims[1] * (size_t)j->seen[which].before +
+           (size_t)map * (size_t)j->seen[which].config.num_patches;
 }
 
 bool look_check_block(const look_job *j, report *r) {
@@ -42,24 +57,34 @@ bool look_check_block(const look_job *j, report *r) {
            report_fail(r, "--block %d: the model has blocks 0 to %d", j->chosen->block, depth - 1);
 }
 
-static bool start_session(look_job *j, report *r) {
-    const vit_config *c = &j->model.config;
-    vit_params params;
-    size_t size;
-    memset(&params, 0, sizeof params);
-    params.isa = j->chosen->isa;
-    if (vit_threads_create(j->chosen->num_threads, &j->threads, &params.executor) != VIT_OK)
-        return report_no_memory(r);
-    size = vit_workspace_size(&j->model, &params);
-    if (size == 0)
-        return report_fail(r, "this machine cannot run it: isa %s (the best here is %s)",
-                           vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()));
-    j->workspace = malloc(size);
+/* Starts a session of this model, instead of the previous one. */
+static bool start_session(look_job *j, const vit_model *model, report *r) {
+    const vit_config *c = &model->config;
+    const vit_params params = { .isa = j->chosen->isa, .executor = j->executor };
+    vit_session_close(&j->session);
+    free(j->input);
     j->input = malloc((size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width *
                       sizeof *j->input);
-    if (!j->workspace || !j->input) return report_no_memory(r);
-    return vit_session_init(&j->session, &j->model, &params, j->workspace, size) == VIT_OK ||
-           report_no_memory(r);
+    if (!j->input) return report_no_memory(r);
+    if (vit_workspace_size(model, &params) == 0)
+        return report_fail(r, "this machine cannot run it: isa %s (the best here is %s)",
+                           vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()));
+    return vit_session_init(&j->session, model, &params, NULL, 0) == VIT_OK || report_no_memory(r);
+}
+
+static bool start(look_job *j, report *r) {
+    if (vit_threads_create(j->chosen->num_threads, &j->threads, &j->executor) != VIT_OK)
+        return report_no_memory(r);
+    return start_session(j, &j->model, r);
+}
+
+/* With crop_mode=aspect, each photo has a session of its own. */
+static bool fit_session(look_job *j, const vit_image *image, report *r) {
+    vit_result result;
+    if (j->model.config.crop_mode != VIT_CROP_ASPECT) return true;
+    result = vit_model_fit(&j->model, image, &j->fitted);
+    if (result != VIT_OK) return report_fail(r, "%s", vit_result_string(result));
+    return start_session(j, &j->fitted, r);
 }
 
 bool look_patch_at(const look_job *j, const view *v, int *patch, report *r) {
@@ -76,12 +101,16 @@ bool look_patch_at(const look_job *j, const view *v, int *patch, report *r) {
 }
 
 static bool read_photo(look_job *j, const vit_image *image, look_photo *s, report *r) {
-    s->values = malloc(j->each * sizeof *s->values);
+    size_t count;
+    if (!fit_session(j, image, r)) return false;
+    s->config = j->session.model->config;
+    count = (size_t)s->config.num_tokens * j->each;
+    s->values = malloc(count * sizeof *s->values);
     if (!s->values) return report_no_memory(r);
-    return photos_prepare(&j->model, image, j->input, r) &&
-           view_make(&s->shown, image, &j->model.config, j->chosen->side, r) &&
+    return photos_prepare(j->session.model, image, j->input, r) &&
+           view_make(&s->shown, image, &s->config, j->chosen->side, r) &&
            j->command->read(j, s, r) &&
-           (tensor_values_are_finite(s->values, j->each) ||
+           (tensor_values_are_finite(s->values, count) ||
             report_fail(r, "the model's outputs are NaN or infinite: vit-info --check names "
                            "such a weight"));
 }
@@ -99,6 +128,7 @@ static bool see(look_job *j, char *name, report *r) {
     }
     s->name = name;
     s->marked = -1;
+    s->before = look_all_patches(j);
     j->num_seen++;
     good = read_photo(j, &image, s, r);
     photos_free_image(&image);
@@ -109,7 +139,7 @@ static bool see_all(look_job *j, report *r) {
     bool good = photo_paths_all(&j->photos, j->operands, &j->chosen->lists,
                                 j->chosen->null ? '\0' : '\n', r);
     if (good) j->decoder = photo_decoder_open(&j->chosen->photos, cli_name(), 1, r);
-    good = j->decoder && start_session(j, r);
+    good = j->decoder && start(j, r);
     if (good) {
         j->seen = calloc((size_t)j->photos.count, sizeof *j->seen);
         good = j->seen || report_no_memory(r);
@@ -134,9 +164,10 @@ bool look_add_view(look_job *j, const look_photo *s, const picture_colour *patch
 
 bool look_add_heat(look_job *j, const look_photo *s, const float *values, const double range[2],
                    const char *caption, report *r) {
-    picture_colour *colours = malloc((size_t)j->model.config.num_patches * sizeof *colours);
+    const int patches = s->config.num_patches;
+    picture_colour *colours = malloc((size_t)patches * sizeof *colours);
     bool good = colours || report_no_memory(r);
-    for (int i = 0; good && i < j->model.config.num_patches; i++)
+    for (int i = 0; good && i < patches; i++)
         colours[i] = colour_of(COLOUR_INFERNO, grids_share((double)values[i], range));
     good = good && look_add_view(j, s, colours, caption, r);
     free(colours);
@@ -160,7 +191,7 @@ void look_free(look_job *j) {
     free(j->seen);
     free(j->placed);
     free(j->numbers);
-    free(j->workspace);
+    vit_session_close(&j->session);
     free(j->input);
     pca_free(&j->components);
     sheet_free(&j->sheet);
@@ -196,11 +227,10 @@ void look_put_pair(json_writer *w, const char *key, int a, int b) {
 }
 
 /* Rows of one map. */
-static void put_map(const look_job *j, const float *values, json_writer *w) {
-    const int width = j->model.config.grid_width;
+static void put_map(vit_grid grid, const float *values, json_writer *w) {
     json_put_begin(w, NULL, '[');
-    for (int y = 0; y < j->model.config.grid_height; y++)
-        json_put_floats(w, NULL, values + y * width, width);
+    for (int y = 0; y < grid.height; y++)
+        json_put_floats(w, NULL, values + y * grid.width, grid.width);
     json_put_end(w, ']');
 }
 
@@ -211,11 +241,14 @@ static void put_seen(const look_job *j, int which, json_writer *w) {
     json_put_begin(w, NULL, '{');
     json_put_text(w, "image", s->name);
     look_put_pair(w, "size", s->shown.place.photo_width, s->shown.place.photo_height);
+    if (j->model.config.crop_mode == VIT_CROP_ASPECT)
+        look_put_pair(w, "grid", s->config.grid_height, s->config.grid_width);
     json_put_begin(w, "seen", '[');
     for (int i = 0; i < 4; i++) json_put_number(w, NULL, box[i], 9);
     json_put_end(w, ']');
     json_put_begin(w, "values", '[');
-    for (int m = 0; m < (int)j->dims[1]; m++) put_map(j, look_map_of(j, which, m), w);
+    for (int m = 0; m < (int)j->dims[1]; m++)
+        put_map(look_grid_of(&s->config), look_map_of(j, which, m), w);
     json_put_end(w, ']');
     json_put_end(w, '}');
 }
@@ -227,7 +260,8 @@ static void print_json(const look_job *j) {
     if (j->path) json_put_text(&w, "model", j->path);
     j->command->put(j, &w);
     if (j->command->photos) {
-        look_put_pair(&w, "grid", j->model.config.grid_height, j->model.config.grid_width);
+        if (j->model.config.crop_mode != VIT_CROP_ASPECT)
+            look_put_pair(&w, "grid", j->model.config.grid_height, j->model.config.grid_width);
         json_put_begin(&w, "images", '[');
         for (int i = 0; i < j->num_seen; i++) put_seen(j, i, &w);
         json_put_end(&w, ']');
@@ -237,9 +271,25 @@ static void print_json(const look_job *j) {
     putchar('\n');
 }
 
+/* One array holds the maps of all photos only if they have one grid. */
+static bool check_grids(const look_job *j, report *r) {
+    const vit_config *first = j->num_seen ? &j->seen[0].config : NULL;
+    for (int i = 1; j->chosen->npy && i < j->num_seen; i++) {
+        const vit_config *c = &j->seen[i].config;
+        if (c->grid_height == first->grid_height && c->grid_width == first->grid_width) continue;
+        (void)report_fail(r,
+                          "--npy: expected %d x %d patches as in the first photo, found %d x %d; "
+                          "give photos of one shape, or --json",
+                          first->grid_height, first->grid_width, c->grid_height, c->grid_width);
+        return report_file(r, j->seen[i].name);
+    }
+    return true;
+}
+
 bool look_write(const look_job *j, report *r) {
-    const bool good = (!j->chosen->output || write_png(j, r)) &&
-                      (!j->chosen->npy || write_npy(j, r));
+    bool good;
+    if (!check_grids(j, r)) return false;
+    good = (!j->chosen->output || write_png(j, r)) && (!j->chosen->npy || write_npy(j, r));
     if (good && j->chosen->json) print_json(j);
     return good;
 }

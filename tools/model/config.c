@@ -439,14 +439,11 @@ static void put_rounding(settings *s, const json_value *root) {
     settings_put(s, SETTING_CROP_ROUNDING, is_fast ? VIT_ROUND_EVEN : VIT_ROUND_DOWN);
 }
 
-/* Whole patches at the photo's aspect ratio, as many as there are positions. */
+/* Whole patches at the photo's aspect ratio. */
 static bool put_aspect(settings *s, const json_value *root, report *r) {
-    const int64_t most = json_integer(json_get(root, "max_num_patches"), 256);
-    if (most != 256)
-        return report_fail(r,
-                           "max_num_patches %lld: expected 256, as the published models have "
-                           "positions; the programs take other sizes by --img-size",
-                           (long long)most);
+    double most;
+    if (!get_positive(root, "max_num_patches", 256, &most, r)) return false;
+    settings_put(s, SETTING_MAX_PATCHES, most);
     settings_put(s, SETTING_CROP_MODE, VIT_CROP_ASPECT);
     settings_put(s, SETTING_CROP_PCT, 1);
     settings_put(s, SETTING_DYNAMIC_IMG_SIZE, 1);

@@ -71,7 +71,9 @@
     X(VIT_RESAMPLE_FLEXIVIT, "flexivit", "")                                                     \
     X(VIT_RESAMPLE_JAX, "jax", "")                                                               \
     X(VIT_RESAMPLE_DINO, "dino", "")                                                             \
-    X(VIT_RESAMPLE_NAFLEX, "naflex", "")
+    X(VIT_RESAMPLE_NAFLEX, "naflex", "")                                                         \
+    X(VIT_RESAMPLE_PAR, "par", "")                                                               \
+    X(VIT_RESAMPLE_PARFAC, "parfac", "")
 
 #define WORDS_OF_NORM_TYPE(X)                                                                    \
     X(VIT_LAYER_NORM, "layer", "")                                                               \
@@ -291,6 +293,8 @@
     X(INTERPOLATION, interpolation, WORD, COPIED, VIT_BICUBIC, NAMED, "of the resize")           \
     X(RESIZE_HEIGHT, resize_height, INTEGER, WORKED_OUT, 0, NEITHER, "height before the crop")   \
     X(RESIZE_WIDTH, resize_width, INTEGER, WORKED_OUT, 0, NEITHER, "width before the crop")      \
+    X(MAX_PATCHES, max_patches, INTEGER, NO_FIELD, 0, NEITHER,                                   \
+      "patches of a photo at most, for crop_mode=aspect; 0: those of the input size")            \
     X(SELFTEST_SEED, selftest_seed, INTEGER, COPIED, 1, NEITHER, "seed of the self-test input")  \
     X(SELFTEST_TOLERANCE, selftest_tolerance, NUMBER, COPIED, 2e-5, NEITHER,                     \
       "accepted self-test error")                                                                \

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/tensor.h"
 #include "base/text.h"
 #include "model/positions.h"
 
@@ -474,6 +475,33 @@ static float kept_crop_pct(const settings all[FROM_COUNT], const vit_config *c, 
     return c->dynamic_img_size && !told && is_short ? (float)crop_pct : 0;
 }
 
+/* With crop_mode=aspect, the area of the patches that a photo may have. */
+static bool resolve_area(const settings all[FROM_COUNT], vit_config *c, double *height,
+                         double *width, report *r) {
+    enum { MOST = 32768 }; /* of resize_height and resize_width */
+    double most = 0;
+    int sides[2];
+    settings_get(all, SETTING_MAX_PATCHES, &most);
+    if (c->crop_mode != VIT_CROP_ASPECT)
+        return !all[FROM_OPTIONS].given[SETTING_MAX_PATCHES] ||
+               report_fail(r, "max_patches %g needs crop_mode=aspect", most);
+    c->crop_pct = 1;
+    *height = c->img_height;
+    *width = c->img_width;
+    if (most == 0) return true;
+    if (!(most >= 1 && most <= 1 << 20 && most == floor(most)))
+        return report_fail(r, "max_patches %g: expected 1 to %d", most, 1 << 20);
+    tensor_split((int)most, sides);
+    if (sides[1] > MOST / c->patch_size)
+        return report_fail(r,
+                           "max_patches %d: expected a product of two numbers up to %d, the "
+                           "patches along a side",
+                           (int)most, MOST / c->patch_size);
+    *height = sides[0] * c->patch_size;
+    *width = sides[1] * c->patch_size;
+    return true;
+}
+
 bool preprocessing_resolve(const settings all[FROM_COUNT], int stored_chans, vit_config *c,
                            report *r) {
     double crop_pct = setting_rows[SETTING_CROP_PCT].plain, height, width;
@@ -485,6 +513,7 @@ bool preprocessing_resolve(const settings all[FROM_COUNT], int stored_chans, vit
     settings_get(all, SETTING_RESIZE_HEIGHT, &height);
     settings_get(all, SETTING_RESIZE_WIDTH, &width);
     c->crop_pct = kept_crop_pct(all, c, crop_pct);
+    if (!resolve_area(all, c, &height, &width, r)) return false;
     return setting_put_whole(SETTING_RESIZE_HEIGHT, height, c, r) &&
            setting_put_whole(SETTING_RESIZE_WIDTH, width, c, r) &&
            resolve_vector(all, false, stored_chans, c->in_chans, c->mean, r) &&

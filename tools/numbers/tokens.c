@@ -230,8 +230,7 @@ static const float *token(const tokens_patches *t, int i) {
     return t->values + (size_t)i * (size_t)t->dim;
 }
 
-static bool is_border(vit_grid grid, int i) {
-    const int patch = i % (grid.height * grid.width);
+static bool is_border(vit_grid grid, int patch) {
     const int y = patch / grid.width, x = patch % grid.width;
     return y == 0 || x == 0 || y == grid.height - 1 || x == grid.width - 1;
 }
@@ -239,11 +238,16 @@ static bool is_border(vit_grid grid, int i) {
 /* Copies the foreground, moving it to the front. Returns its size. */
 static int take_foreground(const tokens_patches *t, const pca *first, float *taken,
                            bool *is_taken) {
+    const vit_grid *grid = t->grids;
     double border = 0;
     float along;
     int count = 0;
-    for (int i = 0; i < t->count; i++) {
-        if (!is_border(t->grid, i)) continue;
+    for (int i = 0, patch = 0; i < t->count; i++, patch++) {
+        if (patch == grid->height * grid->width) {
+            patch = 0;
+            grid++;
+        }
+        if (!is_border(*grid, patch)) continue;
         pca_project(first, token(t, i), &along);
         border += (double)along;
     }

@@ -117,7 +117,7 @@ enum { TOKENS_COMPONENTS = 3 };
 typedef struct tokens_patches {
     const float *values; /* [count, dim] */
     int count, dim;
-    vit_grid grid; /* of one photo */
+    const vit_grid *grids; /* of each photo */
 } tokens_patches;
 
 /* Fits components to all patches together, and writes each patch's coordinates, [count, 3], with 0

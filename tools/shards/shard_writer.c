@@ -62,15 +62,19 @@ long shard_gap(const char *before, const char *number, char first[24], char last
 void shard_recipe_text(const shard_recipe *recipe, char text[SHARD_RECIPE_SIZE]) {
     const vit_config *config = &recipe->model->config;
     char layer[24] = "", classes[32] = "", pixels[40] = "", decoding[PHOTOS_DECODING_SIZE];
+    char size[40];
+    snprintf(size, sizeof size, "%dx%d", config->img_height, config->img_width);
+    if (config->crop_mode == VIT_CROP_ASPECT)
+        snprintf(size, sizeof size, "max-patches %d",
+                 infer_num_tokens(config) - config->num_prefix_tokens);
     if (recipe->choice.block)
         snprintf(layer, sizeof layer, " of layer %d", recipe->choice.block - 1);
     if (recipe->classes) snprintf(classes, sizeof classes, ", classify %d", recipe->classes);
     if (recipe->photos.max_megapixels)
         snprintf(pixels, sizeof pixels, ", max-pixels %d", recipe->photos.max_megapixels);
-    snprintf(text, SHARD_RECIPE_SIZE, "model %016" PRIx64 ", %dx%d, pool %s%s%s, %s%s%s%s, %s",
-             embedding_model_hash(recipe->model), config->img_height, config->img_width,
-             embedding_pool_name(recipe->choice.pool), layer,
-             recipe->choice.normalize ? ", normalized" : "",
+    snprintf(text, SHARD_RECIPE_SIZE, "model %016" PRIx64 ", %s, pool %s%s%s, %s%s%s%s, %s",
+             embedding_model_hash(recipe->model), size, embedding_pool_name(recipe->choice.pool),
+             layer, recipe->choice.normalize ? ", normalized" : "",
              recipe->type == NPY_F16 ? "f16" : "f32", classes,
              recipe->photos.no_exif ? ", no-exif" : "", pixels,
              photos_decoding(&recipe->photos, decoding));
