@@ -253,6 +253,62 @@ def write_metaclip2():
     case("metaclip2", metaclip2, "", 2e-5, config)
 
 
+# === AIMv2-LiT ===
+
+def aimv2_lit(net, x, names):
+    """The pooling's query is a parameter; no norm and no MLP follow."""
+    n = dict(zip(("patches", "norm0", "pos", "block", "norm1", "norm2", "gate", "up", "down", "norm",
+                  "head", "k", "v", "out", "project"), names))
+    x = rms(net, net.patches(x, n["patches"]), n["norm0"], 1e-5)
+    tokens = (1, x.shape[1], D) if "preprocessor" in n["pos"] else (x.shape[1], D)
+    x = x + net.get(n["pos"], *tokens)
+    for i in range(2):
+        block = n["block"] % i
+        y = rms(net, x, block + n["norm1"], 1e-5)
+        if "trunk" in block:
+            qkv = net.linear(y, block + "attn.qkv", 3 * D, False).chunk(3, -1)
+            x = x + net.linear(attend(*qkv), block + "attn.proj", D, False)
+        else:
+            qkv = [net.linear(y, block + "attention.%s_proj" % c, D, False) for c in "qkv"]
+            x = x + net.linear(attend(*qkv), block + "attention.out_proj", D, False)
+        y = rms(net, x, block + n["norm2"], 1e-5)
+        y = F.silu(net.linear(y, block + n["gate"], HIDDEN, False)) * net.linear(
+            y, block + n["up"], HIDDEN, False)
+        x = x + net.linear(y, block + n["down"], D, False)
+    x = rms(net, x, n["norm"], 1e-5)
+    q = net.get(n["head"] + "cls_token", 1, 1, D).expand(len(x), 1, D)
+    k, v = (net.linear(x, n["head"] + n[c], D, False) for c in "kv")
+    x = net.linear(attend(q, k, v)[:, 0], n["head"] + n["out"], D)
+    return net.linear(x, n["project"], 6, False)
+
+
+def write_aimv2_lit():
+    at = "vision_model."
+    names = (at + "embeddings.patch_embed", at + "embeddings.rms_norm",
+             at + "embeddings.position_embedding.weight", at + "encoder.layers.%d.", "rms_norm1",
+             "rms_norm2", "ffn.gate_proj", "ffn.up_proj", "ffn.down_proj", at + "rms_norm",
+             at + "head.", "k_proj", "v_proj", "output_proj", "visual_projection")
+    vision = {"hidden_act": "silu", "hidden_size": D, "image_size": SIDE, "intermediate_size": HIDDEN,
+              "is_native": False, "mlp_bias": False, "model_type": "aimv2_vision_model",
+              "num_attention_heads": HEADS, "num_channels": 3, "num_hidden_layers": 2,
+              "patch_size": PATCH, "qkv_bias": False, "rms_norm_eps": 1e-5, "use_head": True}
+    config = {"architectures": ["Aimv2Model"], "model_type": "aimv2", "projection_dim": 6,
+              "vision_config": vision}
+    case("hf_aimv2_lit", lambda net, x: aimv2_lit(net, x, names), "", 2e-5, config)
+    at = "image_encoder."
+    names = (at + "preprocessor.patchifier.proj", at + "preprocessor.patchifier.norm",
+             at + "preprocessor.pos_embed", at + "trunk.blocks.%d.", "norm_1", "norm_2", "mlp.fc1",
+             "mlp.fc3", "mlp.fc2", at + "trunk.post_trunk_norm", at + "head.", "k", "v", "linear",
+             "image_projector")
+
+    def with_text(net, x):
+        net.get("text_encoder.trunk.post_trunk_norm.weight", 3)
+        net.get("text_projector.weight", 6, 3)
+        net.get("log_logit_scale", 1)
+        return aimv2_lit(net, x, names)
+    case("aimv2_lit", with_text, "--set num_heads=2", 2e-5)
+
+
 # === Those that vit.h lacks ===
 
 def lacks(shapes):
@@ -350,8 +406,10 @@ FAMILIES = [" | ".join(row[:3] + (" , ".join(row[3:]),)) for row in (
     ("ViT-5", "its authors' checkpoints", "vit5", TABLES + "(ViT-5)"),
     ("Qwen3-VL, its tower", "Qwen/Qwen3-VL-*", "qwen3_vl", TABLES + "(Qwen-VL)"),
     ("CoCa", "open_clip's coca_ViT-B-32, coca_ViT-L-14", "layouts coca", PUBLISHED + "CoCa"),
-    ("AIMv2-LiT", "apple/aimv2-large-patch14-224-lit", "layouts hf_aimv2_lit",
-     TABLES + "AIMv2's attention pooling"),
+    ("AIMv2-LiT, transformers' names", "apple/aimv2-large-patch14-224-lit", "hf_aimv2_lit",
+     TABLES + 'LAYOUT_SUM, NULL, { "head.cls_token"', LAYOUT + "LAYOUT_POOL_WITHOUT_MLP"),
+    ("AIMv2-LiT, Apple's names", "apple's aimv2_large_lit", "aimv2_lit",
+     PUBLISHED + 'LAYOUT_SUM, NULL, { "head.cls_token"', LAYOUT + "LAYOUT_POOL_WITHOUT_MLP"),
 )]
 
 
@@ -361,6 +419,7 @@ def main():
     case("sapiens2", sapiens2, "--img-size 8", 2e-5)
     case("franca", franca, "--set num_heads=2", 2e-5)
     write_metaclip2()
+    write_aimv2_lit()
     lacking()
     for name, lines in (("cases", cases), ("families", FAMILIES)):
         with open("%s/%s.txt" % (OUT, name), "w") as f: f.write("\n".join(lines) + "\n")

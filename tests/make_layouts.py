@@ -1108,8 +1108,30 @@ def write_hf_aimv2():
          config=hf_config("aimv2_vision_model", qkv_bias=False, hidden_act="silu",
                           rms_norm_eps=1e-5),
          twin_options="norm_type=rms pool=avg " + CLIP_CROP + DOWN)
-    s["head.cls_token"] = np.zeros((1, 1, D), "f4")
-    case("hf_aimv2_lit", s, "lacks AIMv2's attention pooling", None)
+    n, t = Numbers(40), OrderedDict(t)
+    t["attn_pool.q"] = n(D)
+    put2(t, "attn_pool.kv", (2 * D, D), True, n)
+    t["attn_pool.kv.bias"][:] = 0
+    put2(t, "attn_pool.proj", (D, D), True, n)
+    t["attn_pool.norm.weight"] = np.ones(D, "<f4")
+    for name, shape in (("fc1", (1, D)), ("fc2", (D, 1))):   # a unit that adds nothing
+        t["attn_pool.mlp.%s.weight" % name] = np.zeros(shape, "<f4")
+        t["attn_pool.mlp.%s.bias" % name] = np.zeros(shape[0], "<f4")
+    t["head.weight"], t["head.bias"] = n(CLASSES, D), np.zeros(CLASSES, "<f4")
+    s = OrderedDict(("vision_model." + k, x) for k, x in s.items())
+    to = "vision_model.head."
+    s[to + "cls_token"] = t["attn_pool.q"].reshape(1, 1, D)
+    s[to + "k_proj.weight"] = t["attn_pool.kv.weight"][:D]
+    s[to + "v_proj.weight"] = t["attn_pool.kv.weight"][D:]
+    move(s, to + "output_proj", t, "attn_pool.proj")
+    s["visual_projection.weight"] = t["head.weight"]
+    case("hf_aimv2_lit", s, t, "aimv2_lit", eps="1e-5", act="silu",
+         config={"model_type": "aimv2", "vision_config": hf_config(
+             "aimv2_vision_model", qkv_bias=False, hidden_act="silu", rms_norm_eps=1e-5)},
+         twin_options="norm_type=rms " + CLIP_CROP + DOWN)
+    s[to + "cls_token"] = np.zeros((1, 2, D), "f4")
+    case("hf_aimv2_queries", s, "vision_model.head.cls_token: expected [8], found [1, 2, 8]", None,
+         "--set num_heads=2")
 
 
 def beit3(t):

@@ -48,7 +48,7 @@
  * numbers. */
 #define LAYOUT_METHODS(X)                                                                          \
     X(STACK, 1, 4)       /* the parts, one below the other */                                      \
-    X(SUM, 2, 4)         /* added up */                                                            \
+    X(SUM, 1, 4)         /* added up; of one part, dimensions of 1 do not count */                 \
     X(PRODUCT, 2, 4)     /* multiplied, element by element */                                      \
     X(LINEAR, 2, 3)      /* parts[1] parts[0] + parts[2]: a linear layer applied to a constant */  \
     X(STANDARD, 1, 1)    /* each row minus its mean, divided by its deviation */                   \
@@ -120,6 +120,14 @@ typedef struct layout_rule {
     {                                                                                              \
         name, LAYOUT_ZERO, NULL, { LAYOUT_NONE }, { condition, NULL }                              \
     }
+/* What attention pooling without an MLP lacks of one with it: a hidden unit that adds 0. Defaults of
+ * the layout give it: "pool_mlp_dim=1". */
+#define LAYOUT_POOL_WITHOUT_MLP(condition)                                                         \
+    { "attn_pool.norm.weight", LAYOUT_IDENTITY, NULL, { LAYOUT_NONE }, { condition, NULL } },      \
+        LAYOUT_ZEROS("attn_pool.mlp.fc1.weight", condition),                                       \
+        LAYOUT_ZEROS("attn_pool.mlp.fc1.bias", condition),                                         \
+        LAYOUT_ZEROS("attn_pool.mlp.fc2.weight", condition),                                       \
+        LAYOUT_ZEROS("attn_pool.mlp.fc2.bias", condition)
 /* Tables of rotary positions, computed from the settings or taken from the checkpoint. */
 #define LAYOUT_ROPE(name, key)                                                                     \
     { name ".cos", LAYOUT_COS, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS },                         \

@@ -740,17 +740,22 @@ static const layout_rule aimv2_rules[] = {
     LAYOUT_ROWS2("{b}mlp.fc1.bias", NULL, "{b}ffn.gate_proj.bias", "{b}ffn.up_proj.bias"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}ffn.down_proj"),
     LAYOUT_MUST("norm.weight", "rms_norm.weight"),
+    { "attn_pool.q", LAYOUT_SUM, NULL, { "head.cls_token", NULL, NULL }, LAYOUT_ALWAYS },
+    LAYOUT_ROWS2("attn_pool.kv.weight", NULL, "head.k_proj.weight", "head.v_proj.weight"),
+    LAYOUT_ROWS2("attn_pool.kv.bias", NULL, "head.k_proj.bias", "head.v_proj.bias"),
+    LAYOUT_ZEROS("attn_pool.kv.bias", "head.cls_token"),
+    LAYOUT_FROM2("attn_pool.proj", "head.output_proj"),
+    LAYOUT_POOL_WITHOUT_MLP("head.cls_token"),
+    LAYOUT_FROM("head.weight", "../visual_projection.weight"),
+    LAYOUT_ZEROS("head.bias", "../visual_projection.weight"),
     LAYOUT_END
-};
-
-static const layout_extra aimv2_lacking[] = {
-    { "head.*", "AIMv2's attention pooling" }, { NULL, NULL }
 };
 
 /* Its heads are 128 wide in models of every size. */
 static const layout_default aimv2_defaults[] = {
     { "norm_type=rms", NULL }, { "norm_eps=1e-5", NULL }, { "activation=silu", NULL },
-    { "pool=avg", NULL }, { "head_dim=128", NULL }, { NULL, NULL }
+    { "pool=avg", NULL }, { "head_dim=128", NULL }, { "pool_mlp_dim=1", "head.cls_token" },
+    { NULL, NULL }
 };
 
 const layout layout_hf_aimv2 = {
@@ -758,5 +763,5 @@ const layout layout_hf_aimv2 = {
     .probe = "embeddings.patch_embed.weight",
     .when = { "{b}ffn.gate_proj.weight" },
     .prefixes = tower_prefixes, .blocks = tower_blocks, .rules = aimv2_rules,
-    .harmless = tower_harmless, .lacking = aimv2_lacking, .defaults = aimv2_defaults
+    .harmless = tower_harmless, .defaults = aimv2_defaults
 };

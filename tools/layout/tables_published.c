@@ -434,7 +434,7 @@ const layout layout_nomic = {
 /* AIMv2 under Apple's own names; those of transformers are in tables.c. */
 
 static const char *const aimv2_prefixes[] = {
-    "module.", "_orig_mod.", "model.", "backbone.", "visual.", NULL
+    "module.", "_orig_mod.", "model.", "backbone.", "visual.", "image_encoder.", NULL
 };
 
 static const char *const aimv2_blocks[] = { "trunk.blocks.{i}.", NULL };
@@ -456,20 +456,33 @@ static const layout_rule aimv2_rules[] = {
     LAYOUT_MUST("norm.weight", "trunk.post_trunk_norm.weight"),
     LAYOUT_FROM("norm.bias", "trunk.post_trunk_norm.bias"),
     LAYOUT_FROM2("head", "head"),
+    { "attn_pool.q", LAYOUT_SUM, NULL, { "head.cls_token", NULL, NULL }, LAYOUT_ALWAYS },
+    LAYOUT_ROWS2("attn_pool.kv.weight", NULL, "head.k.weight", "head.v.weight"),
+    LAYOUT_ZEROS("attn_pool.kv.bias", "head.cls_token"),
+    LAYOUT_FROM2("attn_pool.proj", "head.linear"),
+    LAYOUT_POOL_WITHOUT_MLP("head.cls_token"),
+    LAYOUT_FROM("head.weight", "../image_projector.weight"),
+    LAYOUT_ZEROS("head.bias", "../image_projector.weight"),
     LAYOUT_END
 };
 
+static const layout_extra aimv2_harmless[] = {
+    { "../text_encoder.*", "of a text tower" },
+    { "../text_projector.*", "of a text tower" },
+    { "../log_logit_scale", "of contrastive training" },
+    { NULL, NULL }
+};
+
+/* The probes of AIM's evaluation norm each value over the batch first. */
 static const layout_extra aimv2_lacking[] = {
-    { "head.cls_token", "AIMv2's attention pooling" },
-    { "head.*.*", "AIMv2's attention pooling" },
-    { "text_encoder.*", "text" },
+    { "head.bn.*", "a batch norm before the pooling" },
     { NULL, NULL }
 };
 
 /* Its heads are 128 wide in models of every size. */
 static const layout_default aimv2_defaults[] = {
     { "norm_type=rms", NULL }, { "norm_eps=1e-5", NULL }, { "activation=silu", NULL },
-    { "pool=avg", NULL }, { "head_dim=128", NULL },
+    { "pool=avg", NULL }, { "head_dim=128", NULL }, { "pool_mlp_dim=1", "head.cls_token" },
     { "mean=0.48145466,0.4578275,0.40821073", NULL },
     { "std=0.26862954,0.26130258,0.27577711", NULL }, { "crop_pct=1", NULL }, { NULL, NULL }
 };
@@ -478,7 +491,7 @@ const layout layout_aimv2 = {
     .name = "AIMv2",
     .probe = "preprocessor.patchifier.proj.weight",
     .prefixes = aimv2_prefixes, .blocks = aimv2_blocks, .rules = aimv2_rules,
-    .lacking = aimv2_lacking,
+    .harmless = aimv2_harmless, .lacking = aimv2_lacking,
     .defaults = aimv2_defaults
 };
 
