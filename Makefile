@@ -26,8 +26,8 @@ WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wun
            -Wmissing-prototypes
 LDLIBS   = -lpthread -lm
 
-PROGRAMS = tools/vit-bench tools/vit-classify tools/vit-convert tools/vit-embed tools/vit-evaluate tools/vit-info \
-           tools/vit-learn tools/vit-look tools/vit-run tools/vit-search
+PROGRAMS = tools/vit-bench tools/vit-classify tools/vit-convert tools/vit-embed tools/vit-evaluate tools/vit-get \
+           tools/vit-info tools/vit-learn tools/vit-look tools/vit-run tools/vit-search
 EXAMPLES = examples/classify
 MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/% tools/packaging/%,$(wildcard tools/*/*.c tools/*/*/*.c)))
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
@@ -467,7 +467,7 @@ build/peers/vit_worker: tools/bench/peers/vit_worker.c vit.h build/plain/flags
 	$(CC) -std=c99 $(WARNINGS) $(CFLAGS) -I. $< $(LDLIBS) -o $@
 
 bench-programs: packages-peers $(if $(NCNN),packages-ncnn)
-	@$(MAKE) --no-print-directory -s tools/vit-convert tools/vit-run build/peers/vit_worker \
+	@$(MAKE) --no-print-directory -s tools/vit-convert tools/vit-get tools/vit-run build/peers/vit_worker \
 	    $(if $(findstring --wasm,$(BENCH_FLAGS)),$(WASM_MODULES))
 
 BENCH = /usr/bin/python3 -B tools/bench/peers/bench_peers.py --rounds $(or $(ROUNDS),10) \

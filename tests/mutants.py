@@ -50,6 +50,7 @@ TESTS = {
     "tools/vit-embed.c": "words.sh resume.sh search.sh shards.sh names.sh cli.sh",
     "tools/vit-search.c": "search.sh words.sh names.sh cli.sh",
     "tools/vit-classify.c": "cli.sh words.sh names.sh sort.sh environment.sh",
+    "tools/vit-get.c": "get.sh cli.sh",
     "tools/vit-learn.c": "learning.sh names.sh",
     "tools/vit-look.c": "look.sh names.sh cli.sh",
     "tools": "cli.sh names.sh search.sh words.sh environment.sh",  # the other programs

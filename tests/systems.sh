@@ -75,7 +75,7 @@ fi
 # --- musl ---------------------------------------------------------------------------------------
 
 programs="tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run tools/vit-classify
-    tools/vit-evaluate tools/vit-embed tools/vit-learn tools/vit-search tools/vit-look"
+    tools/vit-evaluate tools/vit-embed tools/vit-get tools/vit-learn tools/vit-search tools/vit-look"
 tests="random api load preprocess base checkpoint convert_units frames image infer npy nearest
     layout_units look zero_shot json sandbox"
 # shellcheck disable=SC2046,SC2086 # many words

@@ -56,7 +56,7 @@ sections
 
 # --- options, the same everywhere ---------------------------------------------------------
 
-for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,info,look,run,search}; do
+for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,get,info,look,run,search}; do
     for command in '' $([[ $program != */vit-look ]] || echo attention tokens similarity positions filters); do
         try "$program" $command --help
         is 0
@@ -106,10 +106,10 @@ for program in "$classify" "$evaluate" "$info" "$run"; do
     err "^$name: standard output: (No space left on device|write failed)$" # lost before the end
 done
 
-# All nine programs: --help ends with the exit status, and the message about a wrong option names
+# All programs: --help ends with the exit status, and the message about a wrong option names
 # --help and the name under which the program was called.
 mkdir "$work/called"
-for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,info,look,run,search}; do
+for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,get,info,look,run,search}; do
     name=${program##*/}
     options=() # look has them for each command
     [ "$name" != vit-look ] || options=(tokens)
@@ -135,9 +135,10 @@ for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,info,look
 done
 
 # An option has the same letter, and a value or none, in all programs that have it. (--labels lists
-# those of a model in vit-info, and names a file of them in vit-convert.)
+# those of a model in vit-info, and names a file of them in vit-convert. --list prints the models of
+# vit-get, and names a list of photos in other programs.)
 : >"$work/rows"
-for program in bench classify convert embed evaluate info learn 'look '{attention,tokens,similarity,positions,filters} run search; do
+for program in bench classify convert embed evaluate get info learn 'look '{attention,tokens,similarity,positions,filters} run search; do
     # shellcheck disable=SC2086 # words
     "$bin"/tools/vit-$program --help |
         awk -v program="${program% *}" '/^options:/ { here = 1 } /^$/ { here = 0 }
@@ -148,7 +149,7 @@ for program in bench classify convert embed evaluate info learn 'look '{attentio
                 print name, letter (substr($0, 3 + RLENGTH - 2) ~ /^ [^ ]/ ? "=" : ""), program }' \
             >>"$work/rows"
 done
-different=$(awk '$1 != "labels" { if ($1 in seen && seen[$1] != $2) print $1; seen[$1] = $2 }' \
+different=$(awk '$1 != "labels" && $1 != "list" { if ($1 in seen && seen[$1] != $2) print $1; seen[$1] = $2 }' \
     "$work/rows")
 if [ -z "$different" ]; then pass; else fail "differs between programs: $different"; fi
 has() { # OPTION LETTER PROGRAMS: exactly these have it
@@ -169,13 +170,13 @@ has decoder .= 'classify convert embed evaluate learn look run search'
 has no-sandbox . 'classify convert embed evaluate learn look run search'
 has max-pixels .= 'classify embed evaluate learn look run search'
 has no-exif . 'classify embed evaluate learn look run search'
-has json . 'bench classify convert embed evaluate info learn look run search'
+has json . 'bench classify convert embed evaluate get info learn look run search'
 has csv . 'classify search'
-has quiet q 'classify convert embed evaluate learn search'
+has quiet q 'classify convert embed evaluate get learn search'
 has block .= 'embed look run search'
-has output o= 'convert embed learn look'
-has help h 'bench classify convert embed evaluate info learn look run search'
-has version . 'bench classify convert embed evaluate info learn look run search'
+has output o= 'convert embed get learn look'
+has help h 'bench classify convert embed evaluate get info learn look run search'
+has version . 'bench classify convert embed evaluate get info learn look run search'
 
 # Folders and lists stand for the images in them, in all programs that take images.
 mkdir -p "$work/tree/b"

@@ -16,7 +16,7 @@ mkdir -p "$work" "$WINEPREFIX"
 
 # Finds a program by the name that scripts use: beside a copy of itself, or in build/windows.
 for program in tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run tools/vit-classify \
-    tools/vit-evaluate tools/vit-embed tools/vit-learn tools/vit-search tools/vit-look tests/test_parity; do
+    tools/vit-evaluate tools/vit-embed tools/vit-get tools/vit-learn tools/vit-search tools/vit-look tests/test_parity; do
     mkdir -p "$work/bin/${program%/*}"
     cat >"$work/bin/$program" <<EOF
 #!/bin/sh
@@ -65,6 +65,7 @@ declare -A why=(
     [test_formats]="no command decodes there"
     [test_fixed]="what is built here for one model"
     [test_names]="names with control characters; windows_own.sh has an output that is an input"
+    [test_get]="no curl there"
     [test_floors]="reads the sources alone"
     [test_examples]="what is compiled here, Python; hello.c is in windows_own.sh"
     [test_tools_disk]="limits on the size of files; windows_own.sh has full disks, names and paths"

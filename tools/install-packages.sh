@@ -19,7 +19,7 @@ others="gcc-s390x-linux-gnu:s390x-linux-gnu-gcc
     gcc-i686-linux-gnu:i686-linux-gnu-gcc
     libc6-dev-i386-cross:/usr/i686-linux-gnu/include/stdio.h"
 test="$firmware $jpeg g++:g++ clang:clang cmake:cmake
-    pkg-config:pkg-config mandoc:mandoc zsh:zsh
+    pkg-config:pkg-config curl:curl mandoc:mandoc zsh:zsh
     libclang-rt-14-dev:/usr/share/doc/libclang-rt-14-dev
     libsimde-dev:/usr/include/simde/x86/avx512.h webp:dwebp libheif-examples:heif-enc
     libavif-bin:avifenc netpbm:pnmtotiff $aarch64 $others"

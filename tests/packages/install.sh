@@ -88,6 +88,7 @@ offers() { # EXPECTED WORDS...: bash offers just this for the last word
 mkdir "$work/photos"
 cp examples/cat.jpg "$work/photos/a cat.jpg"
 offers '--img-size' vit-classify --im
+offers '--keep-download' vit-get --ke
 offers '-m' vit-embed -m
 offers 'a cat.jpg' vit-classify a
 offers 'a cat.jpg' vit-embed --list a

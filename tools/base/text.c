@@ -185,3 +185,22 @@ bool text_matches(const char *pattern, const char *text) {
     while (*pattern == '*') pattern++;
     return !*pattern;
 }
+
+int text_distance(const char *a, const char *b) {
+    enum { LONGEST = 79 };
+    int row[LONGEST + 1], width = 0;
+    while (b[width] && width < LONGEST) width++;
+    for (int j = 0; j <= width; j++) row[j] = j;
+    for (int i = 1; i <= LONGEST && a[i - 1]; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= width; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[width];
+}

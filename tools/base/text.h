@@ -36,6 +36,10 @@ bool text_read_size(const char *text, long min, long max, int size[2]);
  * of these, [!a-z] for one that is none of these. A backslash quotes the next character. */
 bool text_matches(const char *pattern, const char *text);
 
+/* The number of letters to change, insert or delete to turn one text into another. A text longer
+ * than 79 bytes counts as its beginning. */
+int text_distance(const char *a, const char *b);
+
 /* Takes a field off a line of CSV (RFC 4180; separator ',') or TSV ('\t'), without its quotes, in
  * place; NULL if a quote is unclosed. *at moves to the next field, and becomes NULL after the
  * last. */

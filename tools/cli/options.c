@@ -77,31 +77,12 @@ static bool usage_error(const parser *p, const char *format, ...) {
     return false;
 }
 
-/* The number of letters to change, insert or delete to turn a into b, the name of an option. */
-static int edit_distance(const char *a, const char *b) {
-    int row[40];
-    int width = (int)strlen(b);
-    for (int j = 0; j <= width; j++) row[j] = j;
-    for (int i = 1; a[i - 1]; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= width; j++) {
-            int best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[width];
-}
-
 /* An unknown option is usually a typing error: names the nearest known one. */
 static bool unknown_option(const parser *p, const char *word, const char *name) {
     const cli_option *nearest = NULL;
     int distance = 3; /* a more distant name does not help */
     for (const cli_option *o = p->program->options; o->name; o++) {
-        int d = edit_distance(name, o->name);
+        int d = text_distance(name, o->name);
         if (d < distance) {
             distance = d;
             nearest = o;

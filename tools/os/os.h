@@ -66,6 +66,7 @@ bool os_link(const char *to, const char *path);       /* EEXIST: never replaces 
 void os_copy_time(const char *from, const char *to);  /* that of the last change, if possible */
 void os_remove(const char *path);
 bool os_make_folder(const char *path);
+void os_remove_empty(const char *path); /* a folder, unless it has contents */
 /* Calls this function, on any thread, with the path of each file that is opened for reading. */
 void os_on_read(void (*seen)(const char *path));
 /* Calls this function when a signal or the keyboard is about to end the program. It may only call
@@ -123,6 +124,11 @@ double os_private_bytes(void);   /* memory without a file behind it; NaN if unkn
 /* Starts this program again with these arguments (its name first, NULL last), and reads `size`
  * bytes of its standard output. False if it failed, or wrote less. */
 bool os_run_again(char **arguments, void *output, size_t size);
+
+/* Runs a program, found in PATH unless its name has a folder, with the streams and the environment of
+ * this one, and waits for it. *status is its exit status, or 128 and the signal that ended it.
+ * Returns false if it did not start; errno is ENOENT if there is none. */
+bool os_call(const char *const *arguments, int *status);
 
 /* Runs another program in a process group of its own, with only its standard streams open. The
  * group is killed when the program or its time ends. (Windows has none.) */

@@ -393,6 +393,23 @@ char *os_find_program(const char *name) {
     return NULL;
 }
 
+bool os_call(const char *const *arguments, int *status) {
+    char *program = os_find_program(arguments[0]);
+    const pid_t child = program ? fork() : -1;
+    int why = errno;
+    if (child == 0) {
+        execv(program, (char **)(uintptr_t)arguments);
+        _exit(127);
+    }
+    free(program);
+    while (child > 0 && waitpid(child, status, 0) < 0) {
+        if (errno != EINTR) return false;
+    }
+    if (child > 0) *status = WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status);
+    errno = why;
+    return child > 0;
+}
+
 /* A copy of the environment with TMPDIR first; malloc'ed. */
 static char **other_environment(const char *folder) {
     size_t count = 0, kept = 1;
@@ -526,6 +543,8 @@ char *os_make_temporary(void) {
     free(path);
     return NULL;
 }
+
+void os_remove_empty(const char *path) { (void)rmdir(path); }
 
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *at) {
     (void)status, (void)at;

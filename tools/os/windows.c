@@ -656,7 +656,7 @@ static wchar_t *put_quoted(wchar_t *to, const wchar_t *from) {
     return to;
 }
 
-static wchar_t *command_line(char **arguments) {
+static wchar_t *command_line(const char *const *arguments) {
     size_t size = 1;
     wchar_t *line, *to;
     for (int i = 0; arguments[i]; i++) size += 2 * strlen(arguments[i]) + 3;
@@ -687,7 +687,7 @@ static bool read_all(HANDLE from, char *to, size_t size) {
 
 bool os_run_again(char **arguments, void *output, size_t size) {
     SECURITY_ATTRIBUTES inherited = { sizeof inherited, NULL, TRUE };
-    wchar_t *program = executable(), *line = command_line(arguments);
+    wchar_t *program = executable(), *line = command_line((const char *const *)arguments);
     PROCESS_INFORMATION child;
     STARTUPINFOW start;
     HANDLE from = NULL, to = NULL;
@@ -716,7 +716,59 @@ bool os_run_again(char **arguments, void *output, size_t size) {
     return good && status == 0;
 }
 
-/* === Programs of others: none === */
+/* The path of a program, malloc'ed; NULL if there is none. The current folder counts only if PATH
+ * names it. */
+static wchar_t *program_path(const char *name) {
+    enum { LONGEST = 32768 };
+    wchar_t *wide = to_wide(name), *folders = malloc(LONGEST * sizeof *folders);
+    wchar_t *path = malloc(LONGEST * sizeof *path);
+    DWORD length = 0;
+    if (wide && folders && path && GetEnvironmentVariableW(L"PATH", folders, LONGEST) < LONGEST)
+        length = SearchPathW(folders, wide, L".exe", LONGEST, path, NULL);
+    free(wide);
+    free(folders);
+    if (length > 0 && length < LONGEST) return path;
+    free(path);
+    errno = ENOENT;
+    return NULL;
+}
+
+bool os_call(const char *const *arguments, int *status) {
+    wchar_t *program = program_path(arguments[0]);
+    wchar_t *line = program ? command_line(arguments) : NULL;
+    PROCESS_INFORMATION child;
+    STARTUPINFOW start;
+    DWORD ended = 1;
+    bool good = line != NULL;
+    memset(&start, 0, sizeof start);
+    start.cb = sizeof start;
+    start.dwFlags = STARTF_USESTDHANDLES;
+    start.hStdInput = GetStdHandle(STD_INPUT_HANDLE);
+    start.hStdOutput = GetStdHandle(STD_OUTPUT_HANDLE);
+    start.hStdError = GetStdHandle(STD_ERROR_HANDLE);
+    if (good) {
+        good = CreateProcessW(program, line, NULL, NULL, TRUE, 0, NULL, NULL, &start, &child);
+        if (!good) (void)failed();
+    }
+    if (good) {
+        WaitForSingleObject(child.hProcess, INFINITE);
+        GetExitCodeProcess(child.hProcess, &ended);
+        CloseHandle(child.hProcess);
+        CloseHandle(child.hThread);
+        *status = (int)ended;
+    }
+    free(program);
+    free(line);
+    return good;
+}
+
+void os_remove_empty(const char *path) {
+    wchar_t *wide = wide_path(path);
+    if (wide) RemoveDirectoryW(wide);
+    free(wide);
+}
+
+/* === Programs of others, limited and confined: none === */
 
 char *os_find_program(const char *name) {
     (void)name;

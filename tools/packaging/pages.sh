@@ -6,7 +6,7 @@
 set -eu
 umask 022
 export LC_ALL=C
-programs="vit-bench vit-classify vit-convert vit-embed vit-evaluate vit-info vit-learn vit-look vit-run vit-search"
+programs="vit-bench vit-classify vit-convert vit-embed vit-evaluate vit-get vit-info vit-learn vit-look vit-run vit-search"
 looks="attention tokens similarity positions filters"
 
 if [ "${1-}" = names ]; then

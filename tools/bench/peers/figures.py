@@ -8,6 +8,7 @@ import glob
 import json
 import os
 import re
+import subprocess
 import textwrap
 
 import chart
@@ -18,25 +19,18 @@ PAGES = ["README.md", "tools/bench/README.md"]
 CLASSES = {"avx2": "AVX2", "avx512": "AVX-512"}
 # The model of accuracy.json, and the one whose speed goes with it.
 TIMED_AS = "vit_tiny_patch16_224"
-# README's models: name, million parameters, top-1 by timm's results-imagenet.csv of 2025-10-30,
-# megabytes of the .vit file in f32, int8 and int4, and the architecture with the same speed.
-MODELS = [
-    ("deit_tiny_patch16_224.fb_in1k", 5.7, 72.2, (22.9, 7.2, 4.7), "vit_tiny_patch16_224"),
-    ("vit_tiny_patch16_224.augreg_in21k_ft_in1k", 5.7, 75.5, (22.9, 7.2, 4.7),
-     "vit_tiny_patch16_224"),
-    ("vit_small_patch16_224.augreg_in21k_ft_in1k", 22.1, 81.4, (88.2, 23.1, 13.5),
-     "vit_small_patch16_224"),
-    ("deit3_small_patch16_224.fb_in22k_ft_in1k", 22.1, 83.1, (88.3, 23.2, 13.5),
-     "vit_small_patch16_224"),
-    ("vit_small_patch16_384.augreg_in21k_ft_in1k", 22.2, 83.8, (88.8, 23.7, 14.1),
-     "vit_small_patch16_224@384"),
-    ("vit_base_patch16_224.augreg2_in21k_ft_in1k", 86.6, 85.1, (346, 88.7, 50.9),
-     "vit_base_patch16_224"),
-    ("vit_base_patch16_clip_224.laion2b_ft_in12k_in1k", 86.6, 86.2, (346, 88.7, 50.9),
-     "vit_base_patch16_224"),
-    ("vit_small_patch14_dinov2.lvd142m", 22.1, None, (89.8, 24.8, 15.2),
-     "vit_small_patch16_224@592"),
-]
+# README's models, of tools/vit-get: megabytes of the .vit file in f32, int8 and int4, and the
+# architecture with the same speed.
+MODELS = {
+    "deit_tiny_patch16_224.fb_in1k": ((22.9, 7.2, 4.7), "vit_tiny_patch16_224"),
+    "vit_tiny_patch16_224.augreg_in21k_ft_in1k": ((22.9, 7.2, 4.7), "vit_tiny_patch16_224"),
+    "vit_small_patch16_224.augreg_in21k_ft_in1k": ((88.2, 23.1, 13.5), "vit_small_patch16_224"),
+    "deit3_small_patch16_224.fb_in22k_ft_in1k": ((88.3, 23.2, 13.5), "vit_small_patch16_224"),
+    "vit_small_patch16_384.augreg_in21k_ft_in1k": ((88.8, 23.7, 14.1), "vit_small_patch16_224@384"),
+    "vit_base_patch16_224.augreg2_in21k_ft_in1k": ((346, 88.7, 50.9), "vit_base_patch16_224"),
+    "vit_base_patch16_clip_224.laion2b_ft_in12k_in1k": ((346, 88.7, 50.9), "vit_base_patch16_224"),
+    "vit_small_patch14_dinov2.lvd142m": ((89.8, 24.8, 15.2), "vit_small_patch16_224@592"),
+}
 
 
 def short(arch):
@@ -126,14 +120,18 @@ def models_table(files):
     """README's models with the time of an image on one thread, f32 and int8."""
     lines = ["| timm's name | parameters | top-1 | MB: f32, int8, int4 | AVX2: f32, int8 | AVX-512 |",
              "|---|--:|--:|--:|--:|--:|"]
-    for name, parameters, top1, sizes, arch in MODELS:
+    known = json.loads(subprocess.check_output(["tools/vit-get", "--list", "--json"]))["models"]
+    known = {model["name"]: model for model in known}
+    for name, (sizes, arch) in MODELS.items():
+        model, top1 = known[name], known[name]["top1_percent"]
         times = []
         for data in (files[c]["results"] for c in CLASSES):
             row = {r["dtype"]: r["ms"] for r in data
                    if (r["arch"], r["threads"], r["runtime"]) == (arch, 1, "vit.h")}
             times.append("%.0f, %.0f ms" % (row["f32"], row["int8"]))
-        lines.append("| [%s](https://huggingface.co/timm/%s) | %.1f M | %s | %s | %s |" % (
-            name, name, parameters, "%.1f %%" % top1 if top1 else "embeddings",
+        lines.append("| [%s](https://huggingface.co/%s) | %.1f M | %s | %s | %s |" % (
+            name, model["repository"], model["parameters_millions"],
+            "%.1f %%" % top1 if top1 else model["for"],
             ", ".join("%.3g" % size for size in sizes), " | ".join(times)))
     return lines
 
