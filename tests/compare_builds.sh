@@ -256,7 +256,7 @@ list_layouts() {
         echo "layouts/twins/$twin for $name|model|$change"
         in_types "layouts/twins/$twin for $name" convert "$change"
     done <"$data/layouts/cases.txt"
-    for change in timm transformers torchvision flexivit jax dino naflex; do
+    for change in timm transformers torchvision flexivit jax dino naflex par parfac; do
         twin="$data/layouts/twins/plain.safetensors --set num_heads=2 --set norm_eps=1e-6"
         twin="$twin --set activation=gelu --set pos_resample=$change"
         echo "layouts resampled, $change|model|$twin --img-size 10x14 --dtype bf16"

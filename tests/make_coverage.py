@@ -669,15 +669,28 @@ PROPOSED = """## Proposed for timm (pull request 2730): 4 of 4
 | vit_giant_patch16_lingbot.robbyant | yes | none | 4.8e-07 | 2.0e-06 | 512x512 | 16 |
 """
 
+NAFLEX = """## Any aspect ratio, by tests/test_own.sh naflexvit: 8 of 8 architectures
+
+tests/make_naflex.py ran small models of timm's NaFlexVit on four photos of different shapes. Each of
+the other architectures has the options of one of them. Photos are resized as by timm's NaFlex loader,
+to at most 576 patches.
+
+| tag | supported | output | tokens | small model |
+|---|---|---|---|---|
+| naflexvit_base_patch16_gap.e300_s576_in1k | yes | 2.3e-07 | 3.4e-07 | naflexvit_base_patch16_gap |
+| naflexvit_base_patch16_par_gap.e300_s576_in1k | yes | 3.8e-07 | 5.2e-07 | naflexvit_base_patch16_par_gap |
+| naflexvit_base_patch16_parfac_gap.e300_s576_in1k | yes | 1.2e-07 | 2.4e-07 | naflexvit_base_patch16_parfac_gap |
+| naflexvit_base_patch16_siglip.v2_webli | yes | 1.8e-07 | 3.8e-07 | naflexvit_base_patch16_siglip |
+| naflexvit_so400m_patch16_siglip.v2_webli | yes | 1.8e-07 | 3.8e-07 | naflexvit_base_patch16_siglip |
+| naflexvit_base_patch16_map.untrained | yes | 2.8e-07 | 4.9e-07 | naflexvit_so150m2_patch16_reg1_map |
+| naflexvit_so150m2_patch16_reg1_gap.untrained | yes | 2.3e-07 | 3.4e-07 | naflexvit_base_patch16_gap |
+| naflexvit_so150m2_patch16_reg1_map.untrained | yes | 2.8e-07 | 4.9e-07 | naflexvit_so150m2_patch16_reg1_map |
+"""
+
 # An architecture here stands for all of its tags. vit-convert names the reason if it meets one.
 LACKING = (
     ("windows, and relative positions that depend on the query (SAM)",
      "samvit_base_patch16 samvit_base_patch16_224 samvit_huge_patch16 samvit_large_patch16"),
-    ("an input of the photo's own shape (NaFlex)",
-     "naflexvit_base_patch16_gap naflexvit_base_patch16_map naflexvit_base_patch16_par_gap "
-     "naflexvit_base_patch16_parfac_gap naflexvit_base_patch16_siglip "
-     "naflexvit_so150m2_patch16_reg1_gap naflexvit_so150m2_patch16_reg1_map "
-     "naflexvit_so400m_patch16_siglip"),
     ("four norms a block, norms of values, clamped layers (Gemma 4)",
      "gemma4_vit_167m gemma4_vit_167m_enc gemma4_vit_570m gemma4_vit_570m_enc"),
 )
@@ -711,7 +724,7 @@ def write_table(tags, results, fixtures):
         lines += ["## " + title.format(good, len(some)) + "\n", HEADER]
         lines += [tag_row(t, results[t.label], fixtures) for t in some]
         lines.append("")
-    lines += [PROPOSED, *lacking_lines(), ""]
+    lines += [PROPOSED, NAFLEX, *lacking_lines(), ""]
     lines += ["## Other input sizes, patch sizes and channel counts\n",
               "| tag | options of vit-convert | error |", "|---|---|---|", *resized_rows(tags), ""]
     lines += ["## Layouts of other libraries, by tests/test_layouts.sh\n",

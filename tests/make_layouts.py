@@ -1994,6 +1994,33 @@ def write_gguf_refusals(file, projector):
          "layer of the MLP from the second", None, **file)
 
 
+def naflex(t, factors=None):
+    """timm's NaFlexVit: a linear layer over channels-last patches; positions as a grid."""
+    s = OrderedDict()
+    s["embeds.reg_token"] = t["reg_token"]
+    if factors: s["embeds.pos_embed_y"], s["embeds.pos_embed_x"] = factors
+    else: s["embeds.pos_embed"] = t["pos_embed"].reshape(1, GRID, GRID, D)
+    s["embeds.proj.weight"] = t["patch_embed.proj.weight"].transpose(0, 2, 3, 1).reshape(D, -1)
+    s["embeds.proj.bias"] = t["patch_embed.proj.bias"]
+    s.update((k, v) for k, v in t.items() if k.startswith(("blocks.", "norm.", "fc_norm.", "head.")))
+    return s
+
+
+def write_naflex():
+    t = model(cls=False, reg=4, pos="patches", ls=True, final_norm=False, fc_norm=True, seed=61)
+    told = "--set num_heads=2 --set activation=gelu --set pos_resample="
+    twin = ("pool=avg dynamic_img_size=1 crop_mode=aspect crop_pct=1 max_patches=576 mean=0.5 std=0.5 "
+            "positions=patches pos_resample=")
+    case("timm_naflex", naflex(t), t, "naflex", told + "par", twin_options=twin + "par")
+    case("timm_naflex_untold", naflex(t), "pos_resample", "", "--set num_heads=2 --set activation=gelu")
+    n = Numbers(62)
+    y, x = n(1, GRID, D), n(1, GRID, D)
+    u = OrderedDict(t)
+    u["pos_embed"] = (y[0][:, None] + x[0][None]).reshape(1, PATCHES, D)
+    case("timm_naflex_parfac", naflex(u, (y, x)), u, "naflex_parfac", told + "parfac",
+         twin_options=twin + "parfac")
+
+
 def main():
     shutil.rmtree(OUT, ignore_errors=True)
     torch.manual_seed(0)
@@ -2001,7 +2028,7 @@ def main():
                   write_lucidrains, write_einops, write_courses, write_open_clip, write_jax,
                   write_radio, write_nomic, write_aimv2, write_hf_aimv2, write_beit3, write_timm,
                   write_mobileclip, write_rotary, write_perception, write_beit, write_parallel,
-                  write_vit_cpp, write_gguf):
+                  write_vit_cpp, write_gguf, write_naflex):
         write()
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(cases) + "\n")

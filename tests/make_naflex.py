@@ -3,15 +3,17 @@
 y.npy of at most 256 patches, y300.npy of 300, and the tokens
 of 100 with their mean.
 
-    /usr/bin/python3 tests/make_naflex.py        (Debian: python3-torch, python3-pil)
+    /usr/bin/python3 tests/make_naflex.py [TIMM]      (Debian: python3-torch, python3-pil)
 
 Run it from the root of the repository. For authoring only. The forward pass is written after the
-definition in transformers (Siglip2VisionModel, Siglip2ImageProcessor).
+definition in transformers (Siglip2VisionModel, Siglip2ImageProcessor). With TIMM, the tree of timm, it
+also writes tests/data/naflexvit: small models that timm built and ran, their tokens and logits.
 """
 import json
 import math
 import os
 import struct
+import sys
 
 import numpy as np
 import torch
@@ -155,4 +157,66 @@ def main():
     np.save(os.path.join(OUT, "mean100.npy"), np.array(means, "f4"))
 
 
+# Everything small, for the code of each kind of naflexvit.
+SMALL = dict(embed_dim=16, depth=2, num_heads=2, patch_size=4, pos_embed_grid_size=(5, 5), init_values=0.1)
+GAP = dict(SMALL, global_pool="avg", reg_tokens=4, fc_norm=True)
+VARIANTS = {
+    "naflexvit_base_patch16_gap": GAP,
+    "naflexvit_base_patch16_par_gap": dict(GAP, pos_embed_ar_preserving=True),
+    "naflexvit_base_patch16_parfac_gap": dict(GAP, pos_embed_ar_preserving=True, pos_embed="factorized"),
+    "naflexvit_so150m2_patch16_reg1_map": dict(SMALL, mlp_ratio=34 / 13, qkv_bias=False, reg_tokens=1,
+                                               global_pool="map"),
+    "naflexvit_base_patch16_siglip": dict(SMALL, init_values=None, act_layer="gelu_tanh",
+                                          global_pool="map"),
+}
+MOST = 40
+
+
+def naflexvit(path):
+    from make_coverage import import_timm
+    from make_layouts import safetensors
+
+    import_timm(path)
+    from timm.data.naflex_transforms import get_image_size_for_seq
+    from timm.models.naflexvit import NaFlexVit, NaFlexVitCfg
+
+    photos = [Image.open(os.path.join(OUT, name + ".ppm")) for name, _, _ in PHOTOS]
+    for name, options in VARIANTS.items():
+        torch.manual_seed(7)
+        classes = 0 if "siglip" in name else 5
+        net = NaFlexVit(NaFlexVitCfg(**options), num_classes=classes).eval()
+        with torch.no_grad():
+            for p in net.parameters():
+                p.copy_(p + 0.3 * torch.randn(p.shape))
+        folder = os.path.join("tests", "data", "naflexvit", name)
+        os.makedirs(folder, exist_ok=True)
+        safetensors(os.path.join(folder, "model.safetensors"), {k: v.numpy() for k, v in net.state_dict().items()})
+        with open(os.path.join(folder, "config.json"), "w") as f:
+            json.dump({"architecture": name, "num_classes": classes, "pretrained_cfg": {
+                "tag": "untrained", "input_size": [3, 5 * PATCH, MOST // 5 * PATCH], "crop_pct": 1.0, "interpolation": "bicubic",
+                "mean": [0.5] * 3, "std": [0.5] * 3}, "model_args": {
+                    k: options[k] for k in ("embed_dim", "depth", "num_heads", "patch_size", "mlp_ratio")
+                    if k in options}}, f)
+        tokens, outputs = [], []
+        for photo in photos:
+            _, (height, width) = get_image_size_for_seq((photo.height, photo.width), PATCH, MOST)
+            x = np.asarray(photo.resize((width, height), Image.BICUBIC)).astype("f4") / 255
+            rows, columns = height // PATCH, width // PATCH
+            x = (x - 0.5) / 0.5
+            x = x.reshape(rows, PATCH, columns, PATCH, 3).transpose(0, 2, 1, 3, 4).reshape(1, rows * columns, -1)
+            y, x_at = np.mgrid[:rows, :columns]
+            coord = torch.tensor(np.stack([y.ravel(), x_at.ravel()], -1))[None]
+            with torch.no_grad():
+                features = net.forward_features(torch.tensor(x), patch_coord=coord,
+                                                patch_valid=torch.ones(1, rows * columns, dtype=torch.bool))
+                if isinstance(features, dict): features = features["patches"]
+                outputs.append(net.forward_head(features)[0].numpy())
+            t = features[0].numpy()
+            tokens.append(np.pad(t, ((0, MOST + net.num_prefix_tokens - len(t)), (0, 0))))
+        np.save(os.path.join(folder, "tokens.npy"), np.array(tokens, "f4"))
+        np.save(os.path.join(folder, "y.npy"), np.array(outputs, "f4"))
+
+
 main()
+if len(sys.argv) > 1:
+    naflexvit(sys.argv[1])

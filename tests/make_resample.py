@@ -32,6 +32,11 @@ def dino(x, size):
     return y
 
 
+def square(x, size, **options):
+    """As timm's naflexvit_*_par: for a square of the longer side, of which the size is kept."""
+    return F.interpolate(x, size=(max(size), max(size)), **options)[..., :size[0], :size[1]]
+
+
 # height, width, new height, new width: of grids
 RELATIVE = [(14, 14, 24, 24), (14, 14, 7, 28), (3, 5, 2, 9), (1, 1, 3, 2), (4, 4, 1, 1)]
 
@@ -69,6 +74,8 @@ WAYS = [
     lambda x, size: F.interpolate(x, size=size, mode="bilinear", align_corners=True),
     dino,
     lambda x, size: F.interpolate(x, size=size, mode="bilinear", antialias=True),
+    lambda x, size: square(x, size, mode="bicubic", antialias=True),
+    lambda x, size: square(x, size, mode="bilinear"),
 ]
 
 

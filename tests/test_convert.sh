@@ -387,7 +387,7 @@ prints "any input size"
 sound m.vit
 accepts $H --dynamic --set resize_height=20 --json
 prints '"crop_pct": 0,'
-for how in timm transformers torchvision flexivit jax dino naflex; do
+for how in timm transformers torchvision flexivit jax dino naflex par parfac; do
     resized 24x36 $H --set pos_resample=$how
     resized 8 $H --set pos_resample=$how --set crop_pct=0.8
 done
@@ -414,7 +414,7 @@ random rows=4 cols=4
 resized 34 $H --set crop_mode=squash --set crop_pct=1 --dtype int8
 accepts $H --img-size 20x12 --set pos_resample=torchvision
 prints "positions resampled from 4x4 to 5x3 patches, as torchvision does"
-refuses 2 "expected one of timm transformers torchvision flexivit jax dino naflex" $H \
+refuses 2 "expected one of timm transformers torchvision flexivit jax dino naflex par parfac" $H \
     --set pos_resample=nearest
 accepts $H
 if "$RUN" -m m.vit "$ROOT/examples/cat.ppm" --img-size 24 >out 2>err; then

@@ -169,4 +169,27 @@ if wanted naflex; then
     else pass; fi
 fi
 
+# timm's NaFlexVit, by its config.json and by its name (make_naflex.py)
+if wanted naflexvit; then
+    photos=(tests/data/naflex/{wide,tall,square,thin}.ppm)
+    for folder in tests/data/naflexvit/*; do
+        name=${folder##*/}
+        pool=logits
+        case $name in *_siglip) pool=head ;; esac
+        embed=("$BIN/tools/vit-embed" -m "$work/$name.vit" "${photos[@]}" -q --overwrite)
+        if ! "$BIN/tools/vit-convert" "$folder" -q -o "$work/$name.vit" >"$work/out" 2>"$work/err" ||
+            ! "${embed[@]}" --pool tokens -o "$work/t.npy" >"$work/out" 2>"$work/err" ||
+            ! "${embed[@]}" --pool $pool -o "$work/y.npy" >"$work/out" 2>"$work/err"
+        then fail "$name"
+        elif ! "$work/compare_npy" "$work/t.npy" "$folder/tokens.npy" 2e-5 >"$work/err" ||
+            ! "$work/compare_npy" "$work/y.npy" "$folder/y.npy" 2e-5 >"$work/err"
+        then fail "$name: other tokens or outputs than timm's"
+        else pass; fi
+    done
+    cp "$folder/model.safetensors" "$work/naflexvit.safetensors"
+    if "$BIN/tools/vit-convert" "$work/naflexvit.safetensors" --set num_heads=2 -q -o "$work/no.vit" \
+        >"$work/out" 2>"$work/err" || ! grep -q "pos_resample: cannot be seen" "$work/err"
+    then fail "naflexvit: pos_resample should be a question"; else pass; fi
+fi
+
 summary

@@ -156,6 +156,17 @@ static void inspect_stem(const layout_map *map, settings *s) {
         settings_put(s, (setting_key)(SETTING_STEM_STAGE1 + stage), count_units(map, stage));
 }
 
+/* A grid has a position for each pair of its sources' rows. */
+static int64_t count_positions(const layout_map *map, int64_t width) {
+    const layout_match match = layout_find(map, "pos_embed");
+    layout_part rows, columns;
+    if (!match.found || match.rule->method != LAYOUT_OUTER ||
+        !layout_find_part(map, &match, 0, &rows) || !layout_find_part(map, &match, 1, &columns))
+        return count_of(map, "pos_embed") / width;
+    if (rows.view.count / width > 1048576 || columns.view.count / width > 1048576) return INT64_MAX;
+    return (rows.view.count / width) * (columns.view.count / width);
+}
+
 /* An RMS norm has no bias. If no norm has one, the type must be given. */
 static void inspect_norm_type(const layout_map *map, settings *s) {
     static const char *const biases[] = {
@@ -379,12 +390,11 @@ void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]) {
  * patch, the quantities counted in rows of embed_dim, and defaults for the rest. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r) {
     settings *s = &all[FROM_TENSORS];
-    int64_t width;
+    int64_t width, positions;
     memset(seen, 0, sizeof *seen);
     seen->library = map->layout == &layout_own ? NULL : map->layout->name;
     seen->is_open = map->layout->is_open;
-    seen->is_timm = (map->layout == &layout_timm || map->layout == &layout_timm_conv) &&
-                    !is_ggml(map->checkpoint);
+    seen->is_timm = !strcmp(map->layout->name, layout_timm.name) && !is_ggml(map->checkpoint);
     if (!check_patch_order(all, r)) return false;
     layout_take_orders(map, all);
     inspect_stem(map, s);
@@ -398,9 +408,9 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *se
     inspect_flags(map, s);
     if (map->depth > 0) inspect_block(map, s, seen, width);
     inspect_head(map, s, width);
-    if (count_of(map, "pos_embed") / width > 1048576)
-        return report_fail(r, "pos_embed has more than 1048576 rows");
-    seen->position_rows = (int)(count_of(map, "pos_embed") / width);
+    positions = count_positions(map, width);
+    if (positions > 1048576) return report_fail(r, "pos_embed has more than 1048576 rows");
+    seen->position_rows = (int)positions;
     return put_metadata(map, s, r) && read_heads(map, all, seen, r) &&
            read_key_bias(map, all, seen, r) && put_defaults(map, all, seen, r);
 }

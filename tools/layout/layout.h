@@ -50,6 +50,7 @@
     X(STACK, 1, 4)       /* the parts, one below the other */                                      \
     X(SUM, 1, 4)         /* added up; of one part, dimensions of 1 do not count */                 \
     X(PRODUCT, 2, 4)     /* multiplied, element by element */                                      \
+    X(OUTER, 2, 2)       /* every row of parts[0] plus every row of parts[1]: a grid */            \
     X(LINEAR, 2, 3)      /* parts[1] parts[0] + parts[2]: a linear layer applied to a constant */  \
     X(STANDARD, 1, 1)    /* each row minus its mean, divided by its deviation */                   \
     X(BATCH_NORM, 3, 3)  /* a weight and the norm after it: each row of parts[0] times */          \
@@ -243,7 +244,7 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
 /* clang-format off */
 #define LAYOUT_LIST(X)                                                                           \
     X(torch_nn) X(torch_nn_list)                                                                 \
-    X(timm) X(timm_conv)                                                                         \
+    X(timm) X(timm_conv) X(timm_naflex)                                                          \
     X(hf_vit) X(hf_dinov2) X(hf_dinov3) X(hf_clip) X(hf_siglip) X(hf_aimv2) LAYOUT_LLAMA_CPP(X)  \
     X(torchvision)                                                                               \
     X(pe) X(open_clip) X(pe_core)                                                                \

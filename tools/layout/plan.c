@@ -241,6 +241,9 @@ static bool parts_fit(layout_item *item, const char *axes, const vit_config *con
         for (; *culprit < item->part_count; ++*culprit)
             if (!has_rows(&item->parts[*culprit], item, rows)) return false;
         return true;
+    case LAYOUT_OUTER:
+        return item->parts[0].view.count * item->parts[1].view.count ==
+               item->dims[1] * config->embed_dim * config->embed_dim;
     case LAYOUT_LINEAR: return linear_fits(item, config->embed_dim, culprit);
     case LAYOUT_REL_POS_MLP: return mlp_fits(item, culprit);
     case LAYOUT_GROUPED: return grouped_fits(item, config, culprit);

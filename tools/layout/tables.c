@@ -64,6 +64,11 @@ static const layout_rule rules[] = {
     LAYOUT_FROM("reg_token", "storage_tokens"),
     LAYOUT_WHEN("pos_embed", "pos_embed@1:", "register_tokens"),
     LAYOUT_SAME("pos_embed"),
+    LAYOUT_FROM("cls_token", "embeds.cls_token"),   /* naflexvit */
+    LAYOUT_FROM("reg_token", "embeds.reg_token"),
+    LAYOUT_VIEW("pos_embed", "embeds.pos_embed", "aijd>ijd"),
+    { "pos_embed", LAYOUT_OUTER, NULL, { "embeds.pos_embed_y", "embeds.pos_embed_x" },
+      LAYOUT_ALWAYS },
     LAYOUT_SAME("rope.cos"),      /* written by --to safetensors */
     LAYOUT_SAME("rope.sin"),
     LAYOUT_SAME("rope.rotations"),
@@ -87,6 +92,8 @@ static const layout_rule rules[] = {
     LAYOUT_SAME2(STEM "1.conv"),
     LAYOUT_VIEW("patch_embed.proj.weight", STEM "2.conv.weight", "dcpq>dcpq"),
     LAYOUT_FROM("patch_embed.proj.bias", STEM "2.conv.bias"),
+    LAYOUT_VIEW("patch_embed.proj.weight", "embeds.proj.weight", "d(pqc)>dcpq"),
+    LAYOUT_FROM("patch_embed.proj.bias", "embeds.proj.bias"),
     LAYOUT_VIEW("patch_embed.proj.weight", "patch_embed.proj.weight", "dcpq>dcpq"),
     LAYOUT_VIEW("patch_embed.proj.weight", "patch_embed.proj.weight", "d(cpq)>dcpq"),
     LAYOUT_MUST_WHEN("patch_embed.proj.bias", "patch_embed.proj.bias", "!norm_pre.weight"),
@@ -286,6 +293,37 @@ const layout layout_timm_conv = {
     .probe = "patch_embed.backbone.2.conv.weight",
     .prefixes = prefixes, .blocks = blocks, .rules = rules, .is_open = true,
     .harmless = harmless, .company = company, .lacking = lacking, .defaults = defaults
+};
+
+/* NaFlexVit. Nothing shows whether positions are resampled to a square and then cut ("par"). */
+static const layout_default naflex_defaults[] = {
+    { "crop_mode=aspect", NULL },
+    { "dynamic_img_size=1", NULL },
+    { "positions=patches", NULL },
+    { "max_patches=576", NULL },
+    { "pool=avg", "fc_norm.weight" },
+    { "crop_pct=1", NULL },
+    { "interpolation=bicubic", NULL },
+    { "mean=0.5", NULL },
+    { "std=0.5", NULL },
+    { NULL, NULL }
+};
+
+#define RESAMPLES                                                                                \
+    "--set pos_resample=timm, par (naflexvit_*_par_*) or parfac (naflexvit_*_parfac_*), "        \
+    "--arch NAME or --config FILE"
+
+static const layout_question naflex_questions[] = {
+    { SETTING_POS_RESAMPLE, RESAMPLES, "embeds.proj.weight" },
+    { SETTING_COUNT, NULL, NULL }
+};
+
+const layout layout_timm_naflex = {
+    .name = "timm",
+    .probe = "embeds.proj.weight",
+    .prefixes = prefixes, .blocks = blocks, .rules = rules, .is_open = true,
+    .harmless = harmless, .company = company, .lacking = lacking, .defaults = naflex_defaults,
+    .questions = naflex_questions
 };
 
 /* === transformers === */

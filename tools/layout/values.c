@@ -70,6 +70,25 @@ static bool read_joined(checkpoint *c, const layout_item *item, int64_t first, i
     return true;
 }
 
+/* The rows of a grid, whose columns have the vectors of parts[1]. */
+static bool read_outer(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
+                       float *to, report *r) {
+    const int64_t depth = item->tensor.dims[item->tensor.ndim - 1];
+    const int64_t columns = item->parts[1].view.count / depth;
+    float piece[1024];
+    int64_t n, i;
+    for (; count > 0; first += n, to += n, count -= n) {
+        const int64_t at = first / depth, d = first % depth;
+        n = depth - d < count ? depth - d : count;
+        if (n > 1024) n = 1024;
+        if (!read_part(c, &item->parts[0], at / columns * depth + d, n, to, r) ||
+            !read_part(c, &item->parts[1], at % columns * depth + d, n, piece, r))
+            return false;
+        for (i = 0; i < n; i++) to[i] += piece[i];
+    }
+    return true;
+}
+
 /* A product of two floats is exact in a double (24 + 24 <= 53 bits); the sum is rounded to float
  * once. */
 static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
@@ -309,6 +328,7 @@ static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int
     case LAYOUT_STACK: return read_stack(c, item, first, count, to, r);
     case LAYOUT_SUM:
     case LAYOUT_PRODUCT: return read_joined(c, item, first, count, to, r);
+    case LAYOUT_OUTER: return read_outer(c, item, first, count, to, r);
     case LAYOUT_GROUPED: return read_grouped(c, item, first, count, to, r);
     case LAYOUT_LINEAR: return read_linear(c, item, first, count, to, r);
     case LAYOUT_IDENTITY: return read_identity(item, first, count, to), true;

@@ -357,6 +357,11 @@ void settings_from_arch(settings *s, const arch_choice *choice) {
     arch_rope_options(choice, &rope);
     settings_from_rope(s, &rope);
     settings_put(s, SETTING_CROP_PCT, choice->crop_pct);
+    if (choice->arch->options & ARCH_NAFLEX) {
+        settings_put(s, SETTING_MAX_PATCHES, 576);
+        settings_put(s, SETTING_POS_RESAMPLE, config.pos_resample);
+        s->given[SETTING_IMG_HEIGHT] = s->given[SETTING_IMG_WIDTH] = false; /* the positions' */
+    }
     arch_mean_std(choice->norm, s->mean, s->std);
     s->mean_count = s->std_count = 3;
 }
@@ -384,12 +389,14 @@ static bool has_other_heads(const trial *t, const arch *a) {
 }
 
 static bool fits(trial *t, const arch *a) {
+    const bool any_shape = t->all[FROM_TENSORS].given[SETTING_CROP_MODE] &&
+                           (int)t->all[FROM_TENSORS].value[SETTING_CROP_MODE] == VIT_CROP_ASPECT;
     settings_resolved model;
     findings open = { 0 };
     report ignored = report_make();
     bool good;
     try_arch(t, a);
-    good = !has_other_heads(t, a) &&
+    good = any_shape == ((a->options & ARCH_NAFLEX) != 0) && !has_other_heads(t, a) &&
            settings_resolve(t->all, t->seen, t->wanted, &model, &open, &ignored) &&
            !findings_are_open(&open);
     findings_free(&open);

@@ -438,6 +438,18 @@ static bool get_architecture(config_file *config, const json_value *root,
     return true;
 }
 
+/* The size of a naflexvit_* is not that of its positions, but of as many patches. */
+static void put_area(settings *s, const config_file *config) {
+    const double patch = s->given[SETTING_PATCH_SIZE] ? s->value[SETTING_PATCH_SIZE] : 16;
+    if (!config->architecture || strncmp(config->architecture, "naflexvit_", 10) != 0 ||
+        !s->given[SETTING_IMG_HEIGHT] || patch < 1)
+        return;
+    settings_put(s, SETTING_MAX_PATCHES,
+                 floor(s->value[SETTING_IMG_HEIGHT] / patch) *
+                     floor(s->value[SETTING_IMG_WIDTH] / patch));
+    s->given[SETTING_IMG_HEIGHT] = s->given[SETTING_IMG_WIDTH] = false;
+}
+
 /* Later values win: pretrained_cfg describes the weights; the top and model_args describe the model
  * made from them. */
 bool config_timm_apply(config_file *config, settings *s, report *r) {
@@ -459,5 +471,7 @@ bool config_timm_apply(config_file *config, settings *s, report *r) {
         config->label_names = json_get(pretrained, "label_names");
         config->label_descriptions = json_get(pretrained, "label_descriptions");
     }
-    return get_architecture(config, root, pretrained, r);
+    if (!get_architecture(config, root, pretrained, r)) return false;
+    put_area(s, config);
+    return true;
 }

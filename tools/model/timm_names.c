@@ -152,6 +152,16 @@
 #define SBB_PARALLEL      (SBB_REG1 | ARCH_PARALLEL)
 #define SBB_DIFF_PARALLEL (SBB_REG1 | ARCH_DIFF | ARCH_PARALLEL)
 
+#define NAFLEX     (ARCH_NAFLEX | ARCH_NO_CLS | ARCH_PATCH_POS)
+#define NAFLEX_GAP (NAFLEX | ARCH_REG4 | ARCH_LAYER_SCALE | ARCH_AVG | ARCH_FC_NORM)
+#define NAFLEX_MAP (NAFLEX | ARCH_REG1 | ARCH_LAYER_SCALE | ARCH_MAP)
+#define NAFLEX_SO_GAP                                                                              \
+    (NAFLEX | ARCH_REG1 | ARCH_LAYER_SCALE | ARCH_NO_QKV_BIAS | ARCH_AVG | ARCH_FC_NORM)
+#define NAFLEX_SO_MAP (NAFLEX_MAP | ARCH_NO_QKV_BIAS)
+#define NAFLEX_PAR    (NAFLEX_GAP | ARCH_PAR)
+#define NAFLEX_FAC    (NAFLEX_PAR | ARCH_FACTORS)
+#define NAFLEX_TANH   (NAFLEX | ARCH_MAP | ARCH_GELU_TANH)
+
 #define HALF     ARCH_HALF
 #define IMAGENET ARCH_IMAGENET
 #define OPENAI   ARCH_OPENAI
@@ -437,6 +447,15 @@ static const arch archs[] = {
     { "vit_large_r50_s32_224",               LARGE,      32, 224, PLAIN,         HALF,     0.9   },
     { "vit_large_r50_s32_384",               LARGE,      32, 384, PLAIN,         HALF,     1.0   },
     { "vit_base_mci_224",                    BASE,       16, 224, PATCH_POS,     UNIT,     0.9   },
+    /* any aspect ratio; the image size is that of the stored positions */
+    { "naflexvit_base_patch16_gap",          BASE,      16, 256, NAFLEX_GAP,    HALF,     1.0   },
+    { "naflexvit_base_patch16_par_gap",      BASE,      16, 256, NAFLEX_PAR,    HALF,     1.0   },
+    { "naflexvit_base_patch16_parfac_gap",   BASE,      16, 256, NAFLEX_FAC,    HALF,     1.0   },
+    { "naflexvit_base_patch16_map",          BASE,      16, 256, NAFLEX_MAP,    HALF,     1.0   },
+    { "naflexvit_so150m2_patch16_reg1_gap",  SO150M2,   16, 256, NAFLEX_SO_GAP, HALF,     1.0   },
+    { "naflexvit_so150m2_patch16_reg1_map",  SO150M2,   16, 256, NAFLEX_SO_MAP, HALF,     1.0   },
+    { "naflexvit_base_patch16_siglip",       BASE,      16, 256, NAFLEX_TANH,   HALF,     1.0   },
+    { "naflexvit_so400m_patch16_siglip",     SO400M,    16, 256, NAFLEX_TANH,   HALF,     1.0   },
     /* of tests */
     { "test_vit",                            TEST_6,    16, 160, TEST1,         HALF,     0.95  },
     { "test_vit2",                           TEST_8,    16, 160, TEST2,         HALF,     0.95  },
@@ -499,7 +518,7 @@ static const char *const tags[] = {
     "openai*",   "tinyclip_*",  "webli*",     "v2_webli",  "pali*",       "lvd142m",
     "ogvl_*",    "sbb*",        "sw_in*",     "clip_ft_*", "m30m_ft_*",   "mim_*",
     "laion400m", "merged2b",    "in1k_ft_*",  "fb",        "fb_tiling",   "naver_in1k",
-    "lvd1689m",  "sat493m",     "eupe_*",     "robbyant",
+    "lvd1689m",  "sat493m",     "eupe_*",     "robbyant",  "e300_s*",
 };
 
 /* Retired names of timm, and their replacements; '*' stands for the part that stays. */
@@ -704,7 +723,11 @@ static void arch_options(uint64_t options, vit_config *c) {
     c->pool_prefix = (options & ARCH_POOL_PREFIX) != 0;
     c->pool_num_heads = options & ARCH_POOL_8 ? 8 : 0;
     c->dynamic_img_size = (options & ARCH_DYNAMIC) != 0;
-    c->pos_resample = options & ARCH_FLEXIVIT ? VIT_RESAMPLE_FLEXIVIT : VIT_RESAMPLE_TIMM;
+    c->pos_resample = options & ARCH_FACTORS    ? VIT_RESAMPLE_PARFAC
+                      : options & ARCH_PAR      ? VIT_RESAMPLE_PAR
+                      : options & ARCH_FLEXIVIT ? VIT_RESAMPLE_FLEXIVIT
+                                                : VIT_RESAMPLE_TIMM;
+    if (options & ARCH_NAFLEX) c->dynamic_img_size = 1;
 }
 
 static int arch_activation(uint64_t options) {
@@ -754,7 +777,9 @@ void arch_config(const arch_choice *choice, vit_config *c) {
     c->activation = arch_activation(a->options);
     c->pool = arch_pool(a->options);
     c->resize_height = c->resize_width = (int)floor(a->img_size / choice->crop_pct);
-    c->crop_mode = choice->squash ? VIT_CROP_SQUASH : VIT_CROP_CENTER;
+    c->crop_mode = a->options & ARCH_NAFLEX ? VIT_CROP_ASPECT
+                   : choice->squash         ? VIT_CROP_SQUASH
+                                            : VIT_CROP_CENTER;
     c->interpolation = a->options & ARCH_BILINEAR ? VIT_BILINEAR : VIT_BICUBIC;
     arch_mean_std(choice->norm, mean, std);
     for (i = 0; i < c->in_chans; i++) {

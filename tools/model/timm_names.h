@@ -57,6 +57,9 @@ typedef enum arch_norm {
 #define ARCH_DYNAMIC       ARCH_OPTION(31) /* dynamic_img_size=True */
 #define ARCH_FLEXIVIT      ARCH_OPTION(32) /* resamples positions bilinearly, without antialias */
 #define ARCH_QK_NORM       ARCH_OPTION(33) /* qk_norm=True */
+#define ARCH_NAFLEX        ARCH_OPTION(34) /* each photo has its own aspect ratio */
+#define ARCH_PAR           ARCH_OPTION(35) /* pos_embed_ar_preserving=True */
+#define ARCH_FACTORS       ARCH_OPTION(36) /* pos_embed=factorized */
 /* Rotary positions, a kind from timm_names.c. */
 #define ARCH_ROPE_SHIFT 60
 #define ARCH_ROPE(kind) ((uint64_t)(kind) << ARCH_ROPE_SHIFT)
