@@ -1064,6 +1064,34 @@ def write_nomic():
     case("nomic", s, "lacks an attention pooling that is added to the class token (nomic)", None)
 
 
+def write_vjepa2():
+    """A convolution over two frames; no table of positions."""
+    t = model(cls=False, classes=0, seed=41)
+    video = np.stack([t["patch_embed.proj.weight"]] * 2, 2)
+    s = OrderedDict()
+    s["vjepa2.encoder.embeddings.patch_embeddings.proj.weight"] = video
+    s["vjepa2.encoder.embeddings.patch_embeddings.proj.bias"] = t["patch_embed.proj.bias"]
+    meta = OrderedDict([("module.backbone.patch_embed.proj.weight", video),
+                        ("module.backbone.patch_embed.proj.bias", t["patch_embed.proj.bias"])])
+    for i in range(DEPTH):
+        b, to = "blocks.%d." % i, "vjepa2.encoder.layer.%d." % i
+        split_qkv(s, to + "attention.", t, b + "attn.qkv", NAMES)
+        for ours, theirs in (("attn.proj", "attention.proj"), ("norm1", "norm1"),
+                             ("norm2", "norm2"), ("mlp.fc1", "mlp.fc1"), ("mlp.fc2", "mlp.fc2")):
+            move(s, to + theirs, t, b + ours)
+            move(meta, "module.backbone." + b + ours, t, b + ours)
+        move(meta, "module.backbone." + b + "attn.qkv", t, b + "attn.qkv")
+    move(s, "vjepa2.encoder.layernorm", t, "norm")
+    move(meta, "module.backbone.norm", t, "norm")
+    s["pooler.query_tokens"] = np.zeros((1, 1, D), "f4")
+    case("hf_vjepa2", s, "lacks patches of two frames, and rotary positions with two angles for "
+         "a pair (V-JEPA 2)", None)
+    predictor = as_torch({"norm.weight": t["norm.weight"]})
+    case("vjepa2", {"encoder": as_torch(meta), "predictor": predictor},
+         "lacks patches of several frames (V-JEPA 2, whose rotary positions have two angles for a "
+         "pair)", None, "--weights encoder --set num_heads=2", write=pth, suffix="pth")
+
+
 def write_aimv2():
     t = model(cls=False, patch_norm=True, rms=True, qkv_bias=False, proj_bias=False, gated=True,
               classes=0, seed=9)
@@ -2026,9 +2054,9 @@ def main():
     torch.manual_seed(0)
     for write in (write_hf, write_dinov2, write_towers, write_torchvision, write_torch_nn,
                   write_lucidrains, write_einops, write_courses, write_open_clip, write_jax,
-                  write_radio, write_nomic, write_aimv2, write_hf_aimv2, write_beit3, write_timm,
-                  write_mobileclip, write_rotary, write_perception, write_beit, write_parallel,
-                  write_vit_cpp, write_gguf, write_naflex):
+                  write_radio, write_nomic, write_vjepa2, write_aimv2, write_hf_aimv2, write_beit3,
+                  write_timm, write_mobileclip, write_rotary, write_perception, write_beit,
+                  write_parallel, write_vit_cpp, write_gguf, write_naflex):
         write()
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(cases) + "\n")

@@ -250,7 +250,7 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
     X(pe) X(open_clip) X(pe_core)                                                                \
     X(jax)                                                                                       \
     X(lucidrains) X(simple_vit) X(lucidrains_2020) X(lucidrains_first)                           \
-    X(aimv2) X(radio) X(sapiens2) X(nomic)                                                       \
+    X(aimv2) X(radio) X(sapiens2) X(nomic) X(vjepa2)                                             \
     X(beit3)                                                                                     \
     X(mobileclip)                                                                                \
     X(einops) X(replica) X(notebook)

@@ -429,6 +429,33 @@ const layout layout_nomic = {
     .lacking = nomic_lacking
 };
 
+/* === V-JEPA 2 === Only to refuse it by name. Its published code turns the two values of a pair by
+ * different angles, which is no rotation. */
+
+static const char *const vjepa2_prefixes[] = {
+    "module.", "model.", "vjepa2.", "encoder.", NULL
+};
+
+static const char *const vjepa2_blocks[] = { "layer.{i}.", NULL };
+
+static const layout_rule vjepa2_rules[] = {
+    LAYOUT_FROM2("norm", "layernorm"),
+    LAYOUT_END
+};
+
+static const layout_extra vjepa2_lacking[] = {
+    { "embeddings.*", "patches of two frames, and rotary positions with two angles for a pair "
+                      "(V-JEPA 2)" },
+    { NULL, NULL }
+};
+
+const layout layout_vjepa2 = {
+    .name = "V-JEPA 2",
+    .probe = "embeddings.patch_embeddings.proj.weight",
+    .prefixes = vjepa2_prefixes, .blocks = vjepa2_blocks, .rules = vjepa2_rules,
+    .lacking = vjepa2_lacking
+};
+
 /* === AIMv2 === */
 
 /* AIMv2 under Apple's own names; those of transformers are in tables.c. */
