@@ -309,6 +309,50 @@ def write_aimv2_lit():
     case("aimv2_lit", with_text, "--set num_heads=2", 2e-5)
 
 
+# === Qwen3-VL ===
+
+def qwen_rotation(side):
+    """Turns the halves of a head by whole rows, then by whole columns."""
+    at = torch.arange(side).float()
+    rows, columns = torch.meshgrid(at, at, indexing="ij")
+    quarter = D // HEADS // 4
+    angles = torch.stack((rows.flatten(), columns.flatten()), 1)[:, :, None]
+    angles = angles / 10000 ** (torch.arange(quarter) / quarter)
+    angles = angles.flatten(1).tile(2)
+
+    def rotate(x):
+        first, second = x.chunk(2, -1)
+        return x * angles.cos() + torch.cat((-second, first), -1) * angles.sin()
+    return rotate
+
+
+def qwen3_vl(net, x):
+    """The tokens before the merger, in rows; the published code has them in blocks of 2 x 2. A
+    photo is two equal frames."""
+    at, side = "model.visual.", SIDE // PATCH
+    weight = net.get(at + "patch_embed.proj.weight", D, 3, 2, PATCH, PATCH)
+    x = F.conv3d(torch.stack((x, x), 2), weight, net.get(at + "patch_embed.proj.bias", D),
+                 (2, PATCH, PATCH)).flatten(2).transpose(1, 2)
+    pos = net.get(at + "pos_embed.weight", 25, D).T.unflatten(1, (5, 5))[None]
+    pos = F.interpolate(pos, (side, side), mode="bilinear", align_corners=True)
+    x = x + pos.flatten(2).transpose(1, 2)
+    rotate = qwen_rotation(side)
+    for i in range(2):
+        block = at + "blocks.%d." % i
+        y = net.linear(net.norm(x, block + "norm1", 1e-6), block + "attn.qkv", 3 * D)
+        y = attend(*y.chunk(3, -1), rotate=lambda z: rotate(z))
+        x = x + net.linear(y, block + "attn.proj", D)
+        y = net.linear(net.norm(x, block + "norm2", 1e-6), block + "mlp.linear_fc1", HIDDEN)
+        x = x + net.linear(F.gelu(y, approximate="tanh"), block + "mlp.linear_fc2", D)
+    merged = net.norm(x, at + "merger.norm", 1e-6).flatten(1)
+    net.linear(F.gelu(net.linear(merged, at + "merger.linear_fc1", 4 * D)),
+               at + "merger.linear_fc2", 8)
+    net.get(at + "deepstack_merger_list.0.norm.weight", 4 * D)
+    net.get("model.language_model.norm.weight", 8)
+    net.get("lm_head.weight", 10, 8)
+    return x
+
+
 # === Those that vit.h lacks ===
 
 def lacks(shapes):
@@ -366,11 +410,10 @@ def lacking():
     for i in range(2):
         shapes["blocks.%d.attn.rope.freqs" % i] = shapes["blocks.%d.attn.rope_reg.freqs" % i] = (2,)
     case("vit5", lacks(shapes), told, "lacks rotary positions of register tokens (ViT-5)")
-    shapes = timm_shapes("model.visual.")
-    shapes["model.visual.patch_embed.proj.weight"] = (D, 3, 2, PATCH, PATCH)
-    shapes["model.visual.pos_embed.weight"] = (16, D)
-    linear_shapes(shapes, "model.visual.merger.linear_fc1", 4 * D, 4 * D)
-    case("qwen3_vl", lacks(shapes), told, "lacks patches of two frames and their merger (Qwen-VL)")
+    shapes = timm_shapes("visual.")
+    shapes["visual.patch_embed.proj.weight"] = (D, 3, 2, PATCH, PATCH)
+    linear_shapes(shapes, "visual.merger.mlp.0", 4 * D, 4 * D)
+    case("qwen2_vl", lacks(shapes), told, "lacks patches of two frames and their merger (Qwen-VL)")
 
 
 # === The table of COVERAGE.md ===
@@ -404,7 +447,9 @@ FAMILIES = [" | ".join(row[:3] + (" , ".join(row[3:]),)) for row in (
     ("nomic-embed-vision", "nomic-ai/nomic-embed-vision-*", "layouts nomic", LAYOUT + "X(nomic)",
      PUBLISHED + "layout_nomic"),
     ("ViT-5", "its authors' checkpoints", "vit5", TABLES + "(ViT-5)"),
-    ("Qwen3-VL, its tower", "Qwen/Qwen3-VL-*", "qwen3_vl", TABLES + "(Qwen-VL)"),
+    ("Qwen3-VL, Qwen3.5, their towers", "Qwen/Qwen3-VL-*, Qwen/Qwen3.5-*", "qwen3_vl", LAYOUT + "X(qwen_vl)",
+     PUBLISHED + "layout_qwen_vl", "tools/model/setting_list.h:X(ROPE_QWEN", CONFIG + "qwen3_vl"),
+    ("Qwen2-VL, its tower", "Qwen/Qwen2-VL-*", "qwen2_vl", TABLES + "(Qwen-VL)"),
     ("V-JEPA 2, transformers' names", "facebook/vjepa2-*", "layouts hf_vjepa2", LAYOUT + "X(vjepa2)",
      PUBLISHED + "layout_vjepa2"),
     ("V-JEPA 2, Meta's names", "vitl.pt, vith.pt, vitg.pt", "layouts vjepa2",
@@ -422,6 +467,19 @@ def main():
     case("radio", radio, "--set num_heads=2 --img-size 8", 2e-5)
     case("sapiens2", sapiens2, "--img-size 8", 2e-5)
     case("franca", franca, "--set num_heads=2", 2e-5)
+    vision = {"deepstack_visual_indexes": [0], "depth": 2, "hidden_act": "gelu_pytorch_tanh",
+              "hidden_size": D, "in_channels": 3, "initializer_range": 0.02, "intermediate_size": HIDDEN,
+              "model_type": "qwen3_vl", "num_heads": HEADS, "num_position_embeddings": 25,
+              "out_hidden_size": 8, "patch_size": PATCH, "spatial_merge_size": 2,
+              "temporal_patch_size": 2}
+    processor = {"image_mean": [0.5] * 3, "image_processor_type": "Qwen2VLImageProcessorFast",
+                 "image_std": [0.5] * 3, "merge_size": 2, "patch_size": PATCH,
+                 "processor_class": "Qwen3VLProcessor", "temporal_patch_size": 2,
+                 "size": {"longest_edge": 16777216, "shortest_edge": 65536}}
+    case("qwen3_vl", qwen3_vl, "--set pool=avg --img-size 8", 2e-5,
+         {"architectures": ["Qwen3VLForConditionalGeneration"], "model_type": "qwen3_vl",
+          "text_config": {"hidden_size": 8, "num_attention_heads": 1, "rope_theta": 5000000},
+          "tie_word_embeddings": True, "vision_config": vision}, processor)
     write_metaclip2()
     write_aimv2_lit()
     lacking()

@@ -1054,6 +1054,26 @@ def write_radio():
                       "mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711")
 
 
+def write_qwen():
+    t = model(cls=False, final_norm=False, classes=0, seed=34)
+    w = t["patch_embed.proj.weight"]
+    first = (w.view(np.uint32) & 0xffff0000).view(np.float32)  # w - first is exact
+    s = OrderedDict()
+    s["patch_embed.proj.weight"] = np.stack([first, w - first], 2)
+    s["patch_embed.proj.bias"] = t["patch_embed.proj.bias"]
+    s["pos_embed.weight"] = t["pos_embed"][0]
+    for i in range(DEPTH):
+        b = "blocks.%d." % i
+        for name in ("norm1", "attn.qkv", "attn.proj", "norm2"): move(s, b + name, t, b + name)
+        for name in ("fc1", "fc2"): move(s, b + "mlp.linear_" + name, t, b + "mlp." + name)
+    s["merger.linear_fc1.weight"] = Numbers(35)(4 * D, 4 * D)
+    t = rope(t, np.array([[row, column] for row in range(2) for column in range(2)], "f8"))
+    case("qwen3_vl", OrderedDict(("model.visual." + k, x) for k, x in s.items()), t, "qwen3_vl",
+         "--set num_heads=2 --set pool=avg", act="gelu_tanh",
+         twin_options="rope_type=qwen pool=avg has_final_norm=0 pos_resample=jax "
+                      "crop_mode=squash crop_pct=1")
+
+
 def write_nomic():
     n = Numbers(33)
     s = OrderedDict((k, n(*shape)) for k, shape in (
@@ -2054,9 +2074,15 @@ def main():
     torch.manual_seed(0)
     for write in (write_hf, write_dinov2, write_towers, write_torchvision, write_torch_nn,
                   write_lucidrains, write_einops, write_courses, write_open_clip, write_jax,
+<<<<<<< HEAD
                   write_radio, write_nomic, write_vjepa2, write_aimv2, write_hf_aimv2, write_beit3,
                   write_timm, write_mobileclip, write_rotary, write_perception, write_beit,
                   write_parallel, write_vit_cpp, write_gguf, write_naflex):
+=======
+                  write_radio, write_qwen, write_nomic, write_aimv2, write_hf_aimv2, write_beit3, write_timm,
+                  write_mobileclip, write_rotary, write_perception, write_beit, write_parallel,
+                  write_vit_cpp, write_gguf, write_naflex):
+>>>>>>> 633d5d5f (layout: Qwen3-VL's and Qwen3.5's towers, as far as the merger)
         write()
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(cases) + "\n")

@@ -100,7 +100,7 @@ static bool is_slice(const char *text) {
         pieces = strtol(slash + 1, &slash, 10);
         return !*slash && piece >= 0 && piece < pieces;
     }
-    end = after_bound(text + 1 + (text[1] == ',') + before);
+    end = after_bound(text + 1 + strspn(text + 1, ",") + before);
     return *text == '@' && end && (!*end || (*end == ':' && !end[1] && !before));
 }
 

@@ -176,7 +176,7 @@ static const gguf_projector projectors[] = {
     { "phi4", NULL, true },
     { "qwen2vl_merger", ROTARY, false },
     { "qwen2.5*", "attention in windows", false },
-    { "qwen3vl_merger", "positions beside rotary positions", false },
+    { "qwen3vl_merger", "patches of two frames; the safetensors can be converted", false },
     { "youtuvl", "attention in windows", false },
     { "resampler", "positions by a patch's place in a photo of any shape", false },
     { "pixtral", ROTARY, false },

@@ -12,7 +12,7 @@
  *     #k/n    at the end: the k-th of n equal pieces of the first dimension that is not 1
  *     @a @a: @:a   at the end: row a of that dimension, all from a on, all before a; "2d" is two
  *             times embed_dim, a negative number counts from the end, and "@," slices the
- *             dimension after it
+ *             dimension after it, "@,," the one after that
  *     0       by itself: a part of zeros, with as many rows as each other part has; it cannot be
  *             the first or the last part
  *
@@ -232,11 +232,13 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
  * tests/test_layout_tables.c reads every table and names errors of step 1 and omissions of step 3;
  * tests/test_layouts.sh names omissions of step 2, and converts every checkpoint of step 3. */
 
-/* The page's converter, which has no room for it, refuses GGUF: left_out.c. */
+/* The page's converter, which has no room for them, refuses GGUF (left_out.c) and Qwen3-VL. */
 #ifdef __wasi__
 #define LAYOUT_LLAMA_CPP(X)
+#define LAYOUT_QWEN_VL(X)
 #else
 #define LAYOUT_LLAMA_CPP(X) X(llama_cpp)
+#define LAYOUT_QWEN_VL(X)   X(qwen_vl)
 #endif
 
 /* In the order in which they are tried: if two could match, the one with the rarer key comes
@@ -244,7 +246,7 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
 /* clang-format off */
 #define LAYOUT_LIST(X)                                                                           \
     X(torch_nn) X(torch_nn_list)                                                                 \
-    X(timm) X(timm_conv) X(timm_naflex)                                                          \
+    LAYOUT_QWEN_VL(X) X(timm) X(timm_conv) X(timm_naflex)                                        \
     X(hf_vit) X(hf_dinov2) X(hf_dinov3) X(hf_clip) X(hf_siglip) X(hf_aimv2) LAYOUT_LLAMA_CPP(X)  \
     X(torchvision)                                                                               \
     X(pe) X(open_clip) X(pe_core)                                                                \

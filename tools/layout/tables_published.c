@@ -292,6 +292,53 @@ const layout layout_mobileclip_text = {
     .rules = mobileclip_text_rules
 };
 
+/* === Qwen3-VL and Qwen3.5 === */
+
+/* The tower of transformers' models. A photo is two equal frames, so the frames' kernels add up. */
+
+static const char *const qwen_prefixes[] = {
+    "module.", "model.", "visual.", "vision_tower.", "thinker.", NULL
+};
+
+static const char *const qwen_blocks[] = { "blocks.{i}.", NULL };
+
+static const layout_rule qwen_rules[] = {
+    { "patch_embed.proj.weight", LAYOUT_SUM, "dctpq>dcpq",
+      { "patch_embed.proj.weight@,,0", "patch_embed.proj.weight@,,1" }, LAYOUT_ALWAYS },
+    LAYOUT_MUST("patch_embed.proj.bias", "patch_embed.proj.bias"),
+    LAYOUT_MUST("pos_embed", "pos_embed.weight"),
+    LAYOUT_ROPE("rope", NULL),
+    LAYOUT_SAME2("{b}norm1"),
+    LAYOUT_SAME2("{b}attn.qkv"),
+    LAYOUT_SAME2("{b}attn.proj"),
+    LAYOUT_SAME2("{b}norm2"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.linear_fc1"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.linear_fc2"),
+    LAYOUT_END
+};
+
+static const layout_extra qwen_harmless[] = {
+    { "merger.*", "of the merger of 2 x 2 tokens, for a language model" },
+    { "deepstack_merger_list.*", "of the merger of 2 x 2 tokens, for a language model" },
+    { "../language_model.*", "of a language model" },
+    { "../lm_head.*", "of a language model" },
+    { NULL, NULL }
+};
+
+static const layout_default qwen_defaults[] = {
+    { "rope_type=qwen", NULL }, { "pos_resample=jax", NULL }, { "norm_eps=1e-6", NULL },
+    { "activation=gelu_tanh", NULL }, { "mean=0.5", NULL }, { "std=0.5", NULL },
+    { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { NULL, NULL }
+};
+
+const layout layout_qwen_vl = {
+    .name = "Qwen3-VL",
+    .probe = "pos_embed.weight",
+    .when = { "{b}mlp.linear_fc1.weight" },
+    .prefixes = qwen_prefixes, .blocks = qwen_blocks, .rules = qwen_rules,
+    .harmless = qwen_harmless, .defaults = qwen_defaults
+};
+
 /* === C-RADIO === */
 
 /* NVIDIA's own names. One tensor holds a class token of each teacher, then the registers; the .vit

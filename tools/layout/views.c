@@ -48,12 +48,10 @@ bool layout_slice(checkpoint_tensor_info *view, const char *slice, int64_t embed
     bool good;
     if (!*slice) return true;
     while (dim < view->ndim && view->dims[dim] == 1) dim++;
-    if (slice[1] == ',') dim++;
+    for (slice++; *slice == ','; slice++) dim++;
     if (dim >= view->ndim) return false;
-    if (*slice == '#') good = piece_bounds(slice + 1, view->dims[dim], &first, &count);
-    else
-        good = row_bounds(slice + 1 + (slice[1] == ','), view->dims[dim], embed_dim, &first,
-                          &count);
+    if (slice[-1] == '#') good = piece_bounds(slice, view->dims[dim], &first, &count);
+    else good = row_bounds(slice, view->dims[dim], embed_dim, &first, &count);
     if (!good || count < 1 || first + count > view->dims[dim]) return false;
     view->storage_offset += first * view->strides[dim];
     view->dims[dim] = count;

@@ -312,6 +312,19 @@ static bool is_vector_told(const assumer *a, bool is_std) {
     return false;
 }
 
+/* Qwen's processor has no size: it keeps the photo's. */
+static bool assume_one_size(const assumer *a) {
+    const vit_config *c = &a->model->config;
+    char what[40];
+    if (a->model->rope.type != ROPE_QWEN || a->all[FROM_OPTIONS].given[SETTING_IMG_HEIGHT])
+        return true;
+    snprintf(what, sizeof what, "img_size=%dx%d", c->img_height, c->img_width);
+    return findings_assume(a->found, what,
+                           "every photo is squashed to it; the published code keeps each photo's "
+                           "aspect ratio, in blocks of 2 x 2 patches",
+                           "--img-size HxW");
+}
+
 /* A configuration with a mean is complete: its omissions are the library's defaults. */
 static bool assume_preprocessing(const assumer *a) {
     const vit_config *c = &a->model->config;
@@ -319,6 +332,7 @@ static bool assume_preprocessing(const assumer *a) {
     double crop_pct = setting_rows[SETTING_CROP_PCT].plain;
     text t;
     char why[160];
+    if (!assume_one_size(a)) return false;
     if (a->all[FROM_CONFIG].mean_count > 0) return true;
     memset(&t, 0, sizeof t);
     settings_get(a->all, SETTING_CROP_PCT, &crop_pct);

@@ -157,7 +157,18 @@ typedef struct hf_processor {
 } hf_processor;
 
 /* DINOv2's is a BitImageProcessor whose files contain these values. */
-enum { BY_VIT, BY_DEIT, BY_CLIP, BY_BIT, BY_SIGLIP, BY_DINOV2, BY_BEIT, BY_DINOV3, BY_SIGLIP2 };
+enum {
+    BY_VIT,
+    BY_DEIT,
+    BY_CLIP,
+    BY_BIT,
+    BY_SIGLIP,
+    BY_DINOV2,
+    BY_BEIT,
+    BY_DINOV3,
+    BY_SIGLIP2,
+    BY_QWEN
+};
 
 static const hf_processor processors[] = {
     { "ViT", 224, 0, false, false, ARCH_HALF },
@@ -169,6 +180,7 @@ static const hf_processor processors[] = {
     { "Beit", 256, 224, false, true, ARCH_HALF },
     { "DINOv3ViT", 224, 0, false, false, ARCH_IMAGENET },
     { "Siglip2", 0, 0, false, false, ARCH_HALF },
+    { "Qwen2VL", 0, 0, false, true, ARCH_HALF },
 };
 
 typedef struct hf_model {
@@ -199,6 +211,10 @@ static const hf_model models[] = {
     { "siglip2_vision_model", "gelu_pytorch_tanh", 1e-6, 12, BY_SIGLIP2 },
     { "aimv2", "silu", 1e-5, 8, BY_CLIP },
     { "aimv2_vision_model", "silu", 1e-5, 8, BY_CLIP },
+    { "qwen3_vl", "gelu_pytorch_tanh", 1e-6, 16, BY_QWEN },
+    { "qwen3_vl_moe", "gelu_pytorch_tanh", 1e-6, 16, BY_QWEN },
+    { "qwen3_5", "gelu_pytorch_tanh", 1e-6, 16, BY_QWEN },
+    { "qwen3_5_moe", "gelu_pytorch_tanh", 1e-6, 16, BY_QWEN },
 };
 
 static const char *type_of(const json_value *root) {
@@ -320,10 +336,13 @@ static bool put_numbers(settings *s, const json_value *object, const hf_model *m
     if (!config_is_null(json_get(object, "qkv_bias"))) settings_put(s, SETTING_QKV_BIAS, bias);
     return config_put_size(s, SETTING_EMBED_DIM, object, "hidden_size", r) &&
            config_put_size(s, SETTING_DEPTH, object, "num_hidden_layers", r) &&
+           config_put_size(s, SETTING_DEPTH, object, "depth", r) &&
            config_put_size(s, SETTING_NUM_HEADS, object, "num_attention_heads", r) &&
+           config_put_size(s, SETTING_NUM_HEADS, object, "num_heads", r) &&
            config_put_size(s, SETTING_MLP_DIM, object, "intermediate_size", r) &&
            config_put_size(s, SETTING_REG_TOKENS, object, "num_register_tokens", r) &&
-           config_put_size(s, SETTING_IN_CHANS, object, "num_channels", r);
+           config_put_size(s, SETTING_IN_CHANS, object, "num_channels", r) &&
+           config_put_size(s, SETTING_IN_CHANS, object, "in_channels", r);
 }
 
 /* === Labels === */
@@ -461,6 +480,11 @@ static bool put_frames(settings *s, const json_value *root, const hf_processor *
         !get_flag(root, "do_resize", true, &resizes, r) ||
         !get_flag(root, "default_to_square", !processor->shortest_edge, &square, r))
         return false;
+    if (processor == &processors[BY_QWEN] && resizes) {
+        settings_put(s, SETTING_CROP_MODE, VIT_CROP_SQUASH); /* assume.c has the reason */
+        settings_put(s, SETTING_CROP_PCT, 1);
+        return true;
+    }
     if (!processor->size && resizes) return put_aspect(s, root, r);
     if (!get_frame(json_get(root, "size"), !square, &size))
         return wrong_value("size", "n, {height, width} or {shortest_edge}", r);
@@ -575,6 +599,9 @@ static bool check_fields(const json_value *root, report *r) {
                                          "image_std",
                                          "input_data_format",
                                          "max_num_patches",
+                                         "max_pixels",
+                                         "merge_size",
+                                         "min_pixels",
                                          "model_input_names",
                                          "name_or_path",
                                          "patch_size",
@@ -584,6 +611,7 @@ static bool check_fields(const json_value *root, report *r) {
                                          "rescale_factor",
                                          "return_tensors",
                                          "size",
+                                         "temporal_patch_size",
                                          "transformers_version" };
     const json_value *item;
     size_t i;
@@ -605,7 +633,7 @@ static bool apply_preprocessor(settings *s, const json_value *root, const hf_pro
     if (!processor)
         return report_fail(r,
                            "%.60s: the steps of this image processor are unknown; expected that "
-                           "of ViT, DeiT, CLIP, Bit, Siglip, Siglip2, Beit or DINOv3ViT",
+                           "of ViT, DeiT, CLIP, Bit, Siglip, Siglip2, Beit, DINOv3ViT or Qwen2VL",
                            json_string(json_get(root, "image_processor_type"),
                                        json_string(json_get(root, "feature_extractor_type"), "?")));
     return check_fields(root, r) && put_resample(s, root, processor, r) &&

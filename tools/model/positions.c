@@ -9,7 +9,7 @@ static const double two_pi = 6.283185307179586476925;
 
 vit_rope rope_layout(rope_type type) {
     if (type == ROPE_NONE) return VIT_ROPE_NONE;
-    return type == ROPE_DINOV3 ? VIT_ROPE_HALVES : VIT_ROPE_PAIRS;
+    return type == ROPE_DINOV3 || type == ROPE_QWEN ? VIT_ROPE_HALVES : VIT_ROPE_PAIRS;
 }
 
 /* Stores the value as a sum of three floats, which holds all digits of a double. */

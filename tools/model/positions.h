@@ -19,6 +19,7 @@ typedef enum rope_type {
     ROPE_CAT,    /* half of the pairs belong to each axis; neighbours form pairs */
     ROPE_MIXED,  /* learned frequencies for both axes, of each block and head */
     ROPE_DINOV3, /* coordinates in [-1, 1]; elements of the two halves form pairs */
+    ROPE_QWEN,   /* as ROPE_CAT, but elements of the two halves form pairs */
 } rope_type;
 
 typedef enum rope_indexing {

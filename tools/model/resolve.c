@@ -652,7 +652,8 @@ static bool resolve_rope(resolver *m, report *r) {
         !is_told(m, SETTING_POS_SINCOS))
         return ask_positions(m, r);
     o->type = (rope_type)value_of(m, SETTING_ROPE_TYPE);
-    o->temperature = value_or(m, SETTING_ROPE_TEMPERATURE, o->type == ROPE_CAT ? 10000 : 100);
+    o->temperature = value_or(m, SETTING_ROPE_TEMPERATURE,
+                              o->type == ROPE_CAT || o->type == ROPE_QWEN ? 10000 : 100);
     o->indexing = (rope_indexing)value_of(m, SETTING_ROPE_INDEXING);
     o->offset = value_of(m, SETTING_ROPE_OFFSET);
     o->reference = (int)value_of(m, SETTING_ROPE_REFERENCE);

@@ -94,7 +94,8 @@
     X(ROPE_NONE, "none", "")                                                                     \
     X(ROPE_CAT, "cat", "")                                                                       \
     X(ROPE_MIXED, "mixed", "")                                                                   \
-    X(ROPE_DINOV3, "dinov3", "")
+    X(ROPE_DINOV3, "dinov3", "")                                                                 \
+    X(ROPE_QWEN, "qwen", "")
 
 #define WORDS_OF_ROPE_INDEXING(X)                                                                \
     X(ROPE_IJ, "ij", "")                                                                         \
