@@ -3,17 +3,21 @@
 y.npy of at most 256 patches, y300.npy of 300, and the tokens
 of 100 with their mean.
 
-    /usr/bin/python3 tests/make_naflex.py [TIMM]      (Debian: python3-torch, python3-pil)
+    /usr/bin/python3 tests/make_naflex.py [TIMM DINOV2 DINOV3]
+                                                              (Debian: python3-torch, python3-pil)
 
 Run it from the root of the repository. For authoring only. The forward pass is written after the
-definition in transformers (Siglip2VisionModel, Siglip2ImageProcessor). With TIMM, the tree of timm, it
-also writes tests/data/naflexvit: small models that timm built and ran, their tokens and logits.
+definition in transformers (Siglip2VisionModel, Siglip2ImageProcessor). With the trees of
+timm, facebookresearch/dinov2 and facebookresearch/dinov3, it also writes tests/data/naflexvit and
+tests/data/dense: small models that their code built and ran, with tokens and logits.
 """
+import functools
 import json
 import math
 import os
 import struct
 import sys
+import unittest.mock
 
 import numpy as np
 import torch
@@ -217,6 +221,59 @@ def naflexvit(path):
         np.save(os.path.join(folder, "y.npy"), np.array(outputs, "f4"))
 
 
+def attention(q, k, v, **options):
+    """PyTorch has it from 2.0 on."""
+    return (q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5).softmax(-1) @ v
+
+
+def dense(dinov2, dinov3):
+    from make_layouts import safetensors
+
+    sys.path[:0] = [dinov2, dinov3]
+    if not hasattr(torch, "_dynamo"):   # before PyTorch 2
+        torch._dynamo = torch.compiler = unittest.mock.MagicMock()
+        torch.compile = lambda f=None, **options: f or (lambda g: g)
+        F.scaled_dot_product_attention = attention
+    from dinov2.models import vision_transformer as two
+    from dinov3.models import vision_transformer as three
+
+    size = dict(img_size=20, patch_size=PATCH, embed_dim=DIM, depth=DEPTH, num_heads=HEADS)
+    block = functools.partial(two.Block, attn_class=two.MemEffAttention)
+    nets = {
+        "dinov2": two.DinoVisionTransformer(**size, init_values=0.1, block_chunks=0, block_fn=block,
+                                            interpolate_antialias=False, interpolate_offset=0.1),
+        "dinov2_reg": two.DinoVisionTransformer(**size, init_values=0.1, block_chunks=0, block_fn=block,
+                                                num_register_tokens=4, interpolate_antialias=True,
+                                                interpolate_offset=0.0),
+        "dinov3": three.DinoVisionTransformer(**size, layerscale_init=0.1, n_storage_tokens=4,
+                                              mask_k_bias=True, norm_layer="layernormbf16",
+                                              pos_embed_rope_dtype="fp32"),
+    }
+    photos = [Image.open(os.path.join(OUT, name + ".ppm")) for name, _, _ in PHOTOS]
+    nets["dinov3"].init_weights()
+    for name, net in nets.items():
+        torch.manual_seed(8)
+        with torch.no_grad():
+            for p in net.parameters():
+                p.copy_(p + 0.3 * torch.randn(p.shape))
+        net.eval()
+        folder = os.path.join("tests", "data", "dense", name)
+        os.makedirs(folder, exist_ok=True)
+        safetensors(os.path.join(folder, "model.safetensors"), {k: v.numpy() for k, v in net.state_dict().items()})
+        tokens = []
+        for photo in photos:
+            height, width = fitted(photo.height, photo.width, MOST)
+            x = np.asarray(photo.resize((width, height), Image.BICUBIC)).astype("f4") / 255
+            x = (x - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+            with torch.no_grad():
+                y = net.forward_features(torch.tensor(x.transpose(2, 0, 1)[None].astype("f4")))
+            registers = y.get("x_norm_regtokens", y.get("x_storage_tokens"))
+            t = torch.cat([y["x_norm_clstoken"][:, None], registers, y["x_norm_patchtokens"]], 1)[0].numpy()
+            tokens.append(np.pad(t, ((0, MOST + 1 + registers.shape[1] - len(t)), (0, 0))))
+        np.save(os.path.join(folder, "tokens.npy"), np.array(tokens, "f4"))
+
+
 main()
-if len(sys.argv) > 1:
+if len(sys.argv) > 3:
     naflexvit(sys.argv[1])
+    dense(*sys.argv[2:])

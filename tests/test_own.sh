@@ -192,4 +192,36 @@ if wanted naflexvit; then
     then fail "naflexvit: pos_resample should be a question"; else pass; fi
 fi
 
+# The dense tokens of DINOv2, with registers too, and DINOv3, at any aspect ratio: the outputs of their
+# code (make_naflex.py). DINOv2's positions for another grid are not those of timm.
+if wanted dense; then
+    photos=(tests/data/naflex/{wide,tall,square,thin}.ppm)
+    dense() { # NAME OPTION...: the tokens into $work/t.npy
+        "$BIN/tools/vit-convert" "tests/data/dense/$1/model.safetensors" -q -o "$work/dense.vit" --dynamic \
+            --set num_heads=2 --set activation=gelu --set pool=token --set mean=0.485,0.456,0.406 \
+            --set std=0.229,0.224,0.225 "${@:2}" >"$work/out" 2>"$work/err" &&
+            "$BIN/tools/vit-embed" -m "$work/dense.vit" "${photos[@]}" --max-patches 40 --pool tokens \
+                -q --overwrite -o "$work/t.npy" >"$work/out" 2>"$work/err"
+    }
+    like() { "$work/compare_npy" "$work/t.npy" "tests/data/dense/$1/tokens.npy" 2e-5 >"$work/err"; }
+    if dense dinov2 --set norm_eps=1e-6 --set pos_resample=dino && like dinov2; then pass
+    else fail "dense: dinov2"; fi
+    if dense dinov2 --set norm_eps=1e-6 --set pos_resample=timm && ! like dinov2; then pass
+    else fail "dense: dinov2 resampled as timm should differ"; fi
+    if dense dinov2_reg --set norm_eps=1e-6 --set pos_resample=timm && like dinov2_reg; then pass
+    else fail "dense: dinov2_reg"; fi
+    if dense dinov3 --img-size 20 && like dinov3; then pass; else fail "dense: dinov3"; fi
+
+    # Embeddings, classes and other batches take the same option; models of one size refuse it
+    run=("$BIN/tools/vit-run" -m "$work/dense.vit" "${photos[0]}" --max-patches 40 --tokens "$work/r.npy")
+    if "${run[@]}" >"$work/out" 2>"$work/err" && "$BIN/tools/vit-look" tokens -m "$work/dense.vit" \
+        "${photos[0]}" --max-patches 40 --json >"$work/out" 2>"$work/err" &&
+        grep -q '"grid": \[4, 10\]' "$work/out"; then pass; else fail "dense: vit-run, vit-look"; fi
+    if "$BIN/tools/vit-convert" tests/data/dense/dinov3/model.safetensors -q -o "$work/fixed.vit" \
+        --set num_heads=2 --set activation=gelu --set pool=token --img-size 20 >"$work/out" 2>"$work/err" &&
+        ! "$BIN/tools/vit-run" -m "$work/fixed.vit" "${photos[0]}" --max-patches 40 --tokens "$work/r.npy" \
+            >"$work/out" 2>"$work/err" && grep -q "max-patches: its input size is fixed" "$work/err"
+    then pass; else fail "dense: --max-patches of a model of one size"; fi
+fi
+
 summary
