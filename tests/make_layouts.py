@@ -2074,15 +2074,9 @@ def main():
     torch.manual_seed(0)
     for write in (write_hf, write_dinov2, write_towers, write_torchvision, write_torch_nn,
                   write_lucidrains, write_einops, write_courses, write_open_clip, write_jax,
-<<<<<<< HEAD
-                  write_radio, write_nomic, write_vjepa2, write_aimv2, write_hf_aimv2, write_beit3,
-                  write_timm, write_mobileclip, write_rotary, write_perception, write_beit,
+                  write_radio, write_qwen, write_nomic, write_vjepa2, write_aimv2, write_hf_aimv2,
+                  write_beit3, write_timm, write_mobileclip, write_rotary, write_perception, write_beit,
                   write_parallel, write_vit_cpp, write_gguf, write_naflex):
-=======
-                  write_radio, write_qwen, write_nomic, write_aimv2, write_hf_aimv2, write_beit3, write_timm,
-                  write_mobileclip, write_rotary, write_perception, write_beit, write_parallel,
-                  write_vit_cpp, write_gguf, write_naflex):
->>>>>>> 633d5d5f (layout: Qwen3-VL's and Qwen3.5's towers, as far as the merger)
         write()
     with open(os.path.join(OUT, "cases.txt"), "w") as f:
         f.write("\n".join(cases) + "\n")
