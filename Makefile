@@ -395,7 +395,7 @@ test-cross: packages-cross ## 4: ARM, RISC-V, s390x, i686 by QEMU; musl; the dia
 	@$(SCRIPT) tests/msvc.sh
 	@$(MAKE) --no-print-directory test-windows
 
-test-packages: packages-test ## 4: an installed copy and each package, from its archive: PACKAGES="install npm"
+test-packages: packages-test $(if $(filter python,$(or $(PACKAGES),python)),perhaps-wheel) ## 4: an installed copy and each package, from its archive: PACKAGES="install npm"
 	@$(MAKE) --no-print-directory -s all libraries
 	@failed=; for part in $(or $(PACKAGES),$(patsubst tests/packages/%.sh,%,$(wildcard tests/packages/*.sh))); do \
 	    echo "$$part:"; $(SCRIPT) tests/packages/$$part.sh || failed="$$failed $$part"; done; \

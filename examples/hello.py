@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""hello.py - vit.h from Python, by ctypes: the best classes of a photo, and its embedding.
+"""hello.py - vit.h from Python without a package, by ctypes: the best class of a photo, its embedding.
 
     make libraries
     $ python3 examples/hello.py build/lib/libvit.so.2 models/cifar10-vit.vit examples/cat.ppm

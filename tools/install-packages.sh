@@ -40,6 +40,8 @@ python=/usr/lib/python3/dist-packages
 peers="$demo python3-torch:$python/torch python3-numpy:$python/numpy python3-onnx:$python/onnx
     python3-pil:$python/PIL
     libopenblas0-openmp:/usr/share/doc/libopenblas0-openmp nodejs:node npm:npm"
+wheel="$demo $aarch64 python3-numpy:$python/numpy python3-pil:$python/PIL python3-venv:/usr/share/doc/python3-venv
+    python3-pip:$python/pip python3-build:$python/build mypy:mypy python3-torch:$python/torch"
 ncnn="g++:g++ cmake:cmake git:git"
 mca="$demo clang:clang $aarch64 llvm-19:llvm-mca-19"
 
@@ -59,7 +61,7 @@ lacks() {
 
 # shellcheck disable=SC2086 # one word a package
 case "${1-}" in
-demo | jpeg | firmware | fashion | test | cross | wasm | page | web | firefox | trust | peers | ncnn | mca | cluster)
+demo | jpeg | firmware | fashion | test | cross | wasm | page | web | firefox | trust | peers | wheel | ncnn | mca | cluster)
     eval "wanted=\$$1"
     ;;
 missing)
@@ -74,7 +76,7 @@ missing)
     exit
     ;;
 *)
-    echo "usage: install-packages.sh demo|jpeg|firmware|fashion|test|cross|wasm|page|web|firefox|trust|peers|ncnn|mca|cluster" >&2
+    echo "usage: install-packages.sh demo|jpeg|firmware|fashion|test|cross|wasm|page|web|firefox|trust|peers|wheel|ncnn|mca|cluster" >&2
     exit 2
     ;;
 esac
