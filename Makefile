@@ -395,7 +395,7 @@ test-cross: packages-cross ## 4: ARM, RISC-V, s390x, i686 by QEMU; musl; the dia
 	@$(SCRIPT) tests/msvc.sh
 	@$(MAKE) --no-print-directory test-windows
 
-test-packages: packages-test $(if $(filter python,$(or $(PACKAGES),python)),perhaps-wheel) ## 4: an installed copy and each package, from its archive: PACKAGES="install npm"
+test-packages: packages-test $(if $(filter python,$(or $(PACKAGES),python)),perhaps-wheel) $(if $(filter rust go,$(or $(PACKAGES),go)),perhaps-bindings) ## 4: an installed copy and each package, from its archive: PACKAGES="install npm"
 	@$(MAKE) --no-print-directory -s all libraries
 	@failed=; for part in $(or $(PACKAGES),$(patsubst tests/packages/%.sh,%,$(wildcard tests/packages/*.sh))); do \
 	    echo "$$part:"; $(SCRIPT) tests/packages/$$part.sh || failed="$$failed $$part"; done; \
@@ -526,7 +526,7 @@ FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION
 install: all libraries ## 1: header, libraries, programs, man pages, model: PREFIX=, DESTDIR=
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(BINDIR) $(SHARE)/vit $(SHARE)/doc/vit \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig $(SHARE)/pkgconfig
-	install -m 644 vit.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 vit.h tools/packaging/cpp/vit.hpp $(DESTDIR)$(PREFIX)/include
 	install -m 644 LICENSE $(SHARE)/doc/vit
 	install -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)
 	$(if $(SHARED),install -m 755 $(SHARED) $(DESTDIR)$(LIBDIR))
@@ -545,7 +545,7 @@ install: all libraries ## 1: header, libraries, programs, man pages, model: PREF
 
 # Removes only the files that install wrote, because the folders may hold other files.
 uninstall: ## 1: remove them again
-	rm -f $(DESTDIR)$(PREFIX)/include/vit.h $(SHARE)/pkgconfig/vit.pc $(SHARE)/doc/vit/LICENSE \
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/include/,vit.h vit.hpp) $(SHARE)/pkgconfig/vit.pc $(SHARE)/doc/vit/LICENSE \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc \
 	    $(addprefix $(DESTDIR)$(LIBDIR)/libvit.,a so so.2 so.$(VERSION)) \
 	    $(foreach program,$(PROGRAMS),$(DESTDIR)$(BINDIR)/$(notdir $(program))) \

@@ -824,8 +824,8 @@ typedef enum vit_phase {
     VIT_NUM_PHASES
 } vit_phase;
 
-/* vit_forward calls it on its own thread when a phase begins, which ends the previous one.
-   VIT_PHASE_END comes last. Read your own clock here. */
+/* vit_forward calls it on its own thread when a phase begins, which ends the previous one;
+   VIT_PHASE_END comes last. Read a clock here, or cancel the pass by longjmp: nothing leaks. */
 typedef void vit_on_phase(void *user, vit_phase phase);
 
 /* Zero-initialise, then set what you need: zero always means the default. */

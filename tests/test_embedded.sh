@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Extracts the files that examples/firmware/EMBEDDED.md prints. CMake runs those for ESP-IDF and
-# Zephyr with functions that record their arguments. The test parses the manifests, compiles each
-# system's sources for a Cortex-M, and checks the program's classes under QEMU. It also runs the
-# program of examples/firmware/README.md.
+# The files of tools/packaging/embedded. CMake runs those for ESP-IDF and Zephyr with functions that
+# record their arguments, and builds a project with the others' for three Cortex-M. The test parses
+# the manifests, compiles each system's sources and the program of examples/firmware/EMBEDDED.md, and
+# checks its classes under QEMU. It also runs the program of examples/firmware/README.md.
 set -u
 cd "$(dirname "$0")/.."
 . tests/built.sh programs
@@ -21,14 +21,14 @@ printed() {
         /^```/ && wanted { inside = 1 }' "${2:-$page}"
 }
 
-files="vit/src/vit.c vit/CMakeLists.txt vit/idf_component.yml vit/zephyr/module.yml
-    vit/zephyr/CMakeLists.txt vit/zephyr/Kconfig vit/library.json vit/library.properties
-    main/classify.c"
-for file in $files; do
-    mkdir -p "$work/$(dirname "$file")"
-    printed "$file" >"$work/$file"
-    check "$page prints $file" test -s "$work/$file"
+cp -r tools/packaging/embedded "$work/vit"
+for file in "$work"/vit/*.* "$work"/vit/*/*; do
+    check "${file#"$work/"}: its first lines say that no SDK has built it" \
+        sh -c "head -n 2 '$file' | grep -qE 'Never (built|read) |never with a'"
 done
+mkdir "$work/main"
+printed main/classify.c >"$work/main/classify.c"
+check "$page prints main/classify.c" test -s "$work/main/classify.c"
 cp vit.h "$work/vit/src"
 "$bin/tools/vit-convert" -q --c-array models/fashion-vit.vit -o "$work/main/fashion_vit.h" || exit 1
 
@@ -73,8 +73,8 @@ file(WRITE ${OUT} "${sources}\n${folders}\n")
 END
 
 if have cmake "CMakeLists.txt and library.json"; then
-    check "ESP-IDF's CMakeLists.txt" cmake -DFOLDER="$work/vit" -DOUT="$work/esp.list" \
-        -P "$work/esp.cmake"
+    check "ESP-IDF's CMakeLists.txt" cmake -DFOLDER="$work/vit" -DESP_PLATFORM=1 \
+        -DOUT="$work/esp.list" -P "$work/esp.cmake"
     check "Zephyr's CMakeLists.txt" cmake -DFOLDER="$work/vit/zephyr" -DCONFIG_VIT=y \
         -DOUT="$work/zephyr.list" -P "$work/zephyr.cmake"
     check "Zephyr's CMakeLists.txt, without CONFIG_VIT" cmake -DFOLDER="$work/vit/zephyr" \
@@ -94,6 +94,29 @@ END
     cp "$work/out" "$work/json"
     check "library.json: version" grep -qx -- "-- version: $version" "$work/json"
 fi
+mkdir "$work/libc" # these systems have a C library; the compiler alone has none
+cat >"$work/libc/string.h" <<'END'
+#include <stddef.h>
+void *memcpy(void *to, const void *from, size_t size);
+void *memmove(void *to, const void *from, size_t size);
+void *memset(void *to, int value, size_t size);
+int memcmp(const void *a, const void *b, size_t size);
+END
+
+# A project of the Pico SDK's or STM32Cube's form: the compiler and the CPU's flags are the project's.
+if have cmake "add_subdirectory" && have arm-none-eabi-gcc "add_subdirectory for Cortex-M"; then
+    printf '%s\n' "cmake_minimum_required(VERSION 3.13)" "project(board C)" "add_subdirectory(vit)" \
+        "add_library(board STATIC main/classify.c)" "target_link_libraries(board vit)" >"$work/CMakeLists.txt"
+    for core in "cortex-m4 -mfpu=fpv4-sp-d16 -mfloat-abi=hard" "cortex-m33 -mfloat-abi=soft" \
+        "cortex-m0plus -DVIT_NO_FMA"; do
+        built=$work/board/${core%% *}
+        check "cmake for ${core%% *}" cmake -S "$work" -B "$built" -DCMAKE_SYSTEM_NAME=Generic \
+            -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY -DCMAKE_C_COMPILER=arm-none-eabi-gcc \
+            -DCMAKE_C_FLAGS="-mthumb -ffreestanding -isystem $work/libc -mcpu=$core"
+        check "cmake builds for ${core%% *}" cmake --build "$built"
+        check "its library" sh -c "arm-none-eabi-nm '$built/vit/libvit.a' | grep -q ' T vit_forward'"
+    done
+fi
 printf 'src/vit.c\nsrc\n' >"$work/arduino.list" # by its specification: all of src
 
 # --- manifests ------------------------------------------------------------------------------------
@@ -101,6 +124,7 @@ printf 'src/vit.c\nsrc\n' >"$work/arduino.list" # by its specification: all of s
 # yaml FILE: parses mappings with two spaces per level; prints "a.b: value"
 yaml() {
     awk '
+        /^# / { next }
         !/^( *)[a-z_]+:( ("[^"]*"|[^"#:]+))?$/ { print "not YAML: " $0; exit 1 }
         { match($0, /^ */); level = RLENGTH / 2; split($0, part, ":"); gsub(/ /, "", part[1])
           if (level > deepest || level != int(level)) { print "indented: " $0; exit 1 }
@@ -118,13 +142,13 @@ check "module.yml" has "$work/vit/zephyr/module.yml" "name: vit"
 check "module.yml: cmake" has "$work/vit/zephyr/module.yml" "build.cmake: zephyr"
 check "module.yml: kconfig" has "$work/vit/zephyr/module.yml" "build.kconfig: zephyr/Kconfig"
 check "Kconfig" awk '/^config VIT$/ { seen++ } /^\tbool "[^"]+"$/ { seen++ } /^\thelp$/ { seen++ }
-    !/^(config VIT|\tbool ".*"|\thelp|\t  .*)$/ { exit 1 } END { exit seen != 3 }' \
+    !/^(# .*|config VIT|\tbool ".*"|\thelp|\t  .*)$/ { exit 1 } END { exit seen != 3 }' \
     "$work/vit/zephyr/Kconfig"
 for key in name version author maintainer sentence paragraph category url architectures; do
     check "library.properties: $key" grep -q "^$key=." "$work/vit/library.properties"
 done
 check "library.properties: nothing else" \
-    sh -c "! grep -v '^[a-z_]*=[^ ].*' '$work/vit/library.properties'"
+    sh -c "! grep -v '^# \\|^[a-z_]*=[^ ].*' '$work/vit/library.properties'"
 check "library.properties: version" grep -qx "version=$version" "$work/vit/library.properties"
 
 # --- the program ----------------------------------------------------------------------------------
@@ -154,15 +178,6 @@ void show(const char *text) {
     board_print(text);
     board_print("\n");
 }
-END
-
-mkdir "$work/libc" # all four systems have a C library; the compiler alone has none
-cat >"$work/libc/string.h" <<'END'
-#include <stddef.h>
-void *memcpy(void *to, const void *from, size_t size);
-void *memmove(void *to, const void *from, size_t size);
-void *memset(void *to, int value, size_t size);
-int memcmp(const void *a, const void *b, size_t size);
 END
 
 # object BOARD OBJECT SOURCE FLAGS...: compiles like a user, without our warnings

@@ -21,7 +21,7 @@ if [ "$bin" = . ]; then
     check "make install" make -s install DESTDIR="$work" PREFIX=/usr
     include=$work/usr/include programs=$work/usr/bin library=$work/usr/lib/libvit.a sanitize=
 else
-    include=$root programs=$root/$bin/tools library=$root/$bin/tools/base/vit.o
+    include=$root:$root/tools/packaging/cpp programs=$root/$bin/tools library=$root/$bin/tools/base/vit.o
     sanitize="-O1 -g -fsanitize=address,undefined"
 fi
 [ -z "${STB-}" ] || include=$include:$root/build/stb
@@ -153,7 +153,7 @@ for file in examples/*.c examples/*.cpp examples/*.py; do
     case $name in classify.c) limit=80 ;; learn_vit.c) limit=230 ;; esac
     check "$name has at most $limit lines" test "$(wc -l <"$file")" -le $limit
     check "$name includes nothing but vit.h and stb_image.h" sh -c "! grep '#.*include *\"' $file |
-        grep -v -e '\"vit.h\"' -e '\"model.h\"' && ! grep '#.*include.*/' $file | grep -v '<stb/stb_image.h>'"
+        grep -v -e '\"vit.h\"' -e '\"vit.hpp\"' -e '\"model.h\"' && ! grep '#.*include.*/' $file | grep -v '<stb/stb_image.h>'"
     row="^| \[$name\]($name) | $(wc -l <"$file") | .* | \`$(builds "$file" | tail -n 1)\` |$"
     check "examples/README.md has the row $row" grep -q -- "$row" examples/README.md
     folder=$work/$name

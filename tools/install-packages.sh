@@ -43,6 +43,7 @@ peers="$demo python3-torch:$python/torch python3-numpy:$python/numpy python3-onn
 wheel="$demo $aarch64 python3-numpy:$python/numpy python3-pil:$python/PIL python3-venv:/usr/share/doc/python3-venv
     python3-pip:$python/pip python3-build:$python/build mypy:mypy python3-torch:$python/torch"
 ncnn="g++:g++ cmake:cmake git:git"
+bindings="g++:g++ clang:clang cargo:cargo golang-go:go zip:zip unzip:unzip"
 mca="$demo clang:clang $aarch64 llvm-19:llvm-mca-19"
 
 cluster="$demo slurmctld:slurmctld slurmd:slurmd slurm-client:sbatch openmpi-bin:mpirun
@@ -61,7 +62,7 @@ lacks() {
 
 # shellcheck disable=SC2086 # one word a package
 case "${1-}" in
-demo | jpeg | firmware | fashion | test | cross | wasm | page | web | firefox | trust | peers | wheel | ncnn | mca | cluster)
+demo | jpeg | firmware | fashion | test | cross | wasm | page | web | firefox | trust | peers | wheel | bindings | ncnn | mca | cluster)
     eval "wanted=\$$1"
     ;;
 missing)
@@ -76,7 +77,7 @@ missing)
     exit
     ;;
 *)
-    echo "usage: install-packages.sh demo|jpeg|firmware|fashion|test|cross|wasm|page|web|firefox|trust|peers|wheel|ncnn|mca|cluster" >&2
+    echo "usage: install-packages.sh demo|jpeg|firmware|fashion|test|cross|wasm|page|web|firefox|trust|peers|wheel|bindings|ncnn|mca|cluster" >&2
     exit 2
     ;;
 esac

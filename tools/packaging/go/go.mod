@@ -1,0 +1,3 @@
+module example.org/vit/v2
+
+go 1.19

@@ -1,0 +1,87 @@
+/* handles.h - vit.h without its structs: handles, numbers and arrays, for bindings of languages that
+ * cannot read C's structs. rust/build.sh and go/build.sh copy both files and vit.h into the packages.
+ *
+ * tools/packaging owns the compiled library, CMake, pkg-config, man pages, releases, bindings; it may
+ * include no other floor.
+ *
+ * Results are those of vit.h, and VITH_STOPPED. Names begin with vith_, and the copy of vit.h inside
+ * is static, so that a program may link another one. */
+#ifndef VITH_H
+#define VITH_H
+#include <stddef.h>
+#include <stdint.h>
+
+#define VITH_STOPPED 1   /* *stop was not zero                               */
+#define VITH_MESSAGE 256 /* bytes of a message, with its end                 */
+
+typedef struct vith_model vith_model;
+typedef struct vith_pool vith_pool;
+typedef struct vith_session vith_session;
+
+/* Never NULL; the string is static. */
+const char *vith_result_string(int result);
+const char *vith_version(void);
+
+/* Opens the file `path`, or if path is NULL the `size` bytes at data, which must stay where they are
+   until the model is closed. On failure *model is NULL and message has the reason. */
+int vith_model_open(const char *path, const void *data, size_t size, unsigned flags,
+                    vith_model **model, char *message);
+
+/* The same file for another input size: close it before `model`. */
+int vith_model_resized(const vith_model *model, int height, int width, vith_model **resized,
+                       char *message);
+void vith_model_close(vith_model *model);
+const char *vith_label(const vith_model *model, int index); /* or NULL       */
+
+enum {
+    VITH_NUM_CLASSES,
+    VITH_EMBEDDING_DIM,
+    VITH_IN_CHANS,
+    VITH_IMG_HEIGHT,
+    VITH_IMG_WIDTH,
+    VITH_PATCH_SIZE,
+    VITH_EMBED_DIM,
+    VITH_DEPTH,
+    VITH_NUM_HEADS,
+    VITH_GRID_HEIGHT,
+    VITH_GRID_WIDTH,
+    VITH_NUM_PREFIX_TOKENS,
+    VITH_NUM_TOKENS
+};
+int vith_number(const vith_model *model, int which);
+
+/* num_threads includes the caller; 0 for one per core. */
+int vith_pool_open(int num_threads, vith_pool **pool);
+int vith_pool_threads(const vith_pool *pool);
+void vith_pool_close(vith_pool *pool);
+
+/* pool may be NULL; it and the model must stay open until the session is closed. A pass ends with
+   VITH_STOPPED when *stop is not zero; stop may be NULL, is read atomically, and must outlive the
+   session. */
+int vith_session_open(const vith_model *model, const vith_pool *pool, int low_memory, int batch,
+                      const int32_t *stop, vith_session **session);
+void vith_session_close(vith_session *session);
+
+/* width, height, stride, format of a photo, as in vit_image. The bytes that it must have; 0 if these
+   numbers are no photo's. */
+uint64_t vith_photo_size(const int32_t *shape);
+
+/* `count` photos: pixels[i], shapes[4 i]. scores (NULL without a head) and embedding point to memory
+   of the session until its next call. */
+int vith_run(vith_session *session, int count, const uint8_t *const *pixels, const int32_t *shapes,
+             const float **scores, const float **embedding);
+
+/* One photo's tokens [num_tokens, embed_dim] after the final norm, and the attention
+   [num_heads, num_tokens, num_tokens] of a block, negative from the end; both may be NULL. */
+int vith_look(vith_session *session, const uint8_t *pixels, const int32_t *shape, float *tokens,
+              int block, float *attention);
+
+/* The k best of n, best first, to index and value; returns how many. */
+int vith_top_k(const float *scores, int n, int k, int32_t *index, float *value);
+float vith_cosine(const float *a, const float *b, int n);
+
+/* A text's embedding; cosines of a photo and n texts to probabilities, in place. */
+int vith_text_embed(const vith_model *model, const char *text, float *embedding);
+int vith_text_scores(const vith_model *model, float *cosines, int n);
+
+#endif
