@@ -344,6 +344,21 @@ def write_dinov2():
     case("hf_dinov2_reg", hf_dinov2(t, "", pos, cls), t, "registers",
          config=hf_config("dinov2_with_registers", num_register_tokens=4),
          twin_options=IMAGENET + "crop_pct=0.875" + DOWN)
+    # Depth Anything: the backbone; its decoder is dropped
+    decoder = {"neck.reassemble_stage.layers.0.projection.weight": np.zeros((2, D, 1, 1), "f4"),
+               "head.conv1.weight": np.zeros((1, 2, 3, 3), "f4")}
+    s = OrderedDict(("backbone." + k, v) for k, v in hf_dinov2(t, "", pos, cls).items())
+    s.update(decoder)
+    case("hf_depth_anything", s, t, "registers",
+         config={"model_type": "depth_anything",
+                 "backbone_config": hf_config("dinov2", num_register_tokens=4)},
+         twin_options=IMAGENET + "crop_pct=0.875" + DOWN)
+    t = model(ls=True, classes=0, seed=2)
+    s = OrderedDict(("pretrained." + k, v) for k, v in t.items())
+    s["depth_head.projects.0.weight"] = np.zeros((2, D, 1, 1), "f4")
+    s["depth_head.scratch.layer1_rn.weight"] = np.zeros((2, 2, 3, 3), "f4")
+    told = "--set num_heads=2 --set activation=gelu --set pool=token"
+    case("depth_anything", s, t, "depth_anything", told, twin_options="pool=token")
     t = model(ls=True, gated=True, classes=0, seed=5)
     case("hf_dinov2_giant", hf_dinov2(t, "", t["pos_embed"], t["cls_token"]), t, "swiglu",
          act="silu", config=hf_config("dinov2", use_swiglu_ffn=True),

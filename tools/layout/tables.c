@@ -28,7 +28,7 @@ const layout *const layout_texts[] = { &layout_hf_text, &layout_open_clip_text,
 static const char *const prefixes[] = {
     "module.", "_orig_mod.", "model.", "backbone.", "encoder.", "base_encoder.", "vit.", "net.",
     "timm_model.", "visual.trunk.", "visual.", "vision_encoder.", "image_encoder.model.",
-    "vision_model.", NULL
+    "vision_model.", "pretrained.", NULL
 };
 
 /* The original DINOv2 can divide its blocks into chunks; their numbers run from first to last. */
@@ -222,6 +222,7 @@ static const layout_company company[] = {
     { "../transformer.*", "../token_embedding.weight", "of a text tower" },
     { "../positional_embedding", "../token_embedding.weight", "of a text tower" },
     { "../ln_final.*", "../token_embedding.weight", "of a text tower" },
+    { "../depth_head.*", "../depth_head.projects.0.weight", "of a depth decoder (Depth Anything)" },
     { NULL, NULL, NULL }
 };
 
@@ -471,10 +472,12 @@ static const layout_extra dinov2_harmless[] = {
     { "embeddings.mask_token", "of pre-training" }, { NULL, NULL }
 };
 
-static const layout_extra dinov2_lacking[] = {
-    { "../neck.*", "the neck and head of a dense prediction model" },
-    { "../head.*", "the neck and head of a dense prediction model" },
-    { NULL, NULL }
+#define NECK "../neck.reassemble_stage.layers.0.projection.weight"
+
+static const layout_company dinov2_company[] = {
+    { "../neck.*", NECK, "of a depth decoder (Depth Anything)" },
+    { "../head.*", NECK, "of a depth decoder (Depth Anything)" },
+    { NULL, NULL, NULL }
 };
 
 #define DINOV2_CPP "{b}attention.attention.qkv.weight"
@@ -498,7 +501,7 @@ const layout layout_hf_dinov2 = {
     .probe = "embeddings.patch_embeddings.projection.weight",
     .when = { "{b}norm1.weight", "{b}attention.output.dense.weight" },
     .prefixes = dinov2_prefixes, .blocks = encoder_blocks, .rules = dinov2_rules,
-    .harmless = dinov2_harmless, .lacking = dinov2_lacking, .defaults = dinov2_defaults
+    .harmless = dinov2_harmless, .company = dinov2_company, .defaults = dinov2_defaults
 };
 
 /* === DINOv3 === */
@@ -543,7 +546,7 @@ const layout layout_hf_dinov3 = {
     .probe = "embeddings.patch_embeddings.weight",
     .when = { "embeddings.cls_token" },
     .prefixes = dinov3_prefixes, .blocks = dinov3_blocks, .rules = dinov3_rules,
-    .harmless = dinov2_harmless, .lacking = dinov2_lacking, .defaults = dinov3_defaults
+    .harmless = dinov2_harmless, .company = dinov2_company, .defaults = dinov3_defaults
 };
 
 /* === CLIP's and SigLIP's vision towers === */

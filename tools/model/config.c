@@ -197,6 +197,7 @@ static const hf_model models[] = {
     { "vit_msn", "gelu", 1e-6, 12, BY_VIT },
     { "ijepa", "gelu", 1e-12, 12, BY_VIT },
     { "dinov2", "gelu", 1e-6, 12, BY_DINOV2 },
+    { "depth_anything", "gelu", 1e-6, 12, BY_DINOV2 }, /* its backbone */
     { "dinov2_with_registers", "gelu", 1e-6, 12, BY_DINOV2 },
     { "dinov3_vit", "gelu", 1e-5, 6, BY_DINOV3 },
     { "beit", "gelu", 1e-12, 12, BY_BEIT },
@@ -712,6 +713,7 @@ bool config_hf_apply(config_file *config, settings *s, const char *path, report 
                            "model_type %.60s: expected timm's form (\"architecture\") or "
                            "transformers' vit, deit, beit, dinov2, clip, siglip or a similar type",
                            type_of(root) ? type_of(root) : "?");
+    if (!vision) vision = json_get(root, "backbone_config");
     if (!vision || vision->kind != JSON_OBJECT) vision = root;
     if (!check_weights(root, vision, r) || !put_numbers(s, vision, model, r) ||
         !put_sizes(s, vision, r) || !put_hidden_act(s, vision, model, r) ||
