@@ -253,6 +253,52 @@ def write_metaclip2():
     case("metaclip2", metaclip2, "", 2e-5, config)
 
 
+# === CoCa ===
+
+def coca(net, x, wide=8, queries=3, pool_heads=8):
+    """open_clip's: the first of several queries pools the normed tokens, to half of their width."""
+    at = "visual."
+    x = net.patches(x, at + "conv1", False)
+    first = net.get(at + "class_embedding", D).expand(len(x), 1, D)
+    x = torch.cat((first, x), 1) + net.get(at + "positional_embedding", x.shape[1] + 1, D)
+    x = net.norm(x, at + "ln_pre", 1e-5)
+    for i in range(2):
+        block = at + "transformer.resblocks.%d." % i
+        y = net.norm(x, block + "ln_1", 1e-5)
+        y = F.linear(y, net.get(block + "attn.in_proj_weight", 3 * D, D),
+                     net.get(block + "attn.in_proj_bias", 3 * D))
+        x = x + net.linear(attend(*y.chunk(3, -1)), block + "attn.out_proj", D)
+        y = F.gelu(net.linear(net.norm(x, block + "ln_2", 1e-5), block + "mlp.c_fc", HIDDEN))
+        x = x + net.linear(y, block + "mlp.c_proj", D)
+    to = at + "attn_pool."
+    x = net.norm(x, to + "ln_k", 1e-5)
+    q = net.norm(net.get(to + "query", queries, wide), to + "ln_q", 1e-5)
+    biases = net.get(to + "attn.in_proj_bias", 3 * wide).chunk(3)
+    if wide == D: weights = net.get(to + "attn.in_proj_weight", 3 * D, D).chunk(3)
+    else: weights = [net.get(to + "attn.%s_proj_weight" % n, wide, wide if n == "q" else D)
+                     for n in "qkv"]
+    q, k, v = (F.linear(z, weight, bias) for z, weight, bias in
+               zip((q.expand(len(x), -1, -1), x, x), weights, biases))
+    x = net.linear(attend(q, k, v, pool_heads), to + "attn.out_proj", wide)
+    x = net.norm(x, at + "ln_post", 1e-5)[:, 0] @ net.get(at + "proj", wide, 6)
+    net.get("text_decoder.text_projection", 3, 3)
+    net.get("text.cls_emb", 3)
+    return x
+
+
+def write_coca():
+    case("coca", coca, "--set num_heads=2 --set activation=gelu", 2e-5)
+    vision = {"image_size": SIDE, "layers": 2, "width": D, "head_width": D // HEADS, "patch_size": PATCH,
+              "mlp_ratio": HIDDEN / D, "attentional_pool": True, "attn_pooler_heads": 4}
+    case("coca_config", lambda net, x: coca(net, x, 12, pool_heads=4), "--set norm_eps=1e-5", 2e-5,
+         {"model_cfg": {"embed_dim": 12, "vision_cfg": vision, "text_cfg": {}},
+          "preprocess_cfg": {"mean": [0.5] * 3, "std": [0.5] * 3, "interpolation": "bicubic",
+                             "resize_mode": "shortest"}})
+    case("coca_wide", lambda net, x: coca(net, x, D), "--set num_heads=2 --set activation=gelu", 2e-5)
+    case("coca_heads", coca, "--set num_heads=2 --set activation=gelu --set pool_num_heads=16",
+         "visual.attn_pool.query [3, 8] does not fit attn_pool.q [16]")
+
+
 # === AIMv2-LiT ===
 
 def aimv2_lit(net, x, names):
@@ -454,7 +500,11 @@ FAMILIES = [" | ".join(row[:3] + (" , ".join(row[3:]),)) for row in (
      PUBLISHED + "layout_vjepa2"),
     ("V-JEPA 2, Meta's names", "vitl.pt, vith.pt, vitg.pt", "layouts vjepa2",
      "tools/layout/inspect.c:patches of several frames"),
-    ("CoCa", "open_clip's coca_ViT-B-32, coca_ViT-L-14", "layouts coca", PUBLISHED + "CoCa"),
+    ("CoCa", "open_clip's coca_ViT-B-32, coca_ViT-L-14", "coca", LAYOUT + "X(NARROW", PLAN + "bool narrow_fits", VALUES + "bool read_narrow",
+     PUBLISHED + "#define COCA ", LAYOUT + "LAYOUT_POOL_WITHOUT_MLP"),
+    ("CoCa with its configuration", "the same, with open_clip_config.json", "coca_config",
+     CONFIG + "attn_pooler_heads"),
+    ("CoCa with two poolers", "none published", "layouts coca", PUBLISHED + "two poolers"),
     ("AIMv2-LiT, transformers' names", "apple/aimv2-large-patch14-224-lit", "hf_aimv2_lit",
      TABLES + 'LAYOUT_SUM, NULL, { "head.cls_token"', LAYOUT + "LAYOUT_POOL_WITHOUT_MLP"),
     ("AIMv2-LiT, Apple's names", "apple's aimv2_large_lit", "aimv2_lit",
@@ -481,6 +531,7 @@ def main():
           "text_config": {"hidden_size": 8, "num_attention_heads": 1, "rope_theta": 5000000},
           "tie_word_embeddings": True, "vision_config": vision}, processor)
     write_metaclip2()
+    write_coca()
     write_aimv2_lit()
     lacking()
     for name, lines in (("cases", cases), ("families", FAMILIES)):

@@ -937,8 +937,8 @@ def write_open_clip():
     case("open_clip_timm", s, t, "clip", "--set num_heads=2 --set norm_eps=1e-5 --set "
          "activation=gelu", eps="1e-5")
     s = open_clip(t, "")
-    s["attn_pool.query"] = np.zeros((1, D), "f4")
-    case("coca", s, "lacks CoCa's attentional pooling", None)
+    s["attn_pool.query"] = s["attn_pool_contrastive.query"] = np.zeros((1, D), "f4")
+    case("coca", s, "lacks CoCa's attentional pooling by two poolers", None)
 
 
 # === JAX ===

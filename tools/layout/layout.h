@@ -59,6 +59,7 @@
     X(ZERO, 0, 0)        /* zeros */                                                               \
     X(IDENTITY, 0, 0)    /* ones on the diagonal, or a vector of ones: an omitted layer */         \
     X(GROUPED, 3, 3)     /* query, key, value; neighbouring heads share a head of the last two */  \
+    X(NARROW, 1, 5)      /* attention pooling narrower than the tokens, filled up with zeros */    \
     X(REL_POS, 1, 1)     /* relative positions: query minus key to key minus query */              \
     X(REL_POS_MLP, 4, 4) /* the same, computed from distances: weight and bias of two layers */    \
     X(COS, 0, 1)         /* of the angles of rotary positions, whose frequencies are settings */   \
@@ -73,7 +74,7 @@ typedef enum layout_method {
 #undef X
 } layout_method;
 
-enum { LAYOUT_MAX_PARTS = 4, LAYOUT_MAX_CONDITIONS = 4 };
+enum { LAYOUT_MAX_PARTS = 5, LAYOUT_MAX_CONDITIONS = 4 };
 
 /* Several rules may make the same tensor. The first rule whose parts all exist and whose conditions
  * hold applies. */

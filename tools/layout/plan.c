@@ -228,6 +228,23 @@ static bool vectors_fit(const layout_item *item, int64_t count, int *culprit) {
     return *culprit == item->part_count;
 }
 
+/* Each part has as many values as its layer, in a pooling of this width. */
+static bool narrow_fits(const layout_item *item, const vit_config *config, int *culprit) {
+    const char *name = item->tensor.name;
+    const int64_t width = item->narrow, heads = item->pool_heads;
+    int64_t rows = 1;
+    if (width < 1 || heads < 1 || width > config->embed_dim || width % heads != 0 ||
+        config->embed_dim % heads != 0 || config->num_heads * config->head_dim != config->embed_dim)
+        return false;
+    if (!strcmp(name, "attn_pool.kv.weight")) rows = config->embed_dim;
+    else if (!strcmp(name, "attn_pool.proj.weight")) rows = width;
+    else if (!strcmp(name, "head.weight")) rows = item->dims[0];
+    for (; *culprit < item->part_count; ++*culprit)
+        if (item->parts[*culprit].view.count != width * (*culprit == 3 ? width : rows))
+            return false;
+    return true;
+}
+
 /* *culprit receives the first part that does not fit. */
 static bool parts_fit(layout_item *item, const char *axes, const vit_config *config, int *culprit) {
     const int64_t rows = item->dims[0];
@@ -246,6 +263,7 @@ static bool parts_fit(layout_item *item, const char *axes, const vit_config *con
                item->dims[1] * config->embed_dim * config->embed_dim;
     case LAYOUT_LINEAR: return linear_fits(item, config->embed_dim, culprit);
     case LAYOUT_REL_POS_MLP: return mlp_fits(item, culprit);
+    case LAYOUT_NARROW: return narrow_fits(item, config, culprit);
     case LAYOUT_GROUPED: return grouped_fits(item, config, culprit);
     case LAYOUT_COS:
     case LAYOUT_SIN:
@@ -332,9 +350,16 @@ static bool plan_sources(const layout_map *map, const layout_match *match,
     const layout_rule *rule = match->rule;
     const int count = layout_part_count(rule);
     char expected[SHAPE_TEXT_SIZE];
+    layout_part last;
+    const char *axes;
     int i, culprit;
     item->method = rule->method;
     item->head_dim = config->head_dim;
+    item->norm_eps = (double)config->norm_eps;
+    item->pool_heads = config->pool_num_heads ? config->pool_num_heads : config->num_heads;
+    if (item->method == LAYOUT_NARROW && layout_peek(map, "fc_norm.weight", 0, &last, &axes))
+        item->narrow = last.view.count < config->embed_dim ? (int)last.view.count
+                                                           : config->embed_dim;
     if (item->method == LAYOUT_IDENTITY && item->tensor.ndim > 1 &&
         (config->num_heads != 1 || item->dims[0] != item->dims[1]))
         return report_fail(

@@ -38,6 +38,8 @@ typedef struct layout_item {
     int64_t dims[4]; /* dimensions of layout_read's result, before resampling or adapting */
     layout_method method;
     int head_dim;
+    int narrow, pool_heads; /* for LAYOUT_NARROW: the width of the pooling, and its heads */
+    double norm_eps;
     int block;      /* -1: none */
     rope_grid rope; /* for LAYOUT_COS, SIN, ROTATIONS */
     int part_count; /* 0 unless layout_is_stored */

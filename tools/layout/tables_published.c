@@ -78,8 +78,31 @@ static const char *const open_clip_blocks[] = { "transformer.resblocks.{i}.", NU
     LAYOUT_FROM2("norm_pre", "ln_pre"),                                                          \
     RESBLOCK
 
+/* CoCa pools by the first of many queries, mostly narrower than the tokens; its last norm comes
+ * after the pooling. If both are as wide, q, k and v are one tensor. */
+#define COCA "attn_pool.query"
+#define COCA_ATTN "attn_pool.attn."
+#define COCA_RULE(tensor, axes, ...)                                                             \
+    { tensor, LAYOUT_NARROW, axes, { __VA_ARGS__ }, { COCA, NULL } }
+
 static const layout_rule open_clip_rules[] = {
     RESBLOCKS,
+    LAYOUT_MUST_WHEN2("norm", "attn_pool.ln_k", COCA),
+    COCA_RULE("attn_pool.q", NULL, COCA "@0", "attn_pool.ln_q.weight", "attn_pool.ln_q.bias",
+              COCA_ATTN "q_proj_weight", COCA_ATTN "in_proj_bias#0/3"),
+    COCA_RULE("attn_pool.q", NULL, COCA "@0", "attn_pool.ln_q.weight", "attn_pool.ln_q.bias",
+              COCA_ATTN "in_proj_weight#0/3", COCA_ATTN "in_proj_bias#0/3"),
+    COCA_RULE("attn_pool.kv.weight", NULL, COCA_ATTN "in_proj_weight#1/3",
+              COCA_ATTN "in_proj_weight#2/3"),
+    COCA_RULE("attn_pool.kv.weight", NULL, COCA_ATTN "k_proj_weight", COCA_ATTN "v_proj_weight"),
+    COCA_RULE("attn_pool.kv.bias", NULL, COCA_ATTN "in_proj_bias#1/3", COCA_ATTN "in_proj_bias#2/3"),
+    COCA_RULE("attn_pool.proj.weight", NULL, COCA_ATTN "out_proj.weight"),
+    COCA_RULE("attn_pool.proj.bias", NULL, COCA_ATTN "out_proj.bias"),
+    LAYOUT_POOL_WITHOUT_MLP(COCA),
+    LAYOUT_ZEROS("attn_pool.norm.bias", COCA),
+    COCA_RULE("fc_norm.weight", NULL, "ln_post.weight"),
+    COCA_RULE("fc_norm.bias", NULL, "ln_post.bias"),
+    COCA_RULE("head.weight", "io>oi", "proj"),
     LAYOUT_MUST2("norm", "ln_post"),
     { "head.weight", LAYOUT_STACK, "io>oi", { "proj", NULL, NULL }, { LAYOUT_REQUIRED, NULL } },
     LAYOUT_ZEROS("head.bias", "proj"),
@@ -109,6 +132,7 @@ static const layout_rule pe_rules[] = {
 
 static const layout_extra open_clip_harmless[] = {
     { "../text.*", "of a text tower" },
+    { "../text_decoder.*", "of a decoder of text" },
     { "../token_embedding.weight", "of a text tower" },
     { "../text_projection", "of a text tower" },
     { "../logit_scale", "of contrastive training" },
@@ -127,7 +151,7 @@ static const layout_company company[] = {
 };
 
 static const layout_extra open_clip_lacking[] = {
-    { "attn_pool.query", "CoCa's attentional pooling" },
+    { "attn_pool_contrastive.*", "CoCa's attentional pooling by two poolers" },
     { "attnpool.*", "attention pooling of a ResNet" },
     { "transformer.resblocks.*.ln_attn.*", "a norm after attention" },
     { "transformer.resblocks.*.attn.ln_*", "norms inside attention" },
@@ -140,6 +164,7 @@ static const layout_extra open_clip_lacking[] = {
 
 static const layout_default open_clip_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=quick_gelu", OPENAI }, { "positions=all", NULL },
+    { "pool_num_heads=8", COCA }, { "pool_prefix=1", COCA }, { "pool_mlp_dim=1", COCA },
     { "mean=0.48145466,0.4578275,0.40821073", NULL },
     { "std=0.26862954,0.26130258,0.27577711", NULL }, { "crop_pct=1", NULL }, { NULL, NULL }
 };

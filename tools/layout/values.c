@@ -34,6 +34,15 @@ static bool read_stack(checkpoint *c, const layout_item *item, int64_t first, in
     return true;
 }
 
+/* All elements of a small source; malloc'ed. */
+static float *read_whole(checkpoint *c, const layout_part *part, report *r) {
+    float *values = malloc((size_t)part->view.count * sizeof *values);
+    if (!values) (void)report_no_memory(r);
+    if (values && read_part(c, part, 0, part->view.count, values, r)) return values;
+    free(values);
+    return NULL;
+}
+
 /* Row by row; a head of keys or values repeats for each head of the queries that it serves. */
 static bool read_grouped(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                          float *to, report *r) {
@@ -111,13 +120,84 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
     return good;
 }
 
-/* All elements of a small source; malloc'ed. */
-static float *read_whole(checkpoint *c, const layout_part *part, report *r) {
-    float *values = malloc((size_t)part->view.count * sizeof *values);
-    if (!values) (void)report_no_memory(r);
-    if (values && read_part(c, part, 0, part->view.count, values, r)) return values;
-    free(values);
-    return NULL;
+/* === Pooling that is narrower than the tokens === */
+
+/* Its heads are filled up with zeros, and its output too. The last norm then divides by the deviation
+ * of more values, so its input grows by the root of their ratio; the layer before it subtracts the
+ * mean. Queries grow too, as vit.h divides by the root of a wider head. */
+
+/* The place in the pooling of a place in vit.h's heads; -1: none. */
+static int64_t narrow_place(const layout_item *item, int64_t wide, int64_t place) {
+    const int64_t ours = wide / item->pool_heads, theirs = item->narrow / item->pool_heads;
+    return place % ours < theirs ? place / ours * theirs + place % ours : -1;
+}
+
+/* A value of the query: its norm, and a layer. */
+static double narrow_query(const layout_item *item, float *const *parts, int64_t row) {
+    const int64_t width = item->narrow;
+    double mean = 0, variance = 0, sum = (double)parts[4][row];
+    int64_t k;
+    for (k = 0; k < width; k++) mean += (double)parts[0][k] / (double)width;
+    for (k = 0; k < width; k++)
+        variance += ((double)parts[0][k] - mean) * ((double)parts[0][k] - mean) / (double)width;
+    for (k = 0; k < width; k++)
+        sum += (double)parts[3][row * width + k] *
+               (((double)parts[0][k] - mean) / sqrt(variance + item->norm_eps) *
+                    (double)parts[1][k] +
+                (double)parts[2][k]);
+    return sum;
+}
+
+/* Subtracts from each column the mean of its rows. */
+static void narrow_centre(float *proj, int64_t rows, int64_t columns) {
+    int64_t column, k;
+    for (column = 0; column < columns; column++) {
+        double mean = 0;
+        for (k = 0; k < rows; k++) mean += (double)proj[k * columns + column] / (double)rows;
+        for (k = 0; k < rows; k++)
+            proj[k * columns + column] = (float)((double)proj[k * columns + column] - mean);
+    }
+}
+
+static double narrow_value(const layout_item *item, float *const *parts, int64_t at) {
+    const char *name = item->tensor.name;
+    const int64_t columns = item->tensor.ndim > 1 ? item->dims[1] : 1, width = item->narrow;
+    const int64_t row = at / columns, column = at % columns;
+    int64_t wide, place;
+    if (!strcmp(name, "head.weight"))
+        return column < width ? (double)parts[0][row * width + column] : 0;
+    wide = strstr(name, ".kv.") ? item->dims[0] / 2 : item->dims[0];
+    place = narrow_place(item, wide, row % wide);
+    if (strstr(name, ".kv."))
+        return place < 0 ? 0 : (double)parts[row / wide][place * columns + column];
+    if (!strcmp(name, "attn_pool.q"))
+        return place < 0 ? 0
+                         : narrow_query(item, parts, place) * sqrt((double)wide / (double)width);
+    if (row >= width) return 0;
+    if (!strncmp(name, "fc_norm.", 8))
+        return (double)parts[0][row] *
+               (strstr(name, "weight") ? sqrt((double)width / (double)wide) : 1);
+    place = columns > 1 ? narrow_place(item, wide, column) : 0;
+    if (place < 0) return 0;
+    return (double)parts[0][columns > 1 ? row * width + place : row] *
+           sqrt((double)wide / (double)width);
+}
+
+static bool read_narrow(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
+                        float *to, report *r) {
+    float *parts[LAYOUT_MAX_PARTS] = { NULL };
+    bool good = true;
+    int64_t i;
+    int part;
+    for (part = 0; good && part < item->part_count; part++) {
+        parts[part] = read_whole(c, &item->parts[part], r);
+        good = parts[part] != NULL;
+    }
+    if (good && !strncmp(item->tensor.name, "attn_pool.proj.", 15))
+        narrow_centre(parts[0], item->narrow, item->parts[0].view.count / item->narrow);
+    for (i = 0; good && i < count; i++) to[i] = (float)narrow_value(item, parts, first + i);
+    for (part = 0; part < LAYOUT_MAX_PARTS; part++) free(parts[part]);
+    return good;
 }
 
 /* A row for each head. The library indexes by query minus key, vit.h by key minus query. That
@@ -330,6 +410,7 @@ static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int
     case LAYOUT_PRODUCT: return read_joined(c, item, first, count, to, r);
     case LAYOUT_OUTER: return read_outer(c, item, first, count, to, r);
     case LAYOUT_GROUPED: return read_grouped(c, item, first, count, to, r);
+    case LAYOUT_NARROW: return read_narrow(c, item, first, count, to, r);
     case LAYOUT_LINEAR: return read_linear(c, item, first, count, to, r);
     case LAYOUT_IDENTITY: return read_identity(item, first, count, to), true;
     case LAYOUT_REL_POS: return read_rel_pos(c, item, first, count, to, r);

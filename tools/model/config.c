@@ -84,6 +84,9 @@ static bool put_vision(settings *s, const json_value *model, const json_value *v
         settings_put(s, SETTING_MLP_RATIO, json_number(json_get(vision, "mlp_ratio"), 0));
     if (eps) settings_put(s, SETTING_NORM_EPS, json_number(eps, 1e-5));
     put_activation(s, model, vision);
+    if (json_bool(json_get(vision, "attentional_pool"), false) &&
+        !config_put_size(s, SETTING_POOL_NUM_HEADS, vision, "attn_pooler_heads", r))
+        return false;
     if (!strcmp(pool, "tok")) return true;
     return report_fail(r, "pool_type %.40s: this version of vit.h supports only tok", pool);
 }
