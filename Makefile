@@ -21,6 +21,11 @@ LIBDIR  = $(PREFIX)/lib
 STRIP   = $(shell $(CC) -print-prog-name=strip)
 VERSION = $(shell sed -n 's/^.* vit\.h - v\([0-9.]*\) .*/\1/p' vit.h)
 
+# The smaller archive of a release has no tests.
+ifneq ($(if $(wildcard tests/run.sh),,$(filter check budget soak analyze mutants fuzz% test%,$(MAKECMDGOALS))),)
+$(error this archive has no tests: take vit-$(VERSION)-full.tar.gz)
+endif
+
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef \
            -Wcast-align -Wcast-qual -Wdouble-promotion -Wvla -Wstrict-prototypes \
            -Wmissing-prototypes
@@ -57,7 +62,7 @@ INSTALLS = $(if $(filter all,$(or $(MAKECMDGOALS),all)),$(if $(filter file,$(ori
 .PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check \
         check test test-more test-all mutants budget test-cross test-wasm test-web test-packages soak analyze fuzz \
         fuzz-long bench-programs test-tokens test-cluster bench-peers bench-web bench-search bench-photos bench-accuracy bench-figures mca \
-        help install uninstall dist clean
+        help install uninstall dist static release clean
 all: $(PROGRAMS) $(EXAMPLES)
 
 help: ## 1: print this
@@ -395,11 +400,9 @@ test-cross: packages-cross ## 4: ARM, RISC-V, s390x, i686 by QEMU; musl; the dia
 	@$(SCRIPT) tests/msvc.sh
 	@$(MAKE) --no-print-directory test-windows
 
-test-packages: packages-test $(if $(filter python,$(or $(PACKAGES),python)),perhaps-wheel) $(if $(filter rust go,$(or $(PACKAGES),go)),perhaps-bindings) ## 4: an installed copy and each package, from its archive: PACKAGES="install npm"
+test-packages: packages-test $(if $(filter python,$(or $(PACKAGES),python)),perhaps-wheel) $(if $(filter rust go,$(or $(PACKAGES),go)),perhaps-bindings) $(if $(filter static,$(or $(PACKAGES),static)),perhaps-static) ## 4: an installed copy and each package, from its archive: PACKAGES="install npm"
 	@$(MAKE) --no-print-directory -s all libraries
-	@failed=; for part in $(or $(PACKAGES),$(patsubst tests/packages/%.sh,%,$(wildcard tests/packages/*.sh))); do \
-	    echo "$$part:"; $(SCRIPT) tests/packages/$$part.sh || failed="$$failed $$part"; done; \
-	    [ ! "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+	@$(SCRIPT) tests/packages.sh $(PACKAGES)
 
 test-wasm: packages-wasm ## 4: the numerical tests in WebAssembly, and the bindings
 	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WASI_MODULES)
@@ -554,8 +557,14 @@ uninstall: ## 1: remove them again
 	    $(addprefix $(SHARE)/,$(shell sh tools/packaging/pages.sh names))
 	rmdir $(SHARE)/vit $(SHARE)/doc/vit 2>/dev/null || :
 
-dist: ## 6: a release in build/dist: archive, header, sums
+dist: ## 6: the sources of a release in build/dist: archives, header, sums
 	@$(SCRIPT) tools/packaging/dist.sh $(VERSION)
+
+static: packages-static ## 6: archives of static programs: build/packages/static; PLATFORMS="linux-x86_64"
+	@$(SCRIPT) tools/packaging/static/build.sh build/packages/static
+
+release: packages-static perhaps-wheel perhaps-bindings ## 6: everything that a release has, and TESTED.md: build/release
+	@$(SCRIPT) tools/packaging/release.sh build/release $(VERSION)
 
 clean: ## 1: remove everything that was built
 	rm -rf build $(PROGRAMS) $(EXAMPLES) examples/web/vit/*.wasm examples/web/vit/*.wasm.gz

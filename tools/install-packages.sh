@@ -46,6 +46,10 @@ ncnn="g++:g++ cmake:cmake git:git"
 bindings="g++:g++ clang:clang cargo:cargo golang-go:go zip:zip unzip:unzip"
 mca="$demo clang:clang $aarch64 llvm-19:llvm-mca-19"
 
+static="$demo musl-tools:musl-gcc gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc
+    linux-libc-dev-arm64-cross:/usr/aarch64-linux-gnu/include/linux/seccomp.h
+    gcc-mingw-w64-x86-64:x86_64-w64-mingw32-gcc qemu-user-static:qemu-aarch64-static
+    wine64:/usr/lib/wine/wine64 zip:zip unzip:unzip"
 cluster="$demo slurmctld:slurmctld slurmd:slurmd slurm-client:sbatch openmpi-bin:mpirun
     parallel:parallel iproute2:ip"
 
@@ -62,7 +66,7 @@ lacks() {
 
 # shellcheck disable=SC2086 # one word a package
 case "${1-}" in
-demo | jpeg | firmware | fashion | test | cross | wasm | page | web | firefox | trust | peers | wheel | bindings | ncnn | mca | cluster)
+demo | jpeg | firmware | fashion | test | cross | wasm | page | web | firefox | trust | peers | wheel | bindings | ncnn | mca | static | cluster)
     eval "wanted=\$$1"
     ;;
 missing)
@@ -77,7 +81,7 @@ missing)
     exit
     ;;
 *)
-    echo "usage: install-packages.sh demo|jpeg|firmware|fashion|test|cross|wasm|page|web|firefox|trust|peers|wheel|bindings|ncnn|mca|cluster" >&2
+    echo "usage: install-packages.sh demo|jpeg|firmware|fashion|test|cross|wasm|page|web|firefox|trust|peers|wheel|bindings|ncnn|mca|static|cluster" >&2
     exit 2
     ;;
 esac

@@ -221,9 +221,16 @@ builds cmake-static-CXX find CXX vit::static "-DCMAKE_PREFIX_PATH=$work/usr2"
 
 check "make dist" make -s dist
 cp -r build/dist "$work/dist"
-tar -xzf "$work/dist/vit-$version.tar.gz" -C "$work"
+tar -xzf "$work/dist/vit-$version-full.tar.gz" -C "$work"
 check "make dist, from the archive" sh -c "umask 077 && make -s -C '$work/vit-$version' dist"
 check "the same bytes" diff -r "$work/dist" "$work/vit-$version/build/dist"
+mkdir "$work/small"
+tar -xzf "$work/dist/vit-$version.tar.gz" -C "$work/small"
+check "make dist, from the archive without tests" make -s -C "$work/small/vit-$version" dist
+check "it makes itself" cmp "$work/dist/vit-$version.tar.gz" \
+    "$work/small/vit-$version/build/dist/vit-$version.tar.gz"
+refused "make test, without tests" "has no tests: take vit-$version-full.tar.gz" \
+    make -s -C "$work/small/vit-$version" test
 check "the sums" sh -c "cd '$work/dist' && sha256sum -c SHA256SUMS"
 archive=$work/dist/vit-$version.tar.gz
 sha256=$(sha256sum "$archive" | cut -d' ' -f1)

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# dist.sh VERSION - makes the files of a release in build/dist: the source as vit-VERSION.tar.gz,
-# the header alone, their SHA-256. The bytes are the same each time, from git or from such an
-# archive: sorted, without owners, and with the day of the release (.github/CHANGELOG.md) for all
-# times.
+# dist.sh VERSION - makes the source archives of a release in build/dist, the header alone, and their
+# SHA-256: vit-VERSION.tar.gz without tests/ and the pages' pictures, at most 6 MB, and
+# vit-VERSION-full.tar.gz with them. The bytes are the same each time, from git or from such an archive
+# (the smaller one makes only itself): sorted, without owners, and with the day of the release
+# (.github/CHANGELOG.md) for all times.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export LC_ALL=C TZ=UTC
 version=$1
 out=build/dist name=vit-$version list=tools/packaging/files.txt
 rm -rf "$out"
-mkdir -p "$out/$name"
+mkdir -p "$out"
 
 day=$(sed -n 's/^| [0-9.]* | \([0-9]*-[0-9]*-[0-9]*\) .*/\1/p' .github/CHANGELOG.md | head -n 1)
 [ -n "$day" ] || { echo "dist: .github/CHANGELOG.md has no release with a day" >&2; exit 1; }
@@ -24,11 +25,21 @@ else
     echo "dist: neither a checkout nor an unpacked release: there is no $list" >&2
     exit 1
 fi
-tar -cf - -T "$out/files" | tar -xf - -C "$out/$name"
-cp "$out/files" "$out/$name/$list" # for the next archive, made without git
-rm "$out/files"
-tar -cf - -C "$out" --sort=name --format=ustar --owner=0 --group=0 --numeric-owner \
-    --mode=u=rwX,go=rX --mtime="@$seconds" "$name" | gzip -n -9 >"$out/$name.tar.gz"
-rm -r "${out:?}/$name"
+archive() { # FILE LIST: the files of the list, and the list for the next archive, made without git
+    mkdir -p "$out/$name"
+    tar -cf - -T "$2" | tar -xf - -C "$out/$name"
+    cp "$2" "$out/$name/$list"
+    tar -cf - -C "$out" --sort=name --format=ustar --owner=0 --group=0 --numeric-owner \
+        --mode=u=rwX,go=rX --mtime="@$seconds" "$name" | gzip -n -9 >"$out/$1"
+    rm -r "${out:?}/$name"
+    made+=("$1")
+}
+made=("$name.h")
+grep -Ev '^(tests|examples/pictures)/' "$out/files" >"$out/some"
+archive "$name.tar.gz" "$out/some"
+cmp -s "$out/files" "$out/some" || archive "$name-full.tar.gz" "$out/files"
+rm "$out/files" "$out/some"
+size=$(wc -c <"$out/$name.tar.gz")
+[ "$size" -le 6000000 ] || { echo "dist: $name.tar.gz has $size bytes, more than 6000000" >&2; exit 1; }
 install -m 644 vit.h "$out/$name.h"
-(cd "$out" && sha256sum "$name.tar.gz" "$name.h" | tee SHA256SUMS)
+(cd "$out" && sha256sum "${made[@]}" | tee SHA256SUMS)
