@@ -82,8 +82,9 @@ packages-%:
 # A script may call make, which then gets the variables of the command line, but not the jobs.
 SCRIPT = MAKELEVEL=0 MAKEFLAGS='$(MAKEOVERRIDES)' bash
 
-# A change of flags recompiles the affected files: they depend on a file with the flags and the
-# section of this Makefile that uses them, which is as old as their last change.
+# Compiled files depend on a file that holds the flags and the section of this Makefile that uses
+# them. It is rewritten only if one of the two changes, so new flags recompile only the affected
+# files.
 define FLAGS
 build/$(1)/flags: FORCE $(4)
 	@+mkdir -p $$(@D)
@@ -96,8 +97,9 @@ compiler:
 	@+$(COMPILER_FOUND)
 
 # --- building -----------------------------------------------------------------------------
-# The same rules for each variant, with its flags and the modules that its tests need: plain ($(1)
-# empty), address and undefined-behaviour sanitizer (build/asan/), thread sanitizer (build/tsan/).
+# Each variant has the same rules, with its own flags and the modules that its tests need: plain
+# ($(1) empty), address and undefined-behaviour sanitizer (build/asan/), thread sanitizer
+# (build/tsan/).
 
 define VARIANT
 $(call FLAGS,$(2),building,$(CC) $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(STB_FLAGS) $(LDFLAGS) $(LDLIBS),compiler)
@@ -147,15 +149,15 @@ SANITIZE_FLAGS = -O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all
 $(eval $(call VARIANT,,plain,,$(MODULES)))
 $(eval $(call VARIANT,build/asan/,asan,-fsanitize=address -fsanitize=undefined $(SANITIZE_FLAGS),$(MODULES)))
 $(eval $(call VARIANT,build/tsan/,tsan,-fsanitize=thread $(SANITIZE_FLAGS),tools/base/vit))
-# Kernels with instructions that this CPU may lack; see tests/simde/immintrin.h. With FMA for all.
+# Tests kernels with instructions that this CPU may lack; see tests/simde/immintrin.h. All have FMA.
 $(eval $(call VARIANT,build/simde/,simde,-std=gnu11 -mavx2 -mfma -mf16c -Wno-psabi -Itests/simde,tools/base/vit))
 ifdef TARGET # one more, under build/$(TARGET)/: for another compiler, CPU or configuration
 $(eval $(call VARIANT,build/$(TARGET)/,$(TARGET),,$(MODULES)))
 endif
 
-# The fuzzers, by clang: the same modules, with sanitizers and coverage counters. Tracing
-# comparisons too would take ten times as long; dictionaries and seeds replace it. build/msan/ runs
-# the findings again, under the memory sanitizer.
+# clang compiles the fuzzers, and the same modules with sanitizers and coverage counters. Tracing
+# comparisons too would take ten times as long, so dictionaries and seeds replace that. build/msan/
+# runs the fuzzers' findings again, under the memory sanitizer.
 FUZZERS = $(patsubst tests/fuzz/fuzz_%.c,build/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_FLAGS = -fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp $(SANITIZE_FLAGS) -O2 \
              -fsanitize-ignorelist=tests/fuzz/ignore.txt
@@ -235,9 +237,9 @@ demo: packages-demo ## 1: classify the bundled photo
 
 # --- WebAssembly ----------------------------------------------------------------------------
 
-# The tools' rooms that the modules share are compiled for size, vit.h for speed where it counts.
-# Debian has no C library for shared memory, hence --no-check-features; see heap.c.
-# Relaxed SIMD needs a newer clang than Debian's default.
+# The sources of tools/ that the modules share are compiled for size, vit.h's hot parts for speed.
+# Debian's C library is not built for shared memory, hence --no-check-features; see heap.c. Relaxed
+# SIMD needs a newer clang than Debian's default.
 WEB          = examples/web/vit
 WASM_CC      = clang
 WASM_CLANG19 = $(shell command -v clang-19)
@@ -262,8 +264,8 @@ build/wasm/%.o: %.c build/wasm/flags
 	@mkdir -p $(@D)
 	$(WASM_CC) $(WASM_FLAGS) -Oz -MMD -MP -c $< -o $@
 
-# vit.h, in three builds. Without SIMD, for engines of before 2023, -Os takes a fifth less room, and a
-# tenth more time.
+# vit.h, in three builds. The build without SIMD is for engines from before 2023; there -Os takes a
+# fifth less room and a tenth more time.
 build/wasm/scalar.o build/wasm/simd.o build/wasm/relaxed.o: tools/base/vit.c vit.h build/wasm/flags
 	@mkdir -p $(@D)
 	$(WASM_CC) $(WASM_FLAGS) $(FEATURES) -c $< -o $@
@@ -284,7 +286,8 @@ $(WEB)/vit.wasm $(WEB)/vit-relaxed.wasm: WASM_THREADS = $(WASM_SHARED)
 $(WASM_RELAXED): WASM_CC = $(WASM_CLANG19)
 $(WASM_OBJECTS): WASM_CC = clang
 
-# The text encoder alone, for models that have words: without photos, threads, blocks' outputs.
+# The text encoder alone, for models that have words. It has no photos, threads or outputs of
+# blocks.
 WORDS_FLAGS = -msimd128 -DVIT_TEXT_ENCODER -DVIT_NO_PREPROCESS -DVIT_LOGITS_ONLY -DVIT_NO_EXECUTOR
 
 build/wasm/words.o: tools/base/vit.c vit.h build/wasm/flags
@@ -349,11 +352,11 @@ firmware-accuracy: packages-fashion ## 3: the same with all 10,000 test images
 
 # --- tests ----------------------------------------------------------------------------------
 
-# Each fuzzer runs for so many SECONDS, or RUNSx.
+# FUZZ is the number of seconds that each fuzzer runs, or with an x at its end the number of runs.
 FUZZ       = 100000000x
 FUZZ_BUILD = $(FUZZERS) build/plain/tests/fuzz/make_corpus
 
-# A missing package only skips what needs it.
+# If a package is missing, only the tests that need it are skipped.
 perhaps-%:
 	@sh tools/install-packages.sh $* || echo "going on without" >&2
 
@@ -439,7 +442,7 @@ test-cluster: packages-cluster ## 4: vit-embed under Slurm, Open MPI, GNU parall
 
 # --- Windows --------------------------------------------------------------------------------
 
-# Compiled with the headers of the cross compiler, and stb's.
+# These are compiled with the headers of the cross compiler, and with those of stb.
 WINDOWS = TARGET=windows CC=x86_64-w64-mingw32-gcc CFLAGS='-O2 -Wno-float-conversion' \
           LDFLAGS=-static STB='$(or $(STB),/usr/include/stb)'
 
@@ -521,7 +524,7 @@ mca: packages-mca ## 5: the inner loops, simulated on CPUs that are not at hand
 # --- installing ---------------------------------------------------------------------------
 
 SHARE = $(DESTDIR)$(PREFIX)/share
-# $(call FILL,FROM,TO): readable for all, whatever the umask, like what install makes
+# $(call FILL,FROM,TO): writes a file that all can read, whatever the umask, as install does
 FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
             tools/packaging/$(1) >$(2) && chmod 644 $(2)
 

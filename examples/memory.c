@@ -1,5 +1,5 @@
-/* memory.c - uses a model in memory: part of the program, of an archive or, as here, read from a
- * file. Its weights are used in place.
+/* memory.c - opens a model in memory, which may be part of the program or of an archive; here it is
+ * read from a file. Its weights are used in place.
  *
  *     cc -O2 memory.c -o memory -lm -lpthread
  *     $ ./memory models/cifar10-vit.vit examples/cat.jpg
@@ -17,7 +17,8 @@ static int fail(int status, const char *what, const char *why) {
     return status;
 }
 
-/* A file's bytes, which the caller frees, or NULL. A model needs malloc's alignment to 16. */
+/* Returns a file's bytes, which the caller frees, or NULL. A model must be aligned to 16 bytes, as
+ * by malloc. */
 static void *read_file(const char *path, size_t *size) {
     FILE *file = fopen(path, "rb");
     if (!file) return NULL;

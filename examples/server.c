@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
 
     char path[4096];
     while (fgets(path, sizeof path, stdin)) {
-        if (!strchr(path, '\n')) /* longer than any path: read to its end */
+        if (!strchr(path, '\n')) /* the line is longer than any path: skips the rest of it */
             for (int c = getchar(); c != '\n' && c != EOF;) c = getchar();
         path[strcspn(path, "\r\n")] = '\0';
         const char *error = classify(&session, path);

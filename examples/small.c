@@ -1,5 +1,5 @@
-/* small.c - classifies frames of 28 x 28 grey bytes in little memory: the model is a constant array
- * of the program, which allocates nothing. examples/firmware does so on a microcontroller.
+/* small.c - classifies frames of 28 x 28 grey bytes in little memory. The model is a constant
+ * array, and nothing is allocated. examples/firmware does the same on a microcontroller.
  *
  *     vit-convert --c-array models/fashion-vit.vit -o model.h
  *     cc -O2 small.c -o small -lm
@@ -30,7 +30,7 @@ static int print(int stream, const char *text) {
     return write(stream, text, strlen(text)) < 0 || write(stream, "\n", 1) < 0;
 }
 
-/* 1 if a whole frame was read, in any number of pieces from a pipe. */
+/* Returns 1 if a whole frame was read. A pipe may deliver it in several pieces. */
 static int read_frame(void) {
     for (size_t have = 0; have < sizeof frame;) {
         const long got = read(0, frame + have, sizeof frame - have);

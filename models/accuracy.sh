@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# How far each type of weights is from f32: a row of Markdown for each, as in models/README.md.
+# Prints the distance of each type of weights from f32, as rows of the table in models/README.md.
 #
 #     models/accuracy.sh CALIBRATE REPORT CHECKPOINT [options of vit-convert]
 #
-# CALIBRATE and REPORT are folders of images without common ones (models/make_photos.py makes two).
+# CALIBRATE and REPORT are two folders that have no image in common; models/make_photos.py makes
+# such folders.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -25,7 +25,7 @@ SIDE = 256
 
 OBJECTS = ("animals", "food", "hobbies", "household", "military", "plants", "sports", "vehicles")
 
-# Wallpapers that are photos: others are drawn.
+# Wallpapers that are photos; the other wallpapers are drawings.
 WALLPAPERS = """
     Bridge_by_ Dragonfly_by_ Picture_0B Picture_1A Wine_by aitzgorri_by free_by friends_by
     greentock_by life_by picosdeeuropa_by seeding_by sunset_by Fossa_by Kleiber_by Butterfly-Kenneth

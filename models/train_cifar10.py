@@ -298,7 +298,7 @@ def train_teacher(args):
     model.train()
     for epoch in range(first, args.epochs):
         order = torch.randperm(n, generator=gen)
-        # Alternate the mirroring of each image: both sides are seen equally often.
+        # Mirror each image in every other epoch, so that both sides are seen equally often.
         flip_all = mirrored ^ bool(epoch % 2)
         t0, loss_sum, hits, seen = time.time(), 0.0, 0, 0
         for b in range(per_epoch):
@@ -354,7 +354,7 @@ class Attention(nn.Module):
     def forward(self, x):
         b, n, d = x.shape
         qkv = self.qkv(x).view(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
-        # unbind: its gradient is one stack, that of three indexings is slow.
+        # unbind is used because its gradient is one stack; the gradient of three indexings is slow.
         q, k, v = qkv.unbind(0)
         a = ((q * self.scale) @ k.transpose(-2, -1)).softmax(-1)
         return self.proj((a @ v).transpose(1, 2).reshape(b, n, d))
@@ -380,7 +380,7 @@ class Block(nn.Module):
 
     def forward(self, x):
         # Under autocast the branches are bfloat16 but the residual stream and
-        # the norms stay float32: more exact, and here also faster.
+        # the norms stay float32: this is more exact and, here, also faster.
         x = x + self.attn(self.norm1(x))
         return x + self.mlp(self.norm2(x))
 
@@ -455,8 +455,8 @@ class ViT(nn.Module):
             for h in range(self.cfg["heads"]):
                 q, k = 0.05 * torch.randn(2, hd, d) / d ** 0.5 * 3
                 if h < 4:
-                    # Rotate the query's position by the offset; sharpness from
-                    # the scale: about 3/4 of the weight on the one neighbour.
+                    # Rotate the query's position by the offset. The scale sets the sharpness: about
+                    # 3/4 of the weight is on one neighbour.
                     off = (cross if i % 2 == 0 else diagonal)[h]
                     for a in range(2):
                         for f in range(g):
@@ -581,7 +581,7 @@ class Decay:
             self.times = (self.times + [seconds])[-101:]
         left = self.total - step
         if self.deadline and len(self.times) > 20:
-            # Mean of the middle half: robust against pauses, unbiased under load.
+            # The mean of the middle half is robust against pauses, and unbiased under load.
             t = sorted(self.times)[len(self.times) // 4:-len(self.times) // 4]
             left = (self.deadline - time.time()) / (sum(t) / len(t))
         progress = step / max(1.0, step + left)
@@ -723,7 +723,7 @@ def train_student(args):
         if pos == 0 and step:
             order = torch.randperm(n, generator=gen)
         idx = order[pos * args.batch:(pos + 1) * args.batch]
-        # The last stretch is on whole images, as the test will be.
+        # At the end images are whole, as in the test.
         share = args.mix * min(1.0, (1 - progress) / 0.15)
         v, partner, own = mix(geometric(normalize(x[idx]), gen), share, gen)
         return v, photometric(v, gen), own, y[idx], y[idx][partner]

@@ -188,7 +188,8 @@ def train(embeddings, labels, tokenizer, options):
         ids = table[torch.arange(len(nouns)), torch.randint(len(TEMPLATES), (len(nouns),))]
         logits = scale.exp() * embeddings[pick] @ F.normalize(text(ids), dim=-1).t()
         right = fits[:, labels[pick]].t()
-        # A picture's captions share its probability; a caption's pictures share the caption's.
+        # The captions of a picture share its probability, and the pictures of a caption share the
+        # caption's probability.
         by_image = -(F.log_softmax(logits, 1) * right).sum(1) / right.sum(1)
         has = right.sum(0) > 0
         by_text = -(F.log_softmax(logits, 0) * right).sum(0)[has] / right.sum(0)[has]

@@ -18,11 +18,11 @@ if [ $# = 0 ]; then
     set -- tools/*.c tools/*/*.c "$work"/examples/*.c
 fi
 
-# Findings in stb_image, which is Debian's, do not count. The other findings below are wrong, for
-# the reason above each; every one must still occur.
+# Findings in Debian's stb_image do not count. The other findings below are false; the comment above
+# each gives the reason. Each must still occur.
 except=(
     '^/usr/include/'
-    # an example that ends at an error leaves its memory to the system
+    # an example that ends because of an error leaves its memory to the system
     'examples/(attention|camera|similar).c:.*leak'
     # a block belongs to the checkpoint, which frees it
     'checkpoint/contents.c:.*leak of .<unknown>.'
@@ -30,8 +30,8 @@ except=(
     '(convert/match_model|layout/structure_(parts|rest|tensors)).c:.*leak of'
     # a text in an array of one size is copied whole
     'convert/match_options.c:.*uninitialized value'
-    # config_path is NULL once it is freed; a close layout exists; each part has a tensor, and a
-    # missing name makes a new part; missing values are not read
+    # config_path is NULL once it is freed; a close layout is a layout; each part has a tensor, and
+    # an unknown name adds a part; missing values are not read
     'convert/convert.c:.*(is_open|after it is freed)'
     'layout/structure_parts.c:.*null pointer'
     'layout/evidence.c:.*ctuuninitvar'
@@ -44,8 +44,8 @@ except=(
     'layout/values.c:.*leak of .<unknown>.'
     'convert/quantise.c:.*Potential memory leak'
     "checkpoint/safetensors.c:.*leak of memory pointed to by 'range'"
-    # fill_values and list_members set each value that is read later; only a plan with a layout is
-    # printed; lists and journals own their photos and rows
+    # fill_values and list_members set every value that is read later; a plan without a layout is
+    # never printed; lists and journals own their photos and rows
     'infer/learned.c:.*uninitialized value'
     'tools/vit-search.c:.*subscript is undefined'
     'convert/report.c:.*(null pointer|leak of)'
@@ -57,8 +57,9 @@ except=(
     # list of fields
     'convert/c_array.c:.*uninitvar: .*upper'
     'convert/vit_writer.c:.*uselessAssignmentPtrArg'
-    # an output has a name unless the name was refused; the bytes of 1 show this CPU's byte order; a
-    # storage that was read is listed; the list has room for more words than allowed
+    # an output without a name was refused before; the bytes of the number 1 show this CPU's byte
+    # order; every storage that was read is in the list; the list has room for more words than are
+    # accepted
     'tools/vit-convert.c:.*1st parameter .*nonnull'
     'base/npy.c:.*object representation'
     'checkpoint/torch_files.c:.*dereference of NULL .(place|found)'
@@ -70,7 +71,7 @@ except=(
     # the sheet owns a caption (sheet_free), the caller the texts of a found row (indexed_row_free)
     'picture/picture.c:.*leak of .copy.'
     'shards/shard_index.c:.*leak of'
-    # rows of floats need no room
+    # `room` is for halves; rows of floats need none
     'numbers/nearest.c:.*(null pointer|NULL .room)'
     # gcc 12 and cppcheck do not follow loops that set the elements of vectors; only computed
     # cosines are read
@@ -83,7 +84,7 @@ except=(
     # cppcheck 2.10 cannot
     '(model/settings.c|vit.h):.*unknownMacro'
     'vit.h:.*internalAstError'
-    # blocks have bytes once they are read; a reader without nodes has no inputs
+    # a block that was read has bytes; a reader without nodes has no inputs
     'checkpoint/onnx.c:.*(null pointer)'
     # only decoded pixels are turned upright; every model has tensors
     'image/image_file.h:.*2nd parameter expecting .nonnull.'

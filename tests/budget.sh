@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# budget.sh - the weight of the project beside its limits, the last row of each figure in budget.txt
+# budget.sh - compares the weight of the project with its limits: for each figure, its last row in
+# budget.txt
 #
 #     budget.sh                       fails if a figure has grown: by more than 2 %, or 10 % if a time;
 #                                     a time on a machine of CI, which has neighbours: if it has doubled
@@ -15,7 +16,7 @@ table=tests/budget.txt work=build/budget
 mkdir -p $work
 exec 3>&1 4>&2
 
-# cpu COMMAND...: prints its seconds of CPU, if it succeeds
+# cpu COMMAND...: runs it, and if it succeeds, prints its seconds of CPU time
 cpu() {
     local spent status
     spent=$({ time "$@" >&3 2>&4 3>&- 4>&-; } 2>&1)
@@ -31,7 +32,8 @@ compiles() {
         -o "$work/unit.o"
 }
 
-# compile_time COMPILER LEVEL: the least of three runs of each, alternating
+# compile_time COMPILER LEVEL: compiles vit.h and stb_image.h three times in turn, and takes the
+# least time of each
 compile_time() {
     for _ in 1 2 3; do
         echo "$(cpu compiles "$1" "$2" vit.h VIT_IMPLEMENTATION)" \
@@ -61,7 +63,7 @@ measure() {
     return $status
 }
 
-# A fresh copy of what git tracks, built and run
+# Builds and runs a fresh copy of the files that git tracks
 fresh_demo() {
     rm -rf $work/tree
     mkdir -p $work/tree

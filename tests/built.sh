@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # built.sh - to be sourced by a test of programs. `. tests/built.sh programs` requires the programs
-# in BIN, `. tests/built.sh TARGET...` these targets of make. Ends the test with one line if
-# programs are missing, or older than their sources, which would test another version. run.sh builds
-# them all.
+# in BIN, `. tests/built.sh TARGET...` these targets of make. If programs are missing, or are older
+# than their sources and would test another version, ends the test with one line. run.sh builds them
+# all.
 is_built() { # a function, as `set` in a sourced file changes the arguments of the test
     local targets=("$@")
     case $*:${BIN:-.} in

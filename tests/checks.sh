@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# checks.sh - what shell tests share: a folder to write in, $work, the counts and the last line. A
-# test changes to the root of the repository and reads this: . tests/checks.sh
+# checks.sh - the common parts of shell tests: $work, a folder to write in; the counts; the last
+# line. A test changes to the root of the repository and reads this: . tests/checks.sh
 work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # much is written and synced
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 declare -A assertions=() # the lines that lead to one; 1 if it failed
@@ -9,8 +9,9 @@ script=$PWD/tests/${0##*/}
 only=("$@") # what the command line names; nothing: all
 tried= # the command that the next failure is about, if not seen from its line
 
-# Each source line that asserts counts once, however often it runs; in a table, once for each case.
-# An assertion passes if it never failed. The lines of its callers identify it too.
+# Each line of the source that checks a result counts once, however often it runs; a line of a table
+# counts once for each case. An assertion passes if it never failed. A check in a function is
+# identified by the lines of its callers too.
 pass() { : "${assertions["$case ${FUNCNAME[*]:1} ${BASH_LINENO[*]}"]:=0}"; }
 
 fail() { # WHAT: and what the program said, to $work/err and $work/out
@@ -116,7 +117,7 @@ posix() { [ -z "${WINDOWS-}" ]; }
 
 # --- one command after another: what it printed, how it ended ------------------------------------
 
-# try COMMAND...: runs it; $status, and the files $work/out and $work/err, are its results.
+# try COMMAND...: runs the command; its results are $status and the files $work/out and $work/err.
 try() {
     tried="$*"
     "$@" >"$work/out" 2>"$work/err" </dev/null

@@ -44,8 +44,9 @@ for ((i = 0; i < shards; i++)); do
     rm -r s
 done
 "$EMBED" --tar "$SHARDS" -o one 2>"$work/err" || fail "one process"
-# Memory: twice as many photos take no more. The fewer fill the output's buffer of vectors, 2 MiB
-# that are touched as rows come; the lines beside them fill 500 KB more of another.
+# Twice as many photos must take no more memory. Even the smaller number fills the output's 2 MiB
+# buffer of vectors, whose pages are touched as rows come; the lines of metadata fill 500 KB more of
+# another buffer.
 most_memory() { # ARCHIVE: KB, as last seen
     local most=0 line
     "$EMBED" --tar "$1" -o memory --threads 2 2>/dev/null &
@@ -85,7 +86,7 @@ wait_for() { # COUNT FOLDER: of shards
     done
     fail "$(done_in "$2") shards in $2 after 30 s, expected $1"
 }
-# one process of a task whose environment has this
+# one process of the task whose environment has this variable
 of() { grep -lzs "$1" /proc/[0-9]*/environ | sed 's|/proc/||; s|/environ||'; }
 embed_of() { # VARIABLE=VALUE: the first embed of it, whose decoders come after it
     local pid
@@ -167,7 +168,8 @@ kill -9 "$(embed_of SLURM_ARRAY_TASK_ID=2)" # a task: Slurm does not start it ag
 gone=$(embed_of SLURM_ARRAY_TASK_ID=1)
 tr '\0' '\n' <"/proc/$gone/environ" >gone
 node=$(sed -n 's/^SLURMD_NODENAME=n//p' gone)
-# a whole node: the task is started again elsewhere; the step's daemon first, or it reports the end
+# a whole node dies, and the task is started again elsewhere. The step's daemon is killed first,
+# because it would report the end of the task
 for pid in $(pgrep -f "^slurmstepd: \\[$(sed -n 's/^SLURM_JOB_ID=//p' gone)\\.") "${nodes[$node]}"; do
     kill -9 "$pid"
 done
@@ -184,7 +186,7 @@ nodes[node]=$!
 submit --array=0-$((tasks - 1)) >/dev/null # the same again
 until_idle
 same_as_one slurm
-# a node that only seems dead: two tasks write the same shards
+# a node only seems dead, so two tasks write the same shards
 export OUT=$work/twice
 submit --array=0-$((tasks - 1)) >/dev/null
 wait_for 8 twice

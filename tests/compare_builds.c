@@ -15,7 +15,7 @@
 
 enum { MAX_BATCH = 3 };
 
-/* A way to run the network; `name` begins each line. */
+/* One way to run the network; each line of its output begins with `name`. */
 typedef struct setup {
     char name[96];
     vit_params params;
@@ -25,7 +25,7 @@ typedef struct setup {
 
 /* --- printing ------------------------------------------------------------- */
 
-/* FNV, because vit_hash is among the compared functions. */
+/* This is FNV, because vit_hash itself is one of the compared functions. */
 static uint64_t hash(const float *data, size_t count) {
     uint64_t h = 14695981039346656037u;
     for (size_t i = 0; i < count; i++) {
@@ -87,7 +87,7 @@ static uint8_t *make_mask(size_t count) {
 
 enum { LOGITS = 1, EMBEDDING = 2, TOKENS = 4, ATTENTION = 8 };
 
-/* *block becomes the only entry of .blocks. */
+/* *`block` becomes the only entry of .blocks. */
 static vit_outputs make_outputs(const vit_model *model, int wanted, vit_block_output *block,
                                 size_t sizes[4]) {
     const vit_config *c = &model->config;
@@ -135,11 +135,12 @@ static vit_result forward(const vit_model *model, const setup *s, void *workspac
     return result;
 }
 
-/* Before VIT_ABI 4, the library lowered max_batch to what the caches hold, but not for a trace. */
+/* Before VIT_ABI 4, the library lowered max_batch to the number of images that fit the caches,
+ * except for a trace. */
 static void run(const vit_model *model, setup *s, int wanted, int block) {
     static const char *const names[] = { "logits", "embedding", "tokens", "attention" };
     size_t sizes[4];
-#if VIT_ABI == 1 /* counted from 1; 0 was the last */
+#if VIT_ABI == 1 /* blocks were counted from 1; 0 was the last block */
     vit_block_output maps = { block, 0, NULL, NULL };
 #else
     vit_block_output maps = { NULL, NULL, block - 1, 0 };
@@ -162,7 +163,7 @@ static void run(const vit_model *model, setup *s, int wanted, int block) {
     free_outputs(&outputs);
 }
 
-/* Tries several sets of outputs, because outputs that are not requested are not computed. */
+/* Requests several sets of outputs, because a run computes only the requested ones. */
 static void run_outputs(const vit_model *model, setup *s, const char *how) {
     const int head = model->config.num_classes > 0 ? LOGITS : EMBEDDING;
     const size_t length = strlen(s->name);

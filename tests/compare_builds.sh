@@ -5,15 +5,15 @@
 #
 #     bash tests/compare_builds.sh OLD NEW [SCRATCH]
 #
-# OLD and NEW are checkouts in which `make` has run; checkpoints and images come from this one.
-# It compares
+# OLD and NEW are checkouts in which `make` has run; checkpoints and images come from the checkout
+# of this script. It compares
 #
 #   - exit statuses and files of vit-convert: five types, many options, calibration, and back
 #   - what tests/compare_builds.c prints, compiled in each: hashes of outputs and traced
 #     tensors, on each instruction set of this machine; no workspace may be larger
 #   - the files that vit-run writes, and the results of classify and evaluate
 #
-# Messages and reports may differ: the differences are counted and kept in build/log, as are the
+# Messages and reports may differ. The differences are counted and kept in build/log, and so are the
 # commands that fail in both builds. ONLY=REGEX selects cases by name. CC, CFLAGS and EMULATOR
 # choose how compare_builds.c is compiled and run, for the instruction sets of other CPUs:
 #
@@ -95,7 +95,7 @@ same_output() {
     same_status && difference out
 }
 
-# The same results of compare_builds.c, from workspaces that are not larger.
+# compare_builds.c gives the same results in both builds, and NEW's workspaces are not larger.
 same_bits() {
     local size='s/ workspace [0-9]*//'
     same_status && diff <(sed "$size" "$here/old/out") <(sed "$size" "$here/new/out") &&
@@ -106,7 +106,7 @@ same_bits() {
         }'
 }
 
-# convert ARGUMENTS...: makes m.vit. If it differs, later steps of the case use OLD's.
+# convert ARGUMENTS...: makes m.vit. If the file differs, later steps of the case use OLD's file.
 convert() {
     both tools/vit-convert "$@" -o m.vit
     check "vit-convert $*" same m.vit
@@ -139,7 +139,7 @@ use() {
     isa=$(pick "$number" $isas)
     for i in 0 7 31; do pictures+=(-i "$(pick $((number / 5 + i)) "${all_pictures[@]}")"); done
     mkdir "$here/old/run" "$here/new/run"
-    # A headless model refuses --logits, one without blocks --attention.
+    # A model without a head refuses --logits, and a model without blocks refuses --attention.
     for rest in "--logits run/logits.npy --attention run/attention.npy" "--logits run/logits.npy" \
         "--attention run/attention.npy" ""; do
         # shellcheck disable=SC2086 # words
@@ -151,7 +151,7 @@ use() {
     check "vit-run --isa $isa ${pictures[*]}" same run
 }
 
-# Converts without the config.json: by the name of the architecture and the sizes alone.
+# Converts without config.json, from only the name of the architecture and the sizes.
 named() {
     local arch size
     both tools/vit-convert "$1" -o m.vit --json
@@ -336,14 +336,14 @@ make_pictures() {
 # --- doing it -----------------------------------------------------------------------------------
 
 # compile NAME CHECKOUT. With -mfma (see below) the plain C tier uses the CPU's fused multiply-add:
-# the same bits, but faster. The programs of the checkouts are built without it.
+# that gives the same bits in less time. The programs of the checkouts are built without it.
 compile() {
     # shellcheck disable=SC2086 # flags are words
     $CC -std=c99 -D_FILE_OFFSET_BITS=64 $CFLAGS -I"$2" "$2/tests/compare_builds.c" \
         -o "$work/compare_builds.$1" -lpthread -lm
 }
 
-# collect WHAT [PATTERN]: joins the files of all processes, prints how many lines match
+# collect WHAT [PATTERN]: joins the files of all processes and prints the number of lines that match
 collect() {
     mkdir -p "$root/build/log"
     find "$work" -name "$1.*" -exec cat {} + >"$root/build/log/compare_builds.$1"

@@ -37,7 +37,7 @@ int main(int argc, char **argv) {
     if (ours && theirs) {
         for (i = 0; i < counts[0] && i < counts[1]; i++) {
             const double difference = fabs((double)ours[i] - (double)theirs[i]);
-            if (!(difference <= most)) most = difference; /* also if it is not a number */
+            if (!(difference <= most)) most = difference; /* true for NaN too */
             if (fabs((double)theirs[i]) > largest) largest = fabs((double)theirs[i]);
         }
         most /= largest;

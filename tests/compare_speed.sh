@@ -17,8 +17,8 @@ trap 'rm -rf "$work"' EXIT
 LC_ALL=C
 export LC_ALL
 
-# table TITLE UNIT: reads lines "CELL WHO VALUE", and prints the minima and their ratios to the
-# first WHO
+# table TITLE UNIT: reads lines "CELL WHO VALUE"; prints the minimum of each cell, and its ratio to
+# that of the first WHO
 table() {
     awk -v title="$1" -v unit="$2" '
         !($1 in cells) { cells[$1]; order[++count] = $1 }
@@ -70,7 +70,7 @@ table "compiling vit.h" "CPU seconds" <"$work/compiling"
 
 # --- running ------------------------------------------------------------------------------------
 
-# model NAME ARCH SIZES...: random weights in both types
+# model NAME ARCH SIZES...: makes random weights of both types
 model() {
     local name=$1 arch=$2 dtype
     shift 2

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Compiles vit.h in every language, at both ends of optimisation, with every macro, for a bare
-# Cortex-M4F; warnings are errors. Looks into the objects: no writable data, no symbol beyond a
-# short list. For warnings alone the compiler's front end is enough, which takes a tenth of the
-# time; LONG=yes compiles whole objects. The last line is "N passed, N failed".
+# Compiles vit.h in every language, with the least and the most optimisation, with every macro, and
+# for a bare Cortex-M4F; warnings are errors. Checks the objects: no writable data, and no symbols
+# except those of a short list. Warnings need only the compiler's front end, which takes a tenth of
+# the time; LONG=yes compiles whole objects. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 work=build/compile
@@ -34,7 +34,7 @@ check() {
     while [ "$(jobs -rp | wc -l)" -ge 2 ]; do wait -n; done
 }
 
-# refused NAME COMMAND...: passes if the command fails, because the header must refuse that.
+# refused NAME COMMAND...: passes if the command fails; the header must refuse such code.
 refuses() {
     ! "$@"
 }
@@ -104,8 +104,8 @@ build() {
         -o "$work/$name.o"
 }
 
-# object NAME COMPILER STANDARD SOURCE FLAGS...: an unoptimised object. gcc would still optimise the
-# kernels, which takes most of its time.
+# object NAME COMPILER STANDARD SOURCE FLAGS...: makes an unoptimised object; without a flag, gcc
+# would still optimise the kernels, which takes most of its time.
 object() {
     local plain=-DVIT_UNOPTIMIZED
     [ "${LONG-}" = yes ] && plain=
@@ -157,14 +157,14 @@ parse declarations-clang++-c++17 clang++ c++17 declarations
 
 # --- every configuration macro -----------------------------------------------------------------
 
-# Several in one line are set together.
+# The macros of one line are set together.
 while read -r macros; do
     flags=()
     for macro in $macros; do flags+=("-D$macro"); done
     name=${macros//[ ()]/_}
     how=parse
-    # what changes the instruction sets, whose functions are matched behind the front end; what is
-    # looked into below
+    # whole objects are needed for macros that change the instruction sets, which the front end does
+    # not check, and for objects that are inspected below
     case $macros in
     VIT_NO_SIMD | VIT_NO_AVX* | VIT_NO_FMA | VIT_BARE_METAL | *VIT_NO_BF16) how=object ;;
     esac
@@ -208,7 +208,7 @@ VIT_API=extern
 END
 parse g++-VIT_STATIC g++ c++17 implementation -DVIT_STATIC
 object g++-VIT_BARE_METAL g++ c++17 implementation -DVIT_BARE_METAL -fno-exceptions
-# With VIT_STATIC, no function may be left that only an omitted option uses.
+# With VIT_STATIC, no function may remain that only an omitted option uses.
 for macro in VIT_NO_STDIO VIT_NO_MMAP VIT_NO_MALLOC VIT_NO_THREADS VIT_NO_SIMD VIT_NO_PREPROCESS; do
     parse "clang-static-$macro" clang c99 implementation -DVIT_STATIC -D$macro
 done
@@ -227,7 +227,8 @@ link_and_run() {
     "$@" -o "$program" -lpthread && "$program"
 }
 
-# The declarations include stddef.h, stdint.h and their own headers, and no header for printing.
+# The declarations include only stddef.h, stdint.h and the headers that those include, and none for
+# printing.
 lean() {
     ! gcc -std=c99 -I. -E "$work/declarations.c" | grep -E 'printf|malloc|memcpy|pthread'
 }
@@ -275,7 +276,7 @@ for compiler in gcc clang g++; do
         'mem(cpy|set|cmp|move)|bcmp|_GLOBAL_OFFSET_TABLE_' "$work/$compiler-VIT_BARE_METAL.o"
 done
 
-# An omitted type omits its kernels too, except with gcc -O0, which does not look for unused
+# If a type is omitted, its kernels are too, except with gcc -O0, which does not remove unused
 # functions.
 lacks() {
     ! nm "$2" | grep -E "$1"

@@ -9,7 +9,8 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* A refusal is one line, or a heading with a line for each reason and each remedy. */
+/* True if the refusal is one line, or a heading followed by a line for each reason and each
+ * remedy. */
 static inline bool is_refusal(const char *text) {
     const char *line = strchr(text, '\n');
     if (!line) return *text != '\0';

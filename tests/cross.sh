@@ -14,7 +14,8 @@ declare -A tiers=([aarch64]=neon-bf16 [armhf]=smlad [riscv64]=scalar [s390x]=sca
 declare -A emulators=([aarch64]=qemu-aarch64-static [armhf]=qemu-arm-static
     [riscv64]=qemu-riscv64-static [s390x]=qemu-s390x-static [i686]=qemu-i386-static)
 declare -A macros=([i686]=-DVIT_NO_SSE2) # whose bits are others, so it has a variant of its own
-# Variants have a dot in their names; where float is computed wider by default, a flag ends that.
+# Names of variants have a dot. Where float is by default computed with more bits, a flag prevents
+# it.
 declare -A compilers=([aarch64]=aarch64-linux-gnu-gcc [armhf]=arm-linux-gnueabihf-gcc
     [riscv64]=riscv64-linux-gnu-gcc [s390x]="s390x-linux-gnu-gcc -fexcess-precision=fast"
     [i686]="i686-linux-gnu-gcc -msse2 -mfpmath=sse"
@@ -23,7 +24,8 @@ declare -A compilers=([aarch64]=aarch64-linux-gnu-gcc [armhf]=arm-linux-gnueabih
     [s390x.clang]="clang --target=s390x-linux-gnu"
     [i686.sse2]="i686-linux-gnu-gcc -msse2 -mfpmath=sse")
 
-# build TARGET COMPILER FLAGS PROGRAM...: to build/cross/TARGET; of a variant the header's tests
+# build TARGET COMPILER FLAGS PROGRAM...: builds into build/cross/TARGET; for a variant, only the
+# header's tests
 build() {
     local target=$1 compiler=$2 flags=$3 modules=
     shift 3
@@ -34,13 +36,13 @@ build() {
         LDFLAGS=-static $modules "${@/#/$work/$target/}" || run "$target.build" false
 }
 
-# of_host COMMAND...: the lines of test_random about the bits of its models
+# of_host COMMAND...: prints the lines of test_random that have the bits of its models
 of_host() {
     # shellcheck disable=SC2086 # two words
     "$@" tests/data $models | sed -n 's/^\(bits [0-9a-f]*, best tier \).*/\1/p'
 }
 
-# says TEXT COMMAND...: a test that must also print TEXT
+# says TEXT COMMAND...: runs a test that must also print TEXT
 says() {
     local text=$1 output
     shift
@@ -49,7 +51,8 @@ says() {
     [[ $output == *"$text"* ]] || printf 'expected: %s\n0 passed, 1 failed\n' "$text"
 }
 
-# random NAME TIER COMMAND...: test_random with the host's bits, this being the best tier found
+# random NAME TIER COMMAND...: runs test_random, which must have the host's bits and find TIER to be
+# the best tier
 random() {
     local name=$1 tier=$2
     shift 2
@@ -87,7 +90,7 @@ for cpu in cortex-a53:neon cortex-a76:neon-dotprod max:neon-bf16; do
     random "aarch64.${cpu%:*}" "${cpu#*:}" qemu-aarch64-static -cpu "${cpu%:*}" \
         $work/$target/tests/test_random
 done
-# Without fused multiply-add, SSE2 has bits of its own, which any CPU computes on request.
+# SSE2, without fused multiply-add, gives other bits; any CPU can compute these on request.
 # shellcheck disable=SC2086 # several words
 sse2=$(build/plain/tests/test_random tests/data $models | grep 'of sse2$')
 cpus="Opteron_G1:sse2 Haswell:avx2" # one of each tier, and others that must find the same
@@ -143,7 +146,7 @@ for target in aarch64.clang armhf.fma s390x.clang; do
         $work/$target/tests/test_random
 done
 
-# Without fused multiply-add the bits differ, but they are the same on all CPUs and in SSE2.
+# CPUs without fused multiply-add give other bits, but all of them give the same, and so does SSE2.
 build host.nofma cc "-DVIT_NO_FMA -DVIT_NO_SIMD" tests/test_random
 bits=$(of_host $work/host.nofma/tests/test_random)
 build i686.sse2 "${compilers[i686.sse2]}" "" tests/test_math tests/test_random

@@ -1,6 +1,6 @@
-/* failing_malloc.c - preloaded into a program: its allocation number FAIL_AT fails, those of the C
- * library included. Without FAIL_AT, it writes the number of allocations to the file that COUNT_TO
- * names.
+/* failing_malloc.c - preloaded into a program, makes its allocation number FAIL_AT fail; the C
+ * library's allocations count too. Without FAIL_AT, it writes the number of allocations to the file
+ * named in COUNT_TO.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -34,7 +34,8 @@ check() {
 
 cc -std=c99 -O1 tests/random_checkpoint.c -o $work/random_checkpoint
 
-# random_model NAME HEADS SIZES... classes=N: $work/NAME.vit in int8, and NAME.h with it as an array
+# random_model NAME HEADS SIZES... classes=N: makes $work/NAME.vit in int8, and NAME.h, which has it
+# as an array
 random_model() {
     local name=$1 heads=$2 last=${!#}
     shift 2
@@ -68,7 +69,7 @@ predictions() {
         [ "$(grep -c '^1[4-6] of 16 right' "$work/predictions")" = 2 ]
 }
 
-# records BUTTON:IMAGE...: the camera's records for learn.c, from the sample images
+# records BUTTON:IMAGE...: writes the camera's records for learn.c, from the sample images
 records() {
     local record
     for record in "$@"; do
@@ -77,8 +78,8 @@ records() {
     done
 }
 
-# examples/firmware/learn.c: if only trousers (2) and sandals (8) are known, a sneaker (12) is a
-# sandal. After another sneaker (9) and a reset, all classes are right.
+# examples/firmware/learn.c: if it has learnt only trousers (2) and sandals (8), it takes a sneaker
+# (12) for a sandal. After another sneaker (9) and a reset, all classes are right.
 learns() {
     local out=$work/learn-$1-$2
     build "$1" "$2" "$out" examples/firmware/learn.c -Os -Itools/numbers || return
@@ -112,13 +113,13 @@ faults() {
 
 # --- a large model ------------------------------------------------------------------------------
 
-# words FILE.npy COUNT: the last so many floats, as eight hexadecimal digits each
+# words FILE.npy COUNT: prints the last COUNT floats, each as eight hexadecimal digits
 words() {
     tail -c $((4 * $2)) "$1" | od -An -v -tx4 -w4 | tr -d ' '
 }
 
-# whole COMPILER BOARD NAME INPUTS CLASSES: $work/NAME.vit in memory at 0x60000000 classifies the
-# cat with the bits that it has here
+# whole COMPILER BOARD NAME INPUTS CLASSES: on the board, $work/NAME.vit in memory at 0x60000000
+# must classify the cat with the same bits as on this machine
 whole() {
     local compiler=$1 board=$2 name=$3 inputs=$4 classes=$5 model=$work/$3.vit size arena
     size=$(stat -c %s "$model")
@@ -140,8 +141,8 @@ symbols="model_data model_size arena arena_size input logits memcpy memmove mems
     __aeabi_memcpy __aeabi_memcpy4 __aeabi_memclr __aeabi_memclr4 __aeabi_memclr8 __aeabi_memset
     __aeabi_memset4 __aeabi_memmove __aeabi_memmove4" # of a program, and of its C library
 
-# least COMPILER BOARD DTYPE FLAGS...: tests/firmware/size.c, linked without all of these: $least.o
-# and $least.elf
+# least COMPILER BOARD DTYPE FLAGS...: makes $least.o of tests/firmware/size.c, and $least.elf,
+# linked without any of these symbols
 # shellcheck disable=SC2086 # flags are words
 least() {
     local compiler=$1 board=$2 dtype=$3 define=
@@ -177,19 +178,19 @@ needs_nothing() {
         grep -vxE "$program|mem(cpy|set|cmp|move)|__(aeabi|gnu)_[a-z0-9_]+" | nothing
 }
 
-# ... and none of double's is linked.
+# ... and no function for double is linked.
 no_double() {
     arm-none-eabi-nm "$least.elf" |
         grep -E ' __aeabi_(c?d[a-z0-9]+|u?[il]2d|f2d)$' | nothing
 }
 
-# vit.h has no variables; the three belong to main().
+# vit.h has no variables; the three variables belong to main().
 no_variables() {
     arm-none-eabi-nm "$least.o" | grep -i ' [bdc] ' |
         grep -vE ' (main\.)?(model|session|outputs)(\.[0-9]+)?$' | nothing
 }
 
-# Every function: at most 512 bytes of stack, of constant size.
+# Every function takes at most 512 bytes of stack, and a constant number.
 frames() {
     awk -F '\t' '$2 > 512 || $3 != "static"' "$least.su" | nothing
 }
@@ -204,15 +205,15 @@ no_recursion() {
 
 # --- figures that may not grow ------------------------------------------------------------------
 
-# version_of COMPILER: the version, on which figures of code depend
+# version_of COMPILER: prints the version, on which the figures of code size depend
 version_of() {
     local compiler=$1
     [ "$1" = gcc ] && compiler=arm-none-eabi-gcc
     echo "$1 $($compiler -dumpversion)"
 }
 
-# figures_of COMPILER BOARD: code, arena, static, stack and instructions of main.c in a line; for
-# board "least" those of size.c
+# figures_of COMPILER BOARD: prints a line with code, arena, static, stack and instructions of
+# main.c; for board "least", the code of size.c
 figures_of() {
     if [ "$2" = least ]; then
         echo "gcc least f32 $f32 int8 $((int8 - f32)) soft $soft"
@@ -221,9 +222,9 @@ figures_of() {
     fi
 }
 
-# No figure may exceed its value in $figures by more than 1 %, and the arena, which does not depend
-# on the compiler, not by a byte. The values belong to one version of each compiler; with another
-# version they are only printed.
+# No figure may exceed its value in $figures by more than 1 %. The arena, which does not depend on
+# the compiler, may not exceed it by a byte. The values belong to one version of each compiler;
+# other versions are only reported.
 no_growth() {
     figures_of "$1" "$2" | awk -v file=$figures -v version="$(version_of "$1")" '
         { for (i = 3; i < NF; i += 2) found[$i] = $(i + 1); compiler = $1; board = $2 }
@@ -242,7 +243,7 @@ no_growth() {
         }'
 }
 
-# The lines and words of examples/firmware/README.md that state figures, made from $figures.
+# Makes the lines and words of examples/firmware/README.md that state figures, from $figures.
 stated() {
     sed -n '1,2s/^image: //p' $work/expected-fma
     awk '
@@ -335,7 +336,7 @@ check "f32 on Cortex-M4F in 8 KB" at_most 8192 "$f32"
 check "int8 on Cortex-M4F in 6 KB more" at_most 6144 $((int8 - f32))
 check "f32 with soft float on Cortex-M3 in 10 KB" at_most 10240 "$soft"
 
-# each COMMAND...: calls it with each compiler and its board
+# each COMMAND...: calls it for each pair of a compiler and a board
 each() {
     local compiler board
     for compiler in $compilers; do

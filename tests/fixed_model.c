@@ -1,6 +1,6 @@
 /* fixed_model.c MODEL [OTHER] - prints the bits of a model's outputs for a fixed input.
- * test_fixed.sh links it with vit.h for any model, and builds it with VIT_FIXED for the one whose
- * header it includes; OTHER is a model that such a build must refuse; it refuses MODEL as well if a
+ * test_fixed.sh links it with a vit.h for any model. It also builds it with VIT_FIXED, for the one
+ * model whose header is included. Such a build must refuse the model OTHER, a MODEL in which a
  * tensor lies elsewhere, and outputs that it was built without.
  */
 #include <stdio.h>

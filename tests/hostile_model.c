@@ -1,6 +1,6 @@
-/* hostile_model.c MODEL - writes the model to standard output with other bytes for each long run of
- * '@' in its labels and its provenance: all that a terminal could obey, a line forged. The
- * converter's check of labels does not see these.
+/* hostile_model.c MODEL - writes the model to standard output. Each long run of '@' in its labels
+ * and its provenance is replaced by everything that a terminal could obey, and a forged line. The
+ * converter, which checks labels, never saw these bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
     meta_size = (size_t)bytes[VIT_HEADER_META_SIZE] | (size_t)bytes[VIT_HEADER_META_SIZE + 1] << 8 |
                 (size_t)bytes[VIT_HEADER_META_SIZE + 2] << 16;
     for (size_t i = 0; i < meta_size; i++) {
-        if (memcmp(bytes + i, "@@@@@@@@@@", 10) != 0) next = 0; /* end of a number or text */
+        if (memcmp(bytes + i, "@@@@@@@@@@", 10) != 0) next = 0; /* the end of a number or text */
         else if (next < sizeof hostile - 1) bytes[i] = (unsigned char)hostile[next++];
     }
     put(bytes + VIT_HEADER_CHECKSUM, 0);

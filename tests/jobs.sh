@@ -1,7 +1,7 @@
 # jobs.sh - to be sourced: runs tests, one per core at a time, prints a line for each and the sum at
 # the end. A test is a program or script whose last line is "N passed, N failed". Lines "SKIPPED
 # what: why" report parts that cannot run here; then the last line also has "N skipped". A test that
-# neither passed nor skipped anything has failed. Runs the tests whose names begin with a word of
+# passed nothing and skipped nothing has failed. Runs the tests whose names begin with a word of
 # `only`, or all; build/log/ keeps the output.
 mkdir -p build/log
 cores=$(nproc) names=() only=()
@@ -16,7 +16,8 @@ wanted() {
     return 1
 }
 
-# perform NAME COMMAND...: its line on the terminal, its numbers in build/log/NAME.sum
+# perform NAME COMMAND...: runs a test, prints its line, and writes its numbers to
+# build/log/NAME.sum
 perform() {
     local name=$1 log=build/log/$1.log status start=$SECONDS line passed=0 failed=1 skipped=0 cpu
     shift
@@ -32,7 +33,7 @@ perform() {
     echo "$passed $failed $skipped $status" >"build/log/$name.sum"
 }
 
-# run NAME COMMAND...: as many at once as there are cores
+# run NAME COMMAND...: runs a test in the background; as many run at once as there are cores
 run() {
     wanted "$1" || return 0
     while [ "$(jobs -rp | wc -l)" -ge "$cores" ]; do wait -n; done

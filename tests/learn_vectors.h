@@ -44,7 +44,7 @@ static const double gaussian[70] = {
     4.08412202,   2.1767786,   -0.0965816601, 3.53012992,   3.57107644, 2.71116336,   -10.8255407,
 };
 
-/* of the first row, by the first */
+/* probabilities of the first row, by the first model */
 static const double probabilities[5] = {
     0.946825955, 0.0091594132, 0.0128012061, 0.0232693925, 0.00794403354,
 };

@@ -1,4 +1,4 @@
-/* Written by make_look.py: what scikit-learn and NumPy find. */
+/* Written by make_look.py: the results of scikit-learn and NumPy. */
 /* clang-format off */ /* its rows are a table */
 static const double variance0[4] = {
     0.3159307789953487, 0.19859846353568117, 0.1339062995393824, 0.08173741088723804,

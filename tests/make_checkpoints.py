@@ -214,7 +214,7 @@ def widen_256(kind, raw):
     return (scale[:, :, None] * q.astype("<f4") - minimum[:, :, None]).reshape(n, 256)
 
 
-# Number of the type, bytes of a block, places of halves in it
+# The type's number, the bytes of a block, and the places of the f16 numbers in it
 GGML_TYPES = {"q4_0": (2, 18, [0]), "q4_1": (3, 20, [0, 2]), "q5_0": (6, 22, [0]),
               "q5_1": (7, 24, [0, 2]), "q8_0": (8, 34, [0]), "q4_K": (12, 144, [0, 2]),
               "q5_K": (13, 176, [0, 2]), "q6_K": (14, 210, [208])}

@@ -380,7 +380,7 @@ v = ViT(image_size=8, patch_size=4, num_classes=3, dim=20, depth=2, heads=3, mlp
         dim_head=8)
 '''
 
-# A wrapper passes an unknown dictionary on; the blocks come from a generator.
+# A wrapper passes on a dictionary of unknown contents; the blocks come from a generator.
 WRAPPED = HEAD + '''
 
 class AttentionBlock(nn.Module):
@@ -445,8 +445,8 @@ UNSCALED = HEAD + attention("") + block() + model() + "\nnet = ViT(heads=4)\n"
 OTHER_SIZE = HEAD + attention() + block() + model() + "\nnet = ViT(dim=48, heads=16)\n"
 
 
-# A norm behind the unrolled blocks; one that is stored but never runs; channels that only the
-# constructor's argument states, since no layer has them.
+# The model has a norm behind the unrolled blocks, a stored norm that never runs, and channels that
+# no layer shows, only the constructor's argument.
 TRAILING = HEAD + attention() + block() + model(
     blocks="nn.Sequential(*[Block(dim, heads) for _ in range(depth)], nn.LayerNorm(dim))").replace(
         "        self.last = nn.LayerNorm(dim)\n", "").replace("self.last(x)", "x") + """

@@ -164,8 +164,8 @@ def option_set(module, cls, kwargs):
     return (cls.__name__,) + tuple(sorted(f"{k}={v}" for k, v in said.items()))
 
 
-# Options of the constructor that no pretrained tag uses, each added to EXTRA_BASE; model_args of
-# config.json has them.
+# Options of the constructor that no pretrained tag uses. Each is added to EXTRA_BASE, and stored in
+# model_args of config.json.
 EXTRA_BASE = "vit_base_patch16_224.augreg_in21k_ft_in1k"
 EXTRAS = {
     "qk_norm": dict(qk_norm=True),
@@ -443,8 +443,8 @@ RESIZED = (
 )
 
 
-# These fixtures have such numbers, too. timm takes a table of relative positions to be
-# a square's; here all blocks share it.
+# These fixtures have such numbers, too. timm assumes that a table of relative positions is for a
+# square; here all blocks share one table.
 SQUARE = ("beit_base_patch16_224.in22k_ft_in22k_in1k",
           dict(img_size=(32, 32), use_rel_pos_bias=False, use_shared_rel_pos_bias=True))
 RESIZED_FIXTURES = {

@@ -182,7 +182,7 @@ def saved(obj, **options):
     return smaller(buffer)
 
 
-# A search for each line in all others would take minutes.
+# Searching all other lines for each line would take minutes.
 MANY = ("    y = torch.sigmoid(x)\n    y = torch.tanh(x)\n    y = torch.mul(x, z)\n" * 40000).encode()
 
 
@@ -323,8 +323,8 @@ def main():
         refused("calls_" + name, Own(getattr(F, name)), "stack.0 calls %s, which vit.h" % name)
     refused("calls_tanh", Own(torch.tanh), "stack.0 calls tanh, which vit.h lacks")
     refused("calls_sin", Own(torch.sin), "activation: the code of the blocks calls no known")
-    refused("calls_squared", Own(squared), "activation: the code of the blocks calls an "
-            "activation that vit.h lacks, besides")
+    refused("calls_squared", Own(squared), "activation: the code of the blocks also calls "
+            "an activation that vit.h lacks")
 
     model = Own(F.relu)
     case("many_calls", "model.pt", traced(model.eval(), MANY), "", "1e-5", model)

@@ -567,8 +567,8 @@ def write_own_stems():
          twin_options="block_type=post_norm pool=token has_final_norm=0 has_patch_bias=0 "
          + TUTORIAL)
     for name, option, message in (
-            ("rows", "--set pos_first_rows=1", "pos_embed has 16 rows, the input 5 tokens, which "
-             "may be the first rows; give --set pos_first_rows=1"),
+            ("rows", "--set pos_first_rows=1", "pos_embed has 16 rows; the 5 tokens of the "
+             "input may use the first rows; give --set pos_first_rows=1"),
             ("size", "--img-size 4 ", "img_size: it shows how many of the first rows of "
              "pos_embed are used; give --img-size HxW")):
         case("torch_nn_matrix_" + name, s, message, None, told.replace(option, ""), write=pth,
@@ -1959,7 +1959,7 @@ def write_gguf():
     file = {"write": gguf, "suffix": "gguf"}
     projector = {"mm.0.weight": np.ones((3, D), "f4"), "mm.0.bias": np.ones(3, "f4"),
                  "mm.2.weight": np.ones((3, 3), "f4"), "mm.2.bias": np.ones(3, "f4")}
-    # the twins are those of the same models in safetensors
+    # the twins are those of the same models in safetensors form
     t = without_bias(clip_model())
     s = gguf_tower(t, OLD_MLP)
     s["visual_projection.weight"] = t["head.weight"]

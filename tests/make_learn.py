@@ -63,7 +63,7 @@ def main():
         file.write(numbers("each_class", head(np.concatenate([e.coef_ for e in each.estimators_]),
                                               [e.intercept_[0] for e in each.estimators_])))
         file.write(numbers("gaussian", head(weights, bias)))
-        file.write("\n/* of the first row, by the first */\n")
+        file.write("\n/* probabilities of the first row, by the first model */\n")
         file.write(numbers("probabilities", one.predict_proba(x[:1])[0]))
 
 

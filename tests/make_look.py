@@ -22,7 +22,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATA = os.path.join(HERE, "data")
-# rows, dim, components, and how fast the columns shrink
+# rows, dim, components, and the factor from each column to the next
 FITS = [(60, 20, 4, 0.8), (15, 40, 5, 0.9), (30, 8, 3, 1.0), (9, 30, 8, 1.0)]
 PHOTOS, ROWS, COLUMNS, DIM = 2, 5, 7, 12
 BLOCKS, HEADS, TOKENS = 4, 3, 7
@@ -88,7 +88,7 @@ def rollout(maps):
 
 
 def write_numbers():
-    text = "/* Written by make_look.py: what scikit-learn and NumPy find. */\n"
+    text = "/* Written by make_look.py: the results of scikit-learn and NumPy. */\n"
     for i, (rows, dim, count, factor) in enumerate(FITS):
         found, components = fit(shrinking(10 + i, rows, dim, factor), count)
         text += floats(f"variance{i}", found.explained_variance_)

@@ -76,7 +76,7 @@ def main():
 
     path = os.path.join(os.path.dirname(__file__), "nearest_vectors.h")
     with open(path, "w", encoding="ascii") as file:
-        file.write("/* Written by make_nearest.py: what NumPy, SciPy and scikit-learn find. */\n")
+        file.write("/* Written by make_nearest.py: the results of NumPy, SciPy and scikit-learn. */\n")
         file.write("enum {\n")
         for name in "ROWS DIM QUERIES TOP GROUP_ROWS TRAIN TEST CLASSES NEIGHBORS".split():
             file.write(f"    {name} = {globals()[name]},\n")

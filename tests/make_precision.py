@@ -32,8 +32,8 @@ def numbers(name, values):
 def main():
     drawn = uniform(1, PHOTOS * CLASSES).reshape(PHOTOS, CLASSES)
     chance = uniform(2, PHOTOS * CLASSES).reshape(PHOTOS, CLASSES)
-    # class c has about (c + 1) / 16 of the photos; the first has none. Odd classes' scores are
-    # multiples of 1/16: many are equal.
+    # class c has about (c + 1) / 16 of the photos; the first has none. The scores of odd classes
+    # are multiples of 1/16, so many are equal.
     right = chance < (np.arange(CLASSES) + 1) / np.float32(16)
     right[:, 0] = False
     scores = np.float32(0.75) * drawn + np.float32(0.25) * right
@@ -49,7 +49,7 @@ def main():
         file.write("/* Written by make_precision.py: what scikit-learn computes. */\n")
         file.write(f"enum {{ PHOTOS = {PHOTOS}, CLASSES = {CLASSES} }};\n")
         file.write(f"static const double above = {ABOVE};\n\n")
-        file.write("/* of class 1 and so on */\n")
+        file.write("/* those of class 1, and so on */\n")
         file.write(numbers("average_precisions", precisions) + "\n")
         file.write(numbers("f1_scores", f1_score(right, found, average=None)[1:]) + "\n")
         file.write("/* precision, recall and F1, micro; mean average precision, F1, macro */\n")

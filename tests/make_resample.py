@@ -41,7 +41,7 @@ def square(x, size, **options):
 RELATIVE = [(14, 14, 24, 24), (14, 14, 7, 28), (3, 5, 2, 9), (1, 1, 3, 2), (4, 4, 1, 1)]
 
 
-# channels, patch, new channels, new patch, place in WAYS
+# channels, patch, new channels, new patch, index in WAYS
 PATCHES = [(3, 16, 1, 16, 0), (3, 8, 4, 8, 0), (3, 4, 5, 4, 0), (3, 2, 32, 2, 0), (3, 2, 2, 2, 0),
            (1, 16, 1, 32, 0), (2, 16, 2, 8, 0), (1, 14, 1, 16, 0), (1, 16, 1, 10, 0),
            (1, 4, 1, 9, 3), (1, 16, 1, 8, 3), (1, 8, 1, 12, 3), (1, 32, 1, 16, 3),

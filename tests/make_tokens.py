@@ -219,7 +219,7 @@ def main(bpe, module):
             file.write("    { %s, %d },\n" % (c_string(text), len(text.encode())))
         file.write("};\n")
         for name, rows in vectors.items():
-            file.write("\nstatic const int token_ids_%s[] = { /* a count, or -1: not compared; the ids */\n" % name)
+            file.write("\nstatic const int token_ids_%s[] = { /* for each text a count (-1: not compared), then ids */\n" % name)
             for row in rows:
                 line = "    %d," % (-1 if row is None else len(row))
                 for i in row or []:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# msvc.sh - vit.h in the dialect of Microsoft's compiler, which cannot be had here. clang speaks it,
-# with MinGW-w64's headers, and the programs run under Wine:
+# msvc.sh - tests vit.h in the dialect of Microsoft's compiler, which is not available here. clang
+# compiles it, with MinGW-w64's headers, and the programs run under Wine:
 #
 #   - no warning at level 4, in C and in C++, with each configuration; for 64-bit ARM, too, where
 #     only the object is made, because there is nothing to link it with
@@ -69,7 +69,7 @@ models() {
     done
 }
 
-# measure ROUNDS RUNS BUILD...: runs the builds one after the other in each round
+# measure ROUNDS RUNS BUILD...: in each round, runs the builds one after the other
 measure() {
     local rounds=$1 runs=$2 round build
     shift 2

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 
-# The tests of each room, quick ones first: "x" is test_x.c, "x.sh" is test_x.sh.
+# The tests of each folder, quick ones first: "x" is test_x.c, "x.sh" is test_x.sh.
 TESTS = {
     "vit.h": "values load text threads tokens versions infer random preprocess api math parity.sh cores "
              "random.simde",
@@ -58,7 +58,7 @@ TESTS = {
 ARGUMENTS = {"damage": "10", "match": "12", "random": "120 20 40", "converter_memory": "60",
              "random.simde": "120 6 24"}
 
-# The replacements; a masked source has no comments, strings or preprocessor lines.
+# The replacements. They apply to a source without comments, strings and preprocessor lines.
 SWAPS = [(r"(?<![<>=!+\-*/%&|^-])<(?![<=])", "<="), (r"(?<!<)<=", "<"),
          (r"(?<![>\-=])>(?![>=])", ">="), (r"(?<!>)>=", ">"), (r"==", "!="), (r"!=", "=="),
          (r"&&", "||"), (r"\|\|", "&&"), (r" \+ ", " - "), (r" - ", " + "), (r" \* ", " / "),
@@ -66,7 +66,8 @@ SWAPS = [(r"(?<![<>=!+\-*/%&|^-])<(?![<=])", "<="), (r"(?<!<)<=", "<"),
          (r" & ", " | "), (r" \| ", " & "), (r"(?<![\w)\]])!(?=[\w(])", ""),
          (r"\breturn true;", "return false;"), (r"\breturn false;", "return true;")]
 NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
-# A larger array changes nothing, and only the sanitizers notice a smaller one.
+# Array sizes are left alone: a larger array changes nothing, and only the sanitizers notice a
+# smaller one.
 ARRAY = re.compile(r"^\s+(?!return\b)(?:\w+ )+\**\w+(?:\[[^\]]*\])+[,;]")
 RETURN = re.compile(r"\breturn ((?!true;|false;|0;)[^;{}]+);")
 STATEMENT = re.compile(r"^\s+(?!return\b|const\b|static\b|typedef\b|extern\b|else\b|case\b|default\b|goto\b"
@@ -233,7 +234,7 @@ def draw(files, seed):
     chance.shuffle(places)
     for path, i, line in places:
         ways = list(mutants_of(line))
-        # Memory that is kept, or too little of it, is for the sanitizers to notice.
+        # Only the sanitizers notice leaks, and blocks of memory that are too small.
         if not ways or "free" in line or "alloc(" in line:
             continue
         start, end, new = chance.choice(ways)

@@ -1,5 +1,5 @@
-/* named_tensors.h - makes safetensors checkpoints in memory, of tensors with chosen names and small
- * shapes, and whole models whose names random bytes choose, for the tests of matching by structure.
+/* named_tensors.h - makes safetensors checkpoints in memory for the tests of matching by structure:
+ * tensors with given names and small shapes, and whole models whose names depend on random bytes.
  */
 #ifndef NAMED_TENSORS_H
 #define NAMED_TENSORS_H
@@ -12,11 +12,11 @@
 
 typedef struct named_tensors {
     char *header;
-    size_t used, capacity, data; /* bytes of the header, of all tensors */
+    size_t used, capacity, data; /* bytes of the header, and of all tensors */
     int count;
 } named_tensors;
 
-/* A tensor of one or more dimensions; 0 ends them. */
+/* Adds a tensor of one or more dimensions; 0 ends the list of dimensions. */
 static inline void named_add(named_tensors *t, const char *name, const int dims[4]) {
     size_t count = 4;
     int i;
@@ -162,7 +162,7 @@ static inline void named_model(named_bytes *b, named_tensors *t) {
             if (what / 2 % 2) shape = named_next(b, 16);
             if (what / 4 % 2 || form == 8) form = named_next(b, 8);
         }
-        if (form == 8) continue; /* one more only if damaged */
+        if (form == 8) continue; /* one more block, but only if damaged */
         for (i = 0; i < (in_block ? depth : 1); i++)
             named_part(t, in_block ? path : "", in_block ? i : -1, name, shape, form);
     }

@@ -1,4 +1,4 @@
-/* Written by make_nearest.py: what NumPy, SciPy and scikit-learn find. */
+/* Written by make_nearest.py: the results of NumPy, SciPy and scikit-learn. */
 enum {
     ROWS = 100000,
     DIM = 40,

@@ -15,7 +15,7 @@ from pathlib import Path
 TABLE = Path(__file__).resolve().parent.parent / "models" / "COVERAGE.md"
 VITS = ("vision_transformer", "vision_transformer_hybrid", "vision_transformer_relpos",
         "vision_transformer_sam", "deit", "eva", "beit", "naflexvit", "gemma4_vit")
-# Modules with patches and blocks that are no plain ViTs.
+# These modules have patches and blocks, but are no plain ViTs.
 OTHERS = ("cait", "coat", "convit", "convnext", "crossvit", "csatv2", "davit", "edgenext", "efficientformer",
           "efficientformer_v2", "efficientvit_mit", "efficientvit_msra", "fasternet", "fastvit", "focalnet",
           "gcvit", "hiera", "hieradet_sam2", "inception_next", "levit", "mambaout", "maxxvit",

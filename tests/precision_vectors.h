@@ -2,7 +2,7 @@
 enum { PHOTOS = 150, CLASSES = 12 };
 static const double above = 0.625;
 
-/* of class 1 and so on */
+/* those of class 1, and so on */
 static const double average_precisions[11] = {
     0.448826784592335, 0.544424850610572, 0.684935644039752, 0.672145520133055,
     0.702564041609279, 0.762917672636699, 0.66963811025488,  0.81424761622454,

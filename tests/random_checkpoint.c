@@ -17,8 +17,8 @@
  *     extra=NAME:2,3                         add one (up to 16)
  *     nan=NAME  inf=NAME  big=NAME           put NaN, infinity, 70000 into it
  *
- * Tensors are in the order of .vit files and the header as `vit-convert --to safetensors` writes
- * it, so that a round trip gives the same file.
+ * Tensors have the order of .vit files, and the header is like that of `vit-convert --to
+ * safetensors` writes it, so that a round trip gives the same file.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -79,7 +79,8 @@ static int take_argument(const char *argument) {
 
 /* === The tensors === */
 
-/* Reads "NAME:2,3": sets the dims if NAME is this name, and returns their number, or 0. */
+/* Reads "NAME:2,3": if NAME is this name, sets the dims and returns their number; otherwise returns
+ * 0. */
 static int parse_shape(const char *text, const char *name, int dims[8]) {
     const char *colon = strrchr(text, ':');
     int ndim = 0;
@@ -191,7 +192,7 @@ static uint32_t special_bits(const char *name, uint32_t otherwise) {
     return otherwise;
 }
 
-/* The same values in either order, up to four channels. */
+/* Both orders get the same values, for up to four channels. */
 static void put_smooth(FILE *file) {
     int row, i, values = chans * patch * patch;
     for (row = 0; row < dim; row++) {

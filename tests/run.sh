@@ -4,15 +4,15 @@
 #
 # WHICH=more runs the additional tests of `make test-more`: the same tests under sanitizers, other
 # compilers and CPUs, packages, fuzzers, the developers' own checks, and tests of `make test` that
-# skipped a part in their last run. WHICH=all runs both, and so do words; a dot selects another
-# build of a test, as in json.sanitized. LONG=yes extends the tests: models, damage, compilers,
-# types.
+# skipped a part in their last run. WHICH=all runs both sets, and so do words. A word with a dot
+# selects another build of a test, as in json.sanitized. LONG=yes runs the tests with more models,
+# damage, compilers and types.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/jobs.sh
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 
-# Tests that sanitizers make slow run only a part with them; the plain build runs the whole.
+# Tests that are slow under sanitizers run only in part there; the plain build runs all of them.
 declare -A fewer=([test_converter_memory]=40 [test_damage]=10 [test_layout_damage]=4
     [test_match]=6 [test_random]="330 6 24" [test_structure]=20)
 # `make test` and `make test-more` run only a part of tests that take long.
@@ -20,8 +20,8 @@ declare -A part=([test_converter_memory]=60 [test_damage]=10 [test_match]=12 [te
 declare -A larger=([test_converter_memory]= [test_damage]=3 [test_match]=40 [test_random]="400 60 150"
     [test_random.simde]="330 6 24")
 fuzz=1 # second; `make fuzz` takes longer
-# Tests without sanitized programs, or that only convert files of other tests; the last one has its
-# own malloc.
+# Tests that are not repeated with sanitizers: they have no sanitized programs, or only convert
+# files of other tests; the last one has its own malloc.
 unsanitized=" test_abi test_build test_confined test_embedded test_fixed test_floors test_make "
 unsanitized+="test_tools_memory "
 if [ "${LONG-}" = yes ]; then
@@ -30,7 +30,7 @@ else
     unsanitized+="test_look " # its rooms are: test_look.c
 fi
 
-# Tests of things that no page promises to users.
+# Tests of properties that no page promises to users.
 developers=" test_bench test_embedded test_fixed test_floors test_make "
 
 # The packages without which a test is skipped, by Debian's names.
@@ -95,7 +95,8 @@ for_developers() {
     done
 }
 
-# Tests of `make test` that skipped a part in their last run: the packages may be installed by now.
+# Tests of `make test` that skipped a part in their last run; the missing packages may be installed
+# by now.
 skipped_before() {
     again=$1
     for_users if_skipped
@@ -137,7 +138,8 @@ needs() {
 
 perhaps() { if [ -n "${absent[$1]-}" ]; then omit "$1" "${absent[$1]}"; else run "$@"; fi; }
 
-# sets COMMAND: the tests of WHICH; with words both sets, and other builds only if a word names one
+# sets COMMAND: calls COMMAND for the tests of WHICH; with words for both sets, and for other builds
+# only if a word names one
 sets() {
     command=$1
     case ${only[*]+words}${WHICH-} in

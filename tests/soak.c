@@ -17,7 +17,8 @@
 
 enum { COUNT = 10000, WARM_UP = 2000, PHOTOS = 12, KINDS = VIT_NUM_DTYPES + 2 };
 
-/* In KB, for stacks of threads. A leak of 32 bytes per classification would exceed it. */
+/* Room for stacks of threads, in KB. A leak of 32 bytes per classification would exceed this
+ * limit. */
 enum { SLACK = 256 };
 
 typedef struct photo {
@@ -47,7 +48,7 @@ static photo make_photo(int format) {
     return p;
 }
 
-/* Kilobytes of this process in memory. */
+/* The kilobytes of memory that this process uses. */
 static long resident(void) {
     long pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");
@@ -71,7 +72,7 @@ static int open_files(void) {
     return count;
 }
 
-/* A model of each type, one of all types mixed, and last the file on the command line. */
+/* A model of each type, a model with all types, and last the file on the command line. */
 static void write_models(char paths[KINDS][256], const char *given, const char *program) {
     for (int kind = 0; kind < KINDS - 1; kind++) {
         tiny_options o = tiny_defaults();

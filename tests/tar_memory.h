@@ -1,4 +1,4 @@
-/* tar_memory.h - an archive in memory as the stream that tar_begin reads. */
+/* tar_memory.h - a stream for tar_begin that reads an archive in memory. */
 #ifndef TAR_MEMORY_H
 #define TAR_MEMORY_H
 

@@ -12,7 +12,7 @@ typedef struct tar_writer {
     size_t size, capacity;
 } tar_writer;
 
-/* Zeroed bytes at the end. */
+/* Appends zeroed bytes. */
 static inline uint8_t *tar_writer_grow(tar_writer *t, size_t size) {
     if (t->size + size > t->capacity) {
         t->capacity = 2 * (t->size + size);
@@ -34,7 +34,7 @@ static inline void tar_writer_sum(uint8_t *header) {
     memcpy(header + 148, digits, 7);
 }
 
-/* Returns the place of the header. */
+/* Returns the offset of the header. */
 static inline size_t tar_writer_header(tar_writer *t, char type, const char *name, uint64_t size) {
     const size_t at = t->size;
     uint8_t *header = tar_writer_grow(t, 512);
@@ -70,13 +70,14 @@ static inline void tar_writer_text(tar_writer *t, const char *name, const char *
     tar_writer_file(t, name, text, strlen(text));
 }
 
-/* A header of this type before a member: 'L' with a name, 'x' with records. */
+/* Writes a header of this type in front of a member: 'L' with a name, 'x' with records. */
 static inline void tar_writer_before(tar_writer *t, char type, const void *text, size_t size) {
     (void)tar_writer_header(t, type, "././@LongLink", size);
     tar_writer_data(t, text, size);
 }
 
-/* A record such as "path=photos/1.jpg" after its length, which counts its own digits. */
+/* Writes a record such as "path=photos/1.jpg" after its length, which includes the digits of the
+ * length itself. */
 static inline void tar_writer_pax(tar_writer *t, const char *record) {
     char text[8192];
     size_t length = strlen(record) + 3, digits;

@@ -7,7 +7,7 @@
  *     return test_summary();                      last line "N passed, N failed"; 0 if none failed
  *
  * An assertion is a line of a source: it counts once, however often it runs, and has passed if it
- * never failed. One thread at a time.
+ * never failed. Only one thread may use it at a time.
  */
 #ifndef TEST_H
 #define TEST_H
@@ -20,7 +20,7 @@
 #define CHECK_MSG(condition, ...)                                                                  \
     (test_check((condition) != 0, __FILE__, __LINE__, #condition) ? (void)0 : test_say(__VA_ARGS__))
 
-enum { TEST_MAX_SITES = 4096 }; /* of the table; a test has a few hundred */
+enum { TEST_MAX_SITES = 4096 }; /* size of the table; a test has a few hundred assertions */
 
 static struct {
     const char *file; /* NULL: free */
@@ -29,7 +29,7 @@ static struct {
 
 static long test_failures, test_skipped;
 
-/* The place of FILE:LINE in the table, added if it is new. */
+/* Returns the place of FILE:LINE in the table; adds it if it is new. */
 static inline int test_site(const char *file, int line) {
     int at = line % TEST_MAX_SITES, tries;
     for (tries = 0; tries < TEST_MAX_SITES; tries++, at = (at + 1) % TEST_MAX_SITES) {
@@ -93,7 +93,7 @@ static inline int test_summary(void) {
     return failed ? 1 : 0;
 }
 
-/* Lists every tier of this machine whose results have the bits of tier `like`.
+/* Lists the tiers of this machine whose results have the same bits as tier `like`.
    Both need vit.h. */
 #define FOR_EACH_ISA(isa)                                                                          \
     for (int isa = VIT_ISA_SCALAR; isa < VIT_NUM_ISAS; isa++)                                      \
@@ -110,8 +110,9 @@ static inline int test_summary(void) {
 #define TEST_ROUNDS_TWICE(isa) ((isa) == VIT_ISA_SSE2)
 #endif
 
-/* The product x times inverse that a kernel rounds to int8; exact if the kernel fuses it with an
-   addition. `wide` keeps clang from the instruction of s390x for two floats (mdebr), which QEMU 7.2
+/* The product of x and `inverse` that a kernel rounds to int8. It is exact if the kernel fuses it
+ * with an addition. `wide` keeps clang from the instruction of s390x for two floats (mdebr), which
+ * QEMU 7.2
    computes wrong: 3 times 0.5 is 16. */
 static inline double test_scaled(float x, float inverse, int rounds_twice) {
     const volatile double wide = (double)x;

@@ -54,7 +54,8 @@ check "VIT_TOOLS declares them all" [ "$(visible -DVIT_TOOLS -DVIT_TEXT_ENCODER)
 
 # --- programs and libraries of different versions ----------------------------------------------
 
-# header NAME SED...: a folder with a changed vit.h; the change must have an effect
+# header NAME SED...: makes a folder with a vit.h that SED has changed; the change must have an
+# effect
 header() {
     mkdir -p "$work/$1"
     sed "${@:2}" vit.h >"$work/$1/vit.h"
@@ -67,7 +68,8 @@ program() {
         -o "$work/$1"
 }
 
-# library FOLDER: makes libvit.so.2 of the vit.h in FOLDER, there; plain C compiles fast
+# library FOLDER: makes libvit.so.2 in FOLDER from the vit.h there; only plain C, which compiles
+# fast
 library() {
     check "$1: the library compiles" "$cc" -std=c99 -O1 -fPIC -shared -fvisibility=hidden \
         '-DVIT_API=__attribute__((visibility("default"))) extern' -DVIT_NO_SIMD -I"$work/$1" \
@@ -134,7 +136,7 @@ says "cat 0.78" well_said
 program too_small . -DBY_POINTER="$(printf '0x000001%02xu' "$abi")"
 says "-11: program and library" too_small
 
-# The implementation is for firmware, and the program lacks that macro.
+# The implementation is built for firmware, but the program does not define that macro.
 cat >"$work/bare.c" <<'END'
 #include "vit.h"
 int main(void) {
@@ -153,7 +155,7 @@ for macro in -DNOTHING -DVIT_BARE_METAL; do
         [ "$status" = "$([ $macro = -DNOTHING ] && echo 0 || echo 1)" ]
 done
 
-# The static library, and a private copy beside the shared one.
+# A program with the static library, and one with a private copy beside the shared library.
 check "the static library links" "$cc" -std=c99 -I. tests/abi/program.c build/lib/libvit.a -lpthread \
     -o "$work/static"
 says "cat 0.78" static

@@ -159,8 +159,8 @@ static long other_cores(void) {
 #if defined(OTHER_CPUS)
 typedef struct cpu {
     const char *name;
-    unsigned leaves, features, parts; /* the last leaf; leaf 1, ecx; the last part of leaf 7 */
-    unsigned b7, c7, a7;              /* leaf 7, ebx and ecx; leaf 7.1, eax */
+    unsigned leaves, features, parts; /* the last leaf; ecx of leaf 1; the last part of leaf 7 */
+    unsigned b7, c7, a7;              /* ebx and ecx of leaf 7; eax of leaf 7.1 */
     unsigned tiers;
 } cpu;
 
@@ -195,7 +195,7 @@ static thread_id this_thread(void) { return 0; }
 
 /* --- helpers -------------------------------------------------------------- */
 
-/* An open tiny model, and everything that running it needs. */
+/* An open tiny model, with everything that is needed to run it. */
 typedef struct bench {
     tiny_file file;
     vit_model model;
@@ -231,7 +231,7 @@ static bench bench_default(void) {
     return bench_open(&o);
 }
 
-/* A model with weights of this type, or of all types for VIT_NUM_DTYPES; no width is even. */
+/* A model with weights of this type, or of all types for VIT_NUM_DTYPES. All widths are odd. */
 static bench bench_of_kind(int kind) {
     tiny_options o = tiny_defaults();
     o.mixed = kind == VIT_NUM_DTYPES;
@@ -333,7 +333,7 @@ static void test_hash(void) {
     vit_hash_update(&hash, bytes, 0);
     vit_hash_update(&hash, "abc", 3);
     CHECK(vit_hash_final(&hash) == 0x44bc2cf5ad770999u);
-    CHECK(vit_hash_final(&hash) == 0x44bc2cf5ad770999u); /* final does not change the state */
+    CHECK(vit_hash_final(&hash) == 0x44bc2cf5ad770999u); /* the state is unchanged */
 }
 
 /* --- configuration -------------------------------------------------------- */
@@ -398,7 +398,7 @@ static void test_config_derived(void) {
     c->patch_stride = 5;
     CHECK(vit_config_check(c, NULL) == VIT_OK);
     CHECK(c->grid_height == 5 && c->grid_width == 3 && c->num_patches == 15);
-    c->patch_stride = 24; /* one row, and only the first column, can be read */
+    c->patch_stride = 24; /* the block holds one row of a single column */
     CHECK(vit_config_check(c, NULL) == VIT_OK);
     CHECK(c->grid_height == 1 && c->grid_width == 1);
     c->patch_stride = 0;
@@ -411,7 +411,7 @@ static void test_config_derived(void) {
     CHECK(vit_config_check(c, NULL) != VIT_OK);
 }
 
-/* Each field is within its own limits, but not the combination. */
+/* Each field is within its own limits, but their combination is not. */
 static void test_config_products(void) {
     tiny_options o = tiny_defaults();
     vit_config c = o.config;
@@ -479,7 +479,7 @@ static void test_config_products(void) {
     }
 }
 
-/* Options that exclude each other, or need each other. */
+/* Options that exclude or require each other. */
 static void test_config_pairs(void) {
 #define SET(name, value)                                                                           \
     { offsetof(vit_config, name), value }
@@ -553,7 +553,7 @@ static void test_config_head(void) {
     config_refused(&c, "head_activation needs num_classes");
 }
 
-/* Models of blocks without an MLP, and of attention in which each token attends only to itself. */
+/* Models whose blocks have no MLP, and models whose tokens attend only to themselves. */
 static void test_config_blocks(void) {
     static const size_t without_mlp[] = { offsetof(vit_config, has_gated_mlp),
                                           offsetof(vit_config, has_mlp_norm) };
@@ -631,8 +631,8 @@ static void check_dtype(const vit_config *c, vit_dtype asked, const char *name, 
     CHECK(t.size == (uint64_t)panels * vit_pack_panel(wanted, NULL, 16, depth, NULL));
 }
 
-/* int8 needs a depth of 4 to 65536, int4 of at least 16; other layers stay f32. All other types fit
- * any depth. */
+/* int8 needs a depth of 4 to 65536, int4 a depth of at least 16; layers of other depths stay f32.
+ * All other types fit any depth. */
 static void test_depth_limits(void) {
     tiny_options o = tiny_defaults();
     vit_config c = o.config;
@@ -699,7 +699,7 @@ static int panel_integer(vit_dtype dtype, const unsigned char *panel, int row, i
     return (k % 32 < 16 ? byte % 16 : byte / 16) - 8;
 }
 
-/* Its scale: one for each row; in int4 one for each 32 weights of a row. */
+/* The scale of a weight: one for each row; in int4 one for each 32 weights of a row. */
 static double panel_scale(vit_dtype dtype, const unsigned char *panel, int row, int k, int depth) {
     return dtype == VIT_I8 ? float_number(panel + int8_tail(depth) + 4 * row)
                            : half_number(panel + k / 32 * 288 + 2 * row);
@@ -725,7 +725,7 @@ static float panel_number(vit_dtype dtype, const unsigned char *panel, int row, 
            (float)panel_scale(dtype, panel, row, k, depth);
 }
 
-/* The padded depth, and the size of a panel of that depth. */
+/* Returns the padded depth, and the size of a panel of this depth. */
 static int padded_depth(vit_dtype dtype, int depth) {
     static const int steps[VIT_NUM_DTYPES] = { 1, 1, 2, 4, 32 };
     return (depth + steps[dtype] - 1) / steps[dtype] * steps[dtype];
@@ -741,7 +741,7 @@ static size_t panel_size(vit_dtype dtype, int depth) {
     }
 }
 
-/* The largest |value| of a row from k on, `count` of them, with its sign. */
+/* The value with the largest magnitude among the first `count` values of a row. */
 static double extreme(const float *row, int count) {
     double found = 0;
     for (int k = 0; k < count; k++) {
@@ -750,8 +750,9 @@ static double extreme(const float *row, int count) {
     return found;
 }
 
-/* Largest accepted |difference| between a weight and what the panel holds. The range of int4 is -8
- * to 7, and -8 is the extreme value, so values of the other sign may lose up to a whole step. */
+/* The largest accepted |difference| between a weight and its value in the panel. int4 has values
+ * from -8 to 7, and the extreme weight becomes -8, so a weight of the other sign may lose up to a
+ * whole step. */
 static double slack(vit_dtype dtype, double wanted, double scale) {
     switch (dtype) {
     case VIT_F32: return 0;
@@ -799,7 +800,7 @@ static void check_int4_scales(const float *values, const unsigned char *panel, i
     }
 }
 
-/* Padding must be zero, which is the number 8 in int4; missing rows have scale 0 too. */
+/* Padding must be zero, which int4 stores as 8; missing rows must also have scale 0. */
 static void check_padding(vit_dtype dtype, const unsigned char *panel, int rows, int depth) {
     int wrong = 0;
     for (int r = 0; r < 16; r++) {
@@ -875,7 +876,7 @@ static void test_packing(void) {
     }
 }
 
-/* Rows of zeros, of numbers too small for a scale, and of ties. */
+/* Rows of zeros, rows of numbers that are too small for a scale, and rows of ties. */
 static void test_packing_extremes(void) {
     static const float rows[4][4] = { { 0, -0.0f, 0, 0 },
                                       { 1e-44f, 0, -1e-44f, 0 },
@@ -898,8 +899,7 @@ static void test_packing_extremes(void) {
     free(b);
 }
 
-/* Packing NaN and infinity must return without an error of a sanitizer, and int8 and int4 must keep
- * NaN. */
+/* Packing NaN and infinity must cause no error of a sanitizer, and int8 and int4 must keep NaN. */
 static void test_packing_nonfinite(void) {
     const float nan = (float)NAN, inf = (float)INFINITY;
     const float bad[] = {
@@ -930,7 +930,7 @@ static void test_packing_nonfinite(void) {
     }
 }
 
-/* Plain tensors: a row is everything after the first dimension. */
+/* A row of a plain tensor covers all dimensions after the first. */
 static void test_unpack_plain(void) {
     float values[2 * 3 * 4], row[12];
     unsigned char data[sizeof values];
@@ -955,7 +955,7 @@ static void test_unpack_plain(void) {
 
 enum { CANARY = 128 };
 
-/* A workspace of exactly the requested size, at an odd address, between canaries. */
+/* Uses a workspace of exactly the requested size, at an odd address, between canaries. */
 static void run_in_workspace(bench *b, const vit_params *params, size_t shift, int batch,
                              float *logits) {
     size_t size = vit_workspace_size(&b->model, params);
@@ -1021,7 +1021,7 @@ static void test_low_memory_kind(vit_dtype dtype, size_t most) {
     size_t small = vit_workspace_size(&b.model, &params);
     CHECK_MSG(small <= most, "dtype %d: %lu bytes", (int)dtype, (unsigned long)small);
     CHECK(small < whole);
-    params.batch = 8; /* still one image at a time */
+    params.batch = 8; /* the batch is still one image */
     CHECK(vit_workspace_size(&b.model, &params) == small);
     bench_close(&b);
 }
@@ -1037,7 +1037,8 @@ static void test_workspace(void) {
     }
 }
 
-/* A separate block, so that ASan checks both ends, with a pool and every output. */
+/* The workspace is a separate block, so that ASan checks both ends; the run has a pool and every
+ * output. */
 static void test_workspace_threads_kind(int kind) {
     bench b = bench_of_kind(kind);
     for (int n = 1; n <= 4; n++) {
@@ -1285,7 +1286,8 @@ static void test_closed_model(void) {
     bench_close(&b);
 }
 
-/* A 32-bit size_t holds the size of one input, but not of two, or of the workspace. */
+/* A 32-bit size_t can hold the size of one input, but not that of two inputs or of the
+ * workspace. */
 static void test_address_space(void) {
     tiny_options o = tiny_defaults();
     vit_config *c = &o.config;
@@ -1453,8 +1455,8 @@ static void test_output_sizes(void) {
     bench_close(&b);
 }
 
-/* Requests outputs of blocks in one pass: the last block with only some tokens, repeated and
- * unsorted blocks, more images than fit. */
+/* Requests outputs of several blocks in one pass: of the last block, of which only some tokens are
+ * computed; of repeated and unsorted blocks; with more images than fit. */
 static void test_blocks(void) {
     bench b = bench_default();
     vit_params params = no_params();
@@ -1500,7 +1502,7 @@ static void test_blocks(void) {
     bench_close(&b);
 }
 
-/* Three images, the middle one with a bad number; large numbers may be harmless. */
+/* Runs three images, the middle one with a bad number. A large number may be harmless. */
 static void nonfinite_run(bench *b, vit_isa isa, bool lossy, float bad) {
     float good[3 * 5], logits[3 * 5];
     vit_params params = no_params();
@@ -1524,8 +1526,8 @@ static void nonfinite_run(bench *b, vit_isa isa, bool lossy, float bad) {
     free(r.workspace);
 }
 
-/* A NaN or infinity in one image must stay in that image, and must reach its logits. Sums and
- * ranges of rows with 3e38 may become infinite. */
+/* A NaN or infinity in one image must stay in that image, and must reach its logits. In rows with
+ * 3e38, sums and ranges may become infinite. */
 static void test_nonfinite_input(void) {
     static const float bad[] = { (float)NAN, (float)INFINITY, -(float)INFINITY, 3e38f, -3e38f };
     for (int kind = 0; kind <= VIT_NUM_DTYPES; kind++) {
@@ -1539,8 +1541,8 @@ static void test_nonfinite_input(void) {
     }
 }
 
-/* Compares the logits of all tiers for int8 and int4 models with this number at the start of tensor
- * `index`. The f32 model shows whether the number can have no effect. */
+/* Compares the logits of all tiers, for int8 and int4 models that have this number at the start of
+ * tensor `index`. If the number has no effect in the f32 model, it may have none here. */
 static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits) {
     static const vit_dtype dtypes[] = { VIT_F32, VIT_I8, VIT_I4, VIT_BF16 };
     tiny_options o = *given;
@@ -1576,8 +1578,8 @@ static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits
 }
 
 /* Puts NaN and infinity into every tensor of floats, with each kind of block and pooling, on every
- * tier. Integer types must give NaN where f32 does; otherwise a NaN's payload was taken for a
- * weight. */
+ * tier. Integer types must give NaN where f32 does; otherwise the kernels took the payload of a NaN
+ * for a weight. */
 static void test_nonfinite_weights(void) {
     static const uint32_t bad[] = { 0x7fc07fff, 0x7f800000, 0xff800000 };
     for (int kind = 0; kind < 7; kind++) {
@@ -1655,7 +1657,8 @@ static void trace_in_phase(void *user, const char *name, const float *data, cons
     }
 }
 
-/* The next phase of the log that is not NORM; norms counts the NORMs before it. */
+/* Returns the next phase of the log that is not NORM; `norms` receives the number of NORMs before
+ * it. */
 static vit_phase next_phase(const phase_log *log, int *at, int *norms) {
     for (*norms = 0; *at < log->count && log->phases[*at] == VIT_PHASE_NORM; ++*at) {
         ++*norms;
@@ -1663,9 +1666,9 @@ static vit_phase next_phase(const phase_log *log, int *at, int *norms) {
     return *at < log->count ? log->phases[(*at)++] : VIT_NUM_PHASES;
 }
 
-/* Checks one pass, from log entry *at: each step occurs once, and a norm comes before the layer
-   that reads it. NORM may come before any other layer too, as the conversion of its input; HEAD
-   resumes after that. */
+/* Checks one pass, from log entry *at on: each step occurs once, and a norm comes before the layer
+ * that reads it. Converting a layer's input also counts as NORM, so NORM may come before any layer;
+ * HEAD may be interrupted by it. */
 static void check_pass(const phase_log *log, int *at, int depth) {
     static const vit_phase block[] = { VIT_PHASE_QKV, VIT_PHASE_ATTENTION, VIT_PHASE_PROJ,
                                        VIT_PHASE_FC1, VIT_PHASE_FC2 };
@@ -1719,7 +1722,7 @@ static void phases_of(bench *b, vit_isa isa, const vit_executor *executor, bool 
     CHECK(log.misplaced == 0 && log.traced == (trace ? 2 * (2 + 8 * b->model.config.depth) : 0));
 }
 
-/* If only blocks are requested, the blocks after the last one do not run. */
+/* If only outputs of blocks are requested, the blocks after the last of these do not run. */
 static void test_needed_blocks(void) {
     bench b = bench_default();
     const vit_config *c = &b.model.config;
@@ -1841,7 +1844,7 @@ static void test_selftest_fails(void) {
     }
 }
 
-/* One logit is not finite, before or after a large error or none. */
+/* One logit is not finite; the logits around it have a large error or none. */
 static void test_selftest_nonfinite(void) {
     static const uint32_t bad[] = { 0x7fc00000, 0x7f800000 };
     for (int i = 0; i < 5 * 2; i++) {
@@ -1901,7 +1904,7 @@ static void store_resampled(const vit_model *model, const vit_tensor *from, cons
     free(new);
 }
 
-/* Builds the same model for this size, with resampled positions. */
+/* Builds the same model for an input of this size, with resampled positions. */
 static tiny_file built_at(tiny_options o, const vit_model *model, int height, int width) {
     vit_tensor from, to;
     vit_model built;
@@ -1911,7 +1914,7 @@ static tiny_file built_at(tiny_options o, const vit_model *model, int height, in
     tiny_file f = tiny_build(&o);
     CHECK(vit_model_open_memory(f.data, f.size, 0, &built) == VIT_OK);
     for (int i = 0; vit_model_tensor(&built, i, &to); i++) {
-        /* the order is the same, but sizes differ, and so do the random numbers */
+        /* the tensors have the same order, but other sizes, and so other random numbers */
         CHECK(vit_model_tensor(model, i, &from) && strcmp(from.name, to.name) == 0);
         const bool same_grid = memcmp(from.dims, to.dims, sizeof to.dims) == 0;
         if (strcmp(to.name, "pos_embed") != 0 || same_grid) {
@@ -1963,8 +1966,8 @@ static void check_resized(const tiny_options *o, const vit_model *original, int 
     tiny_free(&f);
 }
 
-/* Tries every way of resampling, with positions of all tokens, of the patches and of none, with and
- * without padding. */
+/* Tries every way of resampling, with positions for all tokens, for the patches and for none, with
+ * and without padding. */
 static void test_resize(void) {
     static const int sizes[][2] = {
         { 8, 8 }, { 12, 20 }, { 4, 4 }, { 9, 14 }, { 33, 5 }, { 40, 40 }
@@ -2024,8 +2027,8 @@ static void test_resize_refused(void) {
     bench_close(&b);
 }
 
-/* Sizes of Siglip2ImageProcessor, by its get_image_size_for_max_num_patches, and of timm's
-   get_image_size_for_seq: the same. */
+/* Sizes from Siglip2ImageProcessor's get_image_size_for_max_num_patches, which timm's
+ * get_image_size_for_seq gives too. */
 static void test_fit_sizes(void) {
     static const struct {
         int width, height, patch, side, fitted_width, fitted_height;
@@ -2054,7 +2057,8 @@ static void test_fit_sizes(void) {
     }
 }
 
-/* vit_run answers for photos of several sizes as a model that was resized for each photo. */
+/* vit_run gives the same results for photos of several sizes as a model that is resized for each
+ * photo. */
 static void test_fit(void) {
     static uint8_t pixels[3 * 90 * 90];
     tiny_options o = tiny_defaults();
@@ -2114,8 +2118,8 @@ static void test_fit(void) {
     bench_close(&b);
 }
 
-/* Tables of rotary and relative positions in the session's workspace, which is exact: ASan watches
-   its end. Their values are those of the converter (test_convert.sh). */
+/* Puts tables of rotary and relative positions into the session's workspace, which has exactly the
+ * needed size: ASan watches its end. Their values are those of the converter (test_convert.sh). */
 static void test_resize_tables(void) {
     for (int kind = 0; kind < 4; kind++) {
         tiny_options o = tiny_defaults();
@@ -2177,7 +2181,7 @@ static void test_rope_angle(void) {
     }
 }
 
-/* A session is for one size; the self-test always has the file's. */
+/* A session is for one size; the self-test always uses the size of the file. */
 static void test_resize_sessions(void) {
     tiny_options o = tiny_defaults();
     o.config.dynamic_img_size = 1;
@@ -2208,7 +2212,8 @@ static void test_resize_sessions(void) {
     bench_close(&b);
 }
 
-/* The size before the crop, as timm computes it from crop_pct, or else in proportion. */
+/* The size before the crop: as timm computes it from crop_pct, otherwise in the same proportion as
+ * before. */
 static void test_resize_crop(void) {
     static const struct {
         float crop_pct;
@@ -2243,7 +2248,7 @@ static void test_resize_tiny_crop(void) {
     bench_close(&b);
 }
 
-/* The first numbers of splitmix64 for seed 7, computed by hand, and the range. */
+/* The first numbers of splitmix64 for seed 7, computed by hand, and the range of the results. */
 static void test_selftest_input(void) {
     tiny_options o = tiny_defaults();
     float input[3 * 8 * 8], again[3 * 8 * 8];
@@ -2604,7 +2609,7 @@ static vit_result call_threads(bench *b) {
 }
 #endif
 
-/* The file is beside this program, because several builds may run at once. */
+/* The file lies beside this program, because several builds of the test may run at once. */
 static char model_path[4096];
 
 static vit_result call_open_copy(bench *b) {
@@ -2667,7 +2672,8 @@ static int next_descriptor(void) {
     return file;
 }
 
-/* Call n of those that find and read the file fails: there must be a message and no open file. */
+/* The n-th of the calls that find and read the file fails: there must be a message, and no file may
+ * stay open. */
 static void open_fails(unsigned flags, long n, vit_result expected, const char *detail) {
     vit_model model;
     int before = next_descriptor();
@@ -2716,7 +2722,7 @@ static void test_cores(void) {
 #endif
 
 #if defined(OTHER_CPUS)
-/* The features that CPUs report, and the tiers that they get if the system here saves the
+/* The features that CPUs report, and the tiers that such CPUs get if this system saves the
  * registers. */
 static void test_cpus(void) {
     enum {
@@ -2780,8 +2786,8 @@ static bool detects_with_every_feature(vit_isa isa) {
     return found;
 }
 
-/* A CPU with every feature must have every tier of this build. The saved registers are the real
- * system's: without zmm there is no AVX-512. */
+/* A CPU with every feature must have every tier of this build. Which registers are saved depends on
+ * the real system: without zmm there is no AVX-512. */
 static void test_every_tier(void) {
     unsigned unsaved = 0;
 #if defined(OTHER_CPUS)

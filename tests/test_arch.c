@@ -10,8 +10,8 @@
 #include "model/timm_names.h"
 #include "test.h"
 
-/* tag, embed_dim, depth, num_heads, mlp_dim, patch_size, input size, options, mean and std,
- * crop_pct, as timm 1.0.29.dev0 has them */
+/* as in timm 1.0.29.dev0: tag, embed_dim, depth, num_heads, mlp_dim, patch_size, input size,
+ * options, mean and std, crop_pct */
 static const char *const tags[] = {
     "aimv2_1b_patch14_224.apple_pt 2048 24 16 5632 14 224 no_cls,patch_norm,rms,eps5,"
     "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
@@ -565,7 +565,7 @@ static void test_tags(void) {
     }
 }
 
-/* The options reach the configuration one by one. */
+/* Each option of a name reaches the configuration. */
 static void check_config(const char *name, const char *field, int got, int expected) {
     CHECK_MSG(got == expected, "%s: %s %d", name, field, got);
 }

@@ -126,8 +126,8 @@ static void test_arithmetic(void) {
     CHECK(!bytes_multiply((uint64_t)1 << 32, (uint64_t)1 << 32, &result));
 }
 
-/* The length of the sequence at the start of a text, by the table in chapter 3 of Unicode; 0 for
- * over-long forms, surrogates, values after the last code point, and incomplete sequences. */
+/* The length of the UTF-8 sequence at the start of a text, by the table in chapter 3 of Unicode; 0
+ * for over-long forms, surrogates, values above the last code point, and incomplete sequences. */
 static void test_utf8(void) {
     static const struct {
         const char *text;
@@ -192,7 +192,7 @@ static void test_sources(void) {
 static void test_numbers(void) {
     CHECK(bytes_float(0x3FC00000) == 1.5f && bytes_bfloat(0xC000) == -2.0f);
     CHECK(bytes_half(0x3E00) == 1.5f && bytes_half(0x8001) == -1.0f / 16777216.0f);
-    for (uint32_t half = 0; half < 65536; half++) { /* all of them, and ties between two */
+    for (uint32_t half = 0; half < 65536; half++) { /* all halves, and ties between two */
         const float value = bytes_half((uint16_t)half), next = bytes_half((uint16_t)(half + 1));
         const bool nan = (half & 0x7FFF) > 0x7C00;
         if (nan) CHECK((bytes_to_half(value) & 0x7FFF) > 0x7C00);

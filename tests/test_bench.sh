@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# vit-bench from the command line: its output is complete and consistent, at any speed of the
-# machine; times must only be positive. Pages and charts must show the figures of
+# vit-bench from the command line: its output is complete and consistent. Times only need to be
+# positive, because the speed of the machine may vary. Pages and charts must show the figures of
 # tools/bench/figures.
 #
 #     BIN=. bash tests/test_bench.sh
 #
-# from anywhere; BIN is the folder, relative to the repository, with tools/.
+# may be called from any folder; BIN, relative to the repository, is the folder that contains
+# tools/.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 bench=$PWD/${BIN:-.}/tools/vit-bench
@@ -24,7 +25,7 @@ try() {
     status=$?
 }
 
-# get PATH...: the value there in the JSON object
+# get PATH...: prints the value at PATH in the JSON object
 get() { "$work/json_check" "$@" <"$work/out"; }
 
 # holds EXPRESSION: passes if awk's EXPRESSION is true; @NAME stands for that number of the JSON
@@ -52,7 +53,7 @@ make_json_check
 
 # --- what it prints -----------------------------------------------------------------------
 
-# agrees: passes if every field exists, and dependent fields agree
+# agrees: passes if all fields exist, and those that depend on each other agree
 agrees() {
     local field sum=0
     is 0
@@ -82,8 +83,8 @@ json f16 dtype
 json 2 threads
 json 2 batch
 json 3 runs
-# 65 tokens, 64 of them patches of 48 numbers; 7 blocks of width 192 and 384, of which the last
-# computes one token except for k and v; 10 classes
+# 65 tokens, 64 of which are patches of 48 numbers; 7 blocks of widths 192 and 384, the last of
+# which computes k and v for all tokens and the rest for one; 10 classes
 block='65 * 192 * 384 + n * (2 * 65 * 192 + 2 * 192 * 192 + 2 * 192 * 384)'
 holds "(@gflop * 1e9 / 2 / (64 * 48 * 192 + 6 * (${block//n/65}) + ${block//n/1} + 192 * 10) - 1) \
     ^ 2 < 1e-12"
@@ -111,7 +112,7 @@ for dtype in f32 f16 bf16 int8 int4; do
     json $dtype dtype
 done
 
-# Tries every tier of this machine; the message names a missing one.
+# Tries every tier. The message about a tier that this machine lacks names it.
 try -m "$model" --isa sse9
 names=$(sed -n "s/.*expected auto, \(.*\), found 'sse9'.*/\1/p" "$work/err" | sed 's/,\| or / /g')
 [ -n "$names" ] || fail "lists no tiers"

@@ -6,7 +6,7 @@ set -u
 . tests/built.sh programs
 . tests/checks.sh
 
-# block LANGUAGE N: the Nth block of code in that language in README.md
+# block LANGUAGE N: prints the Nth block of code in that language from README.md
 block() {
     awk -v fence='```'"$1" -v wanted="$2" '
         $0 == "```" { inside = 0 }
@@ -14,7 +14,7 @@ block() {
         $0 == fence { inside = ++seen == wanted }' README.md
 }
 
-# printed START: the command of README.md that begins with START
+# printed START: prints the command in README.md that begins with START
 printed() { sed -n "s/^\$ \($1.*\)/\1/p" README.md; }
 
 # A user's folder has README's files, vit.h, the photo and the model, and nothing else.
@@ -80,8 +80,8 @@ if have curl "README's commands with words"; then
         VIT_MIRROR=file://\$PWD/mirror sh -e commands >said && grep '^ *[0-9.]* %  an empty street$' said && grep '^-*0\.[0-9]*  photo.jpg$' said"
 fi
 
-# dead PAGE: prints the page's links to missing files, relative to its folder, and to missing
-# headings, and fails
+# dead PAGE: prints links of the page to missing files (relative to its folder) and missing
+# headings; fails if there are any
 dead() {
     local link file heading
     sed 's/](/\n&/g' "$1" | sed -n 's/^](\([^)]*\)).*/\1/p' | grep -v '^https:' | while read -r link; do

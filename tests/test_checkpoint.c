@@ -3,9 +3,9 @@
  *
  *     test_checkpoint [tests/data]
  *
- * The fixtures come from tests/make_checkpoints.py. The message about a broken input must contain
- * the word beside it. Sweeps over all positions must not crash or (under sanitizers) access other
- * memory.
+ * The fixtures come from tests/make_checkpoints.py. Each broken input stands in a table beside a
+ * word that the message must contain. Damage at every position must not cause a crash or, under
+ * sanitizers, an access to other memory.
  */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 
@@ -156,7 +156,7 @@ static bool same_values(checkpoint *c, const checkpoint_tensor_info *t, int64_t 
     return true;
 }
 
-/* Compares by name, because shards may hold the tensors in another order. */
+/* Compares tensors by name, because shards may hold them in another order. */
 static void check_contents(checkpoint *c, const char *name, const expectation *e) {
     static const int64_t steps[] = { 64, 1, 5 };
     report r = report_make();
@@ -601,8 +601,8 @@ typedef struct zip_spec {
     size_t size;
     unsigned method, flags;
     uint32_t crc_xor;
-    uint64_t claimed; /* inflated size in the directory, 0 for the true one */
-    int32_t move;     /* added to the local header's offset in the directory */
+    uint64_t claimed; /* inflated size in the directory; 0 means the true size */
+    int32_t move;     /* added to the offset of the local header in the directory */
 } zip_spec;
 
 static void put_zip_fields(bytes *b, const zip_spec *s, uint32_t crc) {
@@ -668,7 +668,7 @@ static void make_zip(bytes *b, const zip_spec *specs, size_t count) {
 
 #define LEGACY_MAGIC "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
 
-/* count is the number of elements in the file's list; the data are always 16 bytes. */
+/* `count` is the number of elements in the list of the file; the data always have 16 bytes. */
 static void make_legacy(bytes *b, const void *pickle, size_t size, uint64_t count) {
     static const char rest[] = "\x80\x02M\xe9\x03.\x80\x02}.";
     static const char keys[] = "\x80\x02]U\x01"
@@ -1025,7 +1025,7 @@ static void test_malformed_legacy(void) {
     }
 }
 
-/* The pickles before the object identify the file by numbers. */
+/* The pickles in front of the object hold the numbers that identify the file. */
 static void test_malformed_preamble(void) {
     static const malformed rows[] = {
         ROW("a protocol of 1002", "\x80\x02M\xea\x03.\x80\x02}.\x80\x02}.", "1001 expected"),
@@ -1168,7 +1168,7 @@ static void test_choices(void) {
     }
 }
 
-/* Names of classes beside the state dict, in order; "": no usable ones. */
+/* Names of classes beside the state dict, in order; "" if none are usable. */
 static void test_labels(void) {
 #define BESIDE(ENTRY)                                                                              \
     DICT("}U\x01"                                                                                  \
@@ -1335,11 +1335,12 @@ static void test_spans(void) {
     "\x80\x02}q\x01U\x05"                                                                          \
     "modelh\x01sU\x01t" TENSOR(FLOATS, "K\x00", ")", ")") "s."
 
-/* Small inputs that would become large or slow if values were copied or recursion had no limit. */
+/* Small inputs that would take much memory or time if values were copied or recursion had no
+ * limit. */
 static void test_pickle_bombs(void) {
     bytes p = { 0 };
     int i;
-    put_text(&p, "\x80\x02}"); /* each level holds the one below twice */
+    put_text(&p, "\x80\x02}"); /* each level holds the level below twice */
     for (i = 0; i < 60; i++)
         put_text(&p, "2\x86"
                      "0}U\x01"
@@ -1349,7 +1350,7 @@ static void test_pickle_bombs(void) {
     check_pickle_refused("pairs", &p, "");
     put_text(&p, "\x80\x02}q");
     put(&p, "\0", 1);
-    for (i = 0; i < 50; i++) { /* {a: x, b: x} with x memoised */
+    for (i = 0; i < 50; i++) { /* {a: x, b: x}, where x is memoised */
         uint8_t name = (uint8_t)i, next = (uint8_t)(i + 1);
         put_text(&p, "}q");
         put(&p, &next, 1);
@@ -1398,7 +1399,7 @@ static void test_pickle_bombs(void) {
     check_pickle_refused("long texts", &p, "no state dict");
 }
 
-/* Each way to nest a value in another, with a value of the largest depth. */
+/* Each way to nest a value in another value, at the largest accepted depth. */
 static void test_deep_pickles(void) {
     static const struct {
         const char *name, *before;
@@ -1475,7 +1476,8 @@ static void test_long_names(void) {
     check_pickle_refused("a tensor's name of 1100 letters", &p, "too long");
 }
 
-/* A namespace of 400,000 settings as memo 2, then a dict of the model and twice that. */
+/* A namespace of 400,000 settings as memo 2, then a dict with the model and twice this
+ * namespace. */
 static void put_settings(bytes *p) {
     static const char model[] = "}(U\x05model}U\x01"
                                 "a" ONE "sU\x01xh\x02U\x01yh\x02u";
@@ -1488,7 +1490,7 @@ static void put_settings(bytes *p) {
     put(p, model, sizeof model - 1);
 }
 
-/* The reader visits a limited number of values, at whatever place the limit is reached. */
+/* The reader visits a limited number of values, wherever the limit is reached. */
 static void test_steps(void) {
     bytes p = { 0 };
     int i;
@@ -1632,8 +1634,8 @@ static void put_patch(bytes *b, size_t at, uint64_t number, size_t width) {
     for (i = 0; i < width; i++) b->data[at + i] = (uint8_t)(number >> 8 * i);
 }
 
-/* Changes one or two fields of the last record of a kind (1 directory entry, 5 end) in a good
- * archive. */
+/* In a good archive, changes one or two fields of the last record of a kind (1: directory entry, 5:
+ * end). */
 static void test_zip_fields(void) {
     static const zip_spec good_zip[] = { PICKLE_ENTRY, DATA_ENTRY };
     static const struct {
@@ -1696,7 +1698,7 @@ static void test_overlapping_zip(void) {
     make_zip(&nested, inner, 1); /* a local header inside the first entry */
     specs[0].data = nested.data;
     specs[0].size = nested.size;
-    specs[1].move = -(int32_t)nested.size - 0; /* points to the header inside */
+    specs[1].move = -(int32_t)nested.size - 0; /* points to that header */
     specs[1].name = "a/data/0";
     make_zip(&b, specs, 2);
     check_refused("overlap", b.data, b.size, "overlap");
@@ -1704,7 +1706,7 @@ static void test_overlapping_zip(void) {
     discard(&nested);
 }
 
-/* Every field of the zip64 records set to nonsense in turn. */
+/* Sets every field of the zip64 records to a wrong value, one after the other. */
 static void test_zip64_fields(const char *folder) {
     static const struct {
         size_t from_end, width;
@@ -1753,7 +1755,7 @@ static void test_zip64_fields(const char *folder) {
     discard(&b);
 }
 
-/* Places of the pickle in an archive, and other entries beside it. */
+/* Archives with the pickle in different folders, and with other entries beside it. */
 static void test_torch_names(void) {
     static const struct {
         const char *pickle, *data, *third;
@@ -1830,7 +1832,7 @@ static void test_npz_skips(void) {
     discard(&b);
 }
 
-/* The number 1 of every type that NumPy writes and that a tensor may have. */
+/* The number 1 in every type that NumPy writes and a tensor may have. */
 static void test_npz(void) {
     static const struct {
         const char *descr;
@@ -1963,7 +1965,7 @@ static void test_malformed_ggml(void) {
 
 /* === GGUF === */
 
-/* Blocks of every type, against what make_checkpoints.py says that they stand for. */
+/* Compares blocks of every type with the values that make_checkpoints.py gives for them. */
 static void test_gguf_types(const char *folder) {
     static const int64_t steps[] = { 1, 7, 300, 1000 };
     static const struct {
@@ -2007,7 +2009,7 @@ static void test_gguf_types(const char *folder) {
     checkpoint_close(twin);
 }
 
-/* One pair and one tensor of 64 f32 at most. */
+/* A file with one pair, and one tensor of at most 64 f32. */
 typedef struct gguf_spec {
     uint64_t version, tensors, pairs, key_size, value_type, items, text_size;
     uint64_t ndim, dims[4], type, offset;
@@ -2023,7 +2025,7 @@ static void make_gguf(bytes *b, const gguf_spec *s) {
     put_number(b, s->key_size ? s->key_size : strlen(s->key), 8);
     put_text(b, s->key);
     put_number(b, s->value_type, 4);
-    if (s->value_type == 9) { /* an array of texts, or of what text_size says */
+    if (s->value_type == 9) { /* an array of texts, or of a type that text_size chooses */
         put_number(b, s->text_size ? s->text_size : 8, 4);
         put_number(b, s->items, 8);
     } else if (s->value_type == 8) {
@@ -2152,7 +2154,7 @@ static void check_index(const char *what, const bytes *text, const char *word) {
     unlink(made_path("index.json"));
 }
 
-/* Many shards, which are links to one file; its tensor may occur only once. */
+/* Many shards that are links to one file, whose tensor may occur only once. */
 static void test_many_shards(void) {
     bytes text = { 0 };
     char name[40];

@@ -1,5 +1,5 @@
-/* test_checkpoint_memory.c - fails each allocation, and each call of the system, that the readers
- * of checkpoints and labels make.
+/* test_checkpoint_memory.c - makes each allocation and each system call fail that the readers of
+ * checkpoints and labels make.
  *
  *     test_checkpoint_memory [tests/data]
  *
@@ -18,12 +18,12 @@
 #include "os/os.h"
 #include "test.h"
 
-/* The failing call: number fail_at of its kind, or none (0). */
+/* Call number fail_at of its kind fails; 0: no call. */
 typedef enum failure {
     ALLOCATION,
     READ_ERROR,       /* os_read_at: the disk is broken */
     READ_NOTHING,     /* os_read_at: the file became shorter */
-    READ_INTERRUPTED, /* os_read_at: a signal came, the same call succeeds later */
+    READ_INTERRUPTED, /* a signal interrupted os_read_at; the same call succeeds later */
     STATUS,           /* os_file_size */
     FAILURES,
 } failure;

@@ -3,7 +3,8 @@
 #
 #     BIN=. bash tests/test_cli.sh
 #
-# from anywhere; BIN is the folder, relative to the repository, with examples/ and tools/.
+# may be called from any folder; BIN, relative to the repository, is the folder that contains
+# examples/ and tools/.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD
@@ -178,7 +179,7 @@ has output o= 'convert embed get learn look'
 has help h 'bench classify convert embed evaluate get info learn look run search'
 has version . 'bench classify convert embed evaluate get info learn look run search'
 
-# Folders and lists stand for the images in them, in all programs that take images.
+# In all programs that take images, folders and lists stand for the images in them.
 mkdir -p "$work/tree/b"
 cp "$cat" "$work/tree/b/two.jpg"
 cp "$other" "$work/tree/one.png"
@@ -234,8 +235,8 @@ try "$classify" -m "$nameless" --csv -k 1 "$cat"
 out ',1,[0-9],"",0'
 try "$classify" -m "$model" --csv --json "$cat"
 usage 'either --json or --csv, not both'
-# With many photos each gets one thread, with few each gets all threads; threads and batches change
-# no result.
+# Many photos are computed on one thread each, few photos on all threads together. Threads and
+# batches change no result.
 try "$classify" -m "$model" "$work/tree" "$cat" "$other"
 is 0
 cp "$work/out" "$work/all_of_them"
@@ -368,7 +369,7 @@ done
 try "$classify" -m "$model" -k 100 "$cat"
 is 0
 lines out 10
-# With several right classes, each score is independent, by --sigmoid or by the file.
+# If several classes may be right, each score is independent. --sigmoid or the file sets this.
 tagger=$work/tagger.vit
 try "$convert" "$fixtures/plain/model.safetensors" -o "$tagger" --labels "$work/labels.txt" \
     --set head_activation=sigmoid
@@ -417,7 +418,7 @@ try "$classify" -m "$nameless" -k 10 "$cat"
 is 0
 out '^ *[0-9.]+ %  class 9$'
 
-# several images; the bad ones are named, the others classified
+# several images: the bad ones are named, and the others are classified
 try "$classify" -m "$model" "$cat" "$other"
 is 0
 lines out 12
@@ -567,7 +568,7 @@ for mode in --json --realtime; do
     is 1
     err '^vit-classify: -: frame 4 is truncated: the stream ends after [0-9]+ bytes of a JPEG'
 done
-# a frame whose pixels are damaged is named, the others classified
+# a frame whose pixels are damaged is named, and the others are classified
 { cat "$ppm"; printf '\377\330\377\331'; cat "$ppm"; } >"$work/damaged"
 feed "$work/damaged" --frames auto
 is 1
@@ -605,7 +606,7 @@ err 'vit-classify: 8 frames; '
 feed "$work/zero" --frames 16x7
 is 1
 err 'frame 13 is truncated: the stream ends after 64 bytes of 336$'
-# all requested classes in one line
+# one line has all requested classes
 feed "$work/three.ppm" --frames auto -k 3
 lines out 3
 out '^     2 ( *[0-9.]+ %  [^;]*;){2} *[0-9.]+ %  [^;]*$'
@@ -852,7 +853,7 @@ is 1
 lines out 1
 if "$work/json_check" <"$work/out" >/dev/null; then pass; else fail "bad JSON"; fi
 
-# the same for the expected outputs of the self-test
+# a flipped bit in the expected outputs of the self-test
 cp "$model" "$work/unexpected.vit"
 printf '\177' | dd of="$work/unexpected.vit" bs=1 seek=$((size - 29)) conv=notrunc 2>/dev/null
 try "$info" --check "$work/unexpected.vit"
@@ -949,7 +950,8 @@ is 0
 differ first.npy a.npy
 try "$run" -m "$model" --input x.npy --attention last.npy --block 1
 same last.npy a.npy
-# several blocks: the data of each alone, after a header of the same size
+# several blocks: the output has the data of each single block in turn, after a header of the same
+# size
 for blocks in all 0,1 1,0; do
     try "$run" -m "$model" --input x.npy --attention a2.npy --block-tokens t2.npy --block "$blocks"
     is 0
@@ -1058,7 +1060,7 @@ usage 'is the same file as the output'
 try "$run" -m "$model" --input x.npy more
 usage 'either images or --input'
 
-# wrong files; nothing is left behind
+# wrong files are refused, and nothing is left behind
 try "$run" -m "$model" bad.jpg --logits z.npy
 is 1
 err 'bad.jpg: is not an image'
@@ -1214,7 +1216,7 @@ try "$evaluate" -m "$model" --no-exif --predictions - "$quoted"
 is 0
 out "^$in_csv,1,"
 
-# folders whose names are no classes, and the map
+# folders whose names are no classes, with and without a map
 mkdir set/zebra set/crane
 cp "$cat" set/zebra
 try "$evaluate" -m "$model" set

@@ -23,7 +23,7 @@ if grep -q 'without a sandbox' err; then
     exit
 fi
 
-# Other inputs, which only --no-sandbox decodes here.
+# Inputs of other kinds. These programs can decode photos only with --no-sandbox.
 mkdir -p set/{cat,ship} ten/{0..9}
 for i in {0..9}; do cp "$cat" ten/$i; done
 cp "$cat" "$images/rgb.png" set/cat
@@ -36,7 +36,7 @@ tar cf part-00000.tar -C set cat ship
 
 input=/dev/null ends=0 # of what follows: standard input, and the status with --no-sandbox
 
-# run OPTION: runs $program; the command of vit-look comes first
+# run OPTION: runs $program with OPTION, after the command of vit-look
 run() {
     rm -rf "$EVIDENCE" new new.*
     if [[ $program = */vit-look ]]; then set -- "${arguments[0]}" "$@" "${arguments[@]:1}"
@@ -46,7 +46,7 @@ run() {
     status=$?
 }
 
-# decodes PROGRAM ARGUMENT...: outputs, if any, are new.* or the folder new
+# decodes PROGRAM ARGUMENT...: an output must be called new.*, or be the folder new
 decodes() {
     program=$1 arguments=("${@:2}")
     run

@@ -51,11 +51,11 @@ ends() { # TEXT: the last line on stderr
     else fail "expected \"$1\" in the last line on stderr"; fi
 }
 
-# The assumptions that are printed before a question.
+# Removes the assumptions that are printed before a question.
 BEFORE_IT='^vit-convert: (check first:|assumed|dropped|one input|--arch|--config) '
 
-# refuses STATUS MESSAGE ARGUMENTS...: one line on stderr; an older m.vit stays unchanged, and no
-# other file is left
+# refuses STATUS MESSAGE ARGUMENTS...: passes for that exit status and one line with MESSAGE on
+# stderr; an older m.vit must stay unchanged, and no other file may be left
 refuses() { refuses_all 1 "$@"; }
 
 # refuses_all LINES STATUS MESSAGE ARGUMENTS...
@@ -133,8 +133,8 @@ for type in f32:float32 f32:fp32 f16:float16 f16:fp16 f16:half bf16:bfloat16; do
     prints "output          m.vit, ${type%:*},"
 done
 
-# Quantised weights come back as f32. Quantising these again changes nothing in int4, whose scales
-# are rounded, and at most the last bit of a scale in int8.
+# Quantised weights come back as f32. Quantising these values again changes nothing in int4, whose
+# scales are rounded, and in int8 at most the last bit of a scale.
 for type in int8 int4; do
     for options in "" "dim=18" "dist=1 bias=0" "chans=1 patch=3" "patch=1 chans=1" "mlp=3" "depth=0" \
         "repr=24 classes=0" "mlp=37 patchnorm=1" "classes=33"; do
@@ -184,8 +184,8 @@ for type in int8 int4; do
     if grep -qF -- --keep out; then fail "a wide model keeps nothing"; else pass; fi
 done
 
-# A stem keeps more bits, like the patch embedding. Its tensors are traced image by image, and do
-# not change with the batch.
+# A stem keeps more bits, like the patch embedding. Its tensors are traced for each image, and do
+# not depend on the batch.
 cp "$ROOT/tests/data/layouts/timm_hybrid/model.safetensors" m.safetensors
 accepts $H --dtype int8 --keep none
 prints "ResNet stem of 1 block"
@@ -203,7 +203,7 @@ accepts $H --dtype bf16
 prints "convolutional stem"
 sound m.vit
 
-# The same input gives the same bytes, whatever the folder and the time.
+# The same input gives the same bytes in any folder and at any time.
 random
 accepts $H
 cp m.vit first.vit
@@ -328,7 +328,8 @@ accepts $H --set in_chans=1
 if grep -q "assumed in_chans" err; then fail "in_chans is told"; else pass; fi
 refuses 1 "a patch of 16 values is not in_chans 3 x a square; give --set in_chans=N" $H \
     --set in_chans=3
-# Trained filters show the order of an unknown layer, and both orders give the same model.
+# Trained filters show the order of an unknown layer: the same weights in either order give the same
+# model.
 ordered() { # [smooth=ORDER]
     random flat=1 patch=8 "$@"
     LC_ALL=C sed -i 's/patch_embed\.proj/patches.of_image/g' m.safetensors
@@ -364,7 +365,8 @@ done
 
 # --- input sizes chosen at run time ----------------------------------------------------------
 
-# resized SIZE ARGUMENTS...: a pass has the same tensors as with a file converted for this size
+# resized SIZE ARGUMENTS...: the file, resized at run time, gives the same tensors as a file
+# converted for this size
 resized() {
     local size=$1
     shift
@@ -519,8 +521,8 @@ random $(for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo extra=x$i:2; done)
 refuses_all 14 1 "1 unknown tensor: x12 [2]" $H
 accepts $H --ignore 'x*'
 
-# Names that differ only in their numbers are one entry, no name is cut, and a possible part of the
-# model is not proposed for --ignore.
+# Names that differ only in numbers share an entry, no name is cut off, and --ignore is not proposed
+# for a possible part of the model.
 random extra=blocks.0.foo.weight:16,16 extra=blocks.1.foo.weight:16,16 extra=blocks.1.foo.bias:16
 refuses_all 4 1 "2 unknown tensors: blocks.{0..1}.foo.weight [16, 16]" $H
 if grep -q ignore err; then fail "--ignore for a part of a block"; else pass; fi
@@ -545,7 +547,8 @@ accepts $H --json -q
 says "dropped 1 tensor of pre-training: mask_token"
 prints '"dropped": ["mask_token", "decoder_embed.weight", "head_dist.weight"]'
 
-# A text tower is recognised only beside its table of words, and heads have no blocks.
+# A text tower is recognised only if its table of words is there; a head that has blocks is not
+# recognised as a head.
 random extra=transformer.0.weight:16,16 extra=ln_final.weight:16
 refuses_all 4 1 "1 unknown tensor: ln_final.weight [16]" $H
 random extra=transformer.0.weight:16,16 extra=ln_final.weight:16 extra=token_embedding.weight:9,16
@@ -561,7 +564,7 @@ refuses_all 4 1 "there are no blocks" $H
 random dist=1 classes=0 extra=head_dist.weight:5,16
 accepts $H
 
-# Matrices of one shape with uninformative names, in the order of the names.
+# Matrices of equal shape with uninformative names are taken in the order of the names.
 random sorted=1 dim=8 mlp=8
 bricks() { # THEIRS=OURS...: renamed, of blocks that no table knows
     renamed=$H
@@ -597,7 +600,8 @@ says "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center " \
     "assumed img_size=12x12: 3 x 3 patches of 4 pixels, side by side (--img-size HxW or --set \
 patch_stride=N)" \
     "assumed has_final_norm=1: "
-# The most harmful comes first: of those that are equally often wrong, that with the largest effect.
+# The most harmful assumption comes first: among those that are equally often wrong, the one with
+# the largest effect.
 if head -n 1 err | grep -q "^vit-convert: check first: assumed has_final_norm=1: .* (has_final_norm=0 \
 has_fc_norm=0 moves the output by 1[0-9][0-9] %; --set has_final_norm=0|1)$" &&
     sed -n 2p err | grep -q "assumed block_type=pre_norm: the usual order (post_norm moves the output \
@@ -981,7 +985,7 @@ refuses 1 ".vit file: a model, not a checkpoint; --to safetensors turns a .vit f
 cp whole m.safetensors
 refuses 1 "is a safetensors checkpoint" --to safetensors
 
-# int4 of vit.h 0.1.0, as its vit-convert wrote it.
+# An int4 file that vit-convert 0.1.0 wrote.
 old="blocks.0.attn.qkv.weight: int4 of vit.h 0.1.0, which computed it in f32: convert the checkpoint"
 cp "$ROOT/tests/data/convert/int4_v0.1.0.vit" m.safetensors
 refuses 1 "$old" --to safetensors
@@ -1010,7 +1014,7 @@ if convert kept.vit --to safetensors -o damaged.safetensors; then fail "unpacks 
 elif grep -q "its checksum differs" err && [ ! -e damaged.safetensors ]; then pass
 else fail "message of damaged weights"; fi
 
-# A flipped weight in a stored zip entry is found by the zip's own checksum. The file is called
+# The zip's own checksum detects a flipped bit of a weight in a stored entry. The file is called
 # m.safetensors, because the content decides, not the suffix.
 cp "$ROOT/tests/data/fixtures/plain/model.pth" m.safetensors
 cp "$ROOT/tests/data/fixtures/plain/config.json" .
@@ -1111,11 +1115,11 @@ searches() {
         fail "should not match"
     grep -c "searching others for at most 2 s (--match-seconds)" err
 }
-# the last step of the original is in the file, though vit-run leaves it out
+# the file stores the last step of the original, although vit-run leaves this step out
 convert "$ROOT/tests/data/evidence/ends_sigmoid/model.pt" -o m.vit --json
 prints '"head_activation": 1' '"original_gives": "a probability for each class (sigmoid)"'
-if "$INFO" m.vit | grep -qx "  original: gives a probability for each class (sigmoid), this file \
-what comes before"; then pass; else fail "vit-info: the original's last step"; fi
+if "$INFO" m.vit | grep -qx "  original: gives a probability for each class (sigmoid); this file \
+gives what comes before"; then pass; else fail "vit-info: the original's last step"; fi
 
 if [ "$(searches)" = 1 ] && [ "$(searches -q)" = 0 ]; then pass; else fail "how long it searches"; fi
 

@@ -46,8 +46,8 @@ static report *new_report(void) {
 /* === Architectures === */
 
 /* Every tag of timm's plain models, from timm 1.0.29.dev0: embed_dim, depth, num_heads, mlp_dim,
- * patch_size, input size, crop_pct. Letters: H, N, U mean of 0.5, ImageNet's, 0; d distilled; q no
- * qkv bias; l bilinear; y dynamic. */
+ * patch_size, input size, crop_pct. Letters: H mean 0.5, N ImageNet's mean, U mean 0; d distilled;
+ * q no qkv bias; l bilinear; y dynamic. */
 /* clang-format off */
 static const struct {
     const char *name;
@@ -156,7 +156,8 @@ static void test_known_names(void) {
     }
 }
 
-/* The first tag of each name above is timm's default, so the bare name has the same meaning. */
+/* The first tag of each name above is timm's default, so the name without a tag has the same
+ * meaning. */
 static void test_default_tags(void) {
     size_t i, k;
     for (i = 0; arch_at(i); i++) {
@@ -385,7 +386,7 @@ static void check_adapted(const patch_case *p, FILE *file) {
     free(expected);
 }
 
-/* Patch embeddings of the same script, also with PyTorch's pseudo-inverse. */
+/* Patch embeddings from the same script, which uses PyTorch's pseudo-inverse. */
 static void test_adapt(const char *data) {
     static const patch_case cases[] = {
         { 3, 16, 1, 16, VIT_RESAMPLE_TIMM },        { 3, 8, 4, 8, VIT_RESAMPLE_TIMM },
@@ -499,7 +500,7 @@ static void test_label_files(void) {
 
 /* === --rename === */
 
-/* Opens two tensors, "a.x" and "b.y", under their new names; NULL if the names are refused. */
+/* Renames the tensors "a.x" and "b.y" and opens them; NULL if the new names are refused. */
 static checkpoint *open_renamed(const char *const rules[2]) {
     static const char header[] = "{\"a.x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
                                  "\"b.y\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}";
@@ -720,7 +721,7 @@ static void test_large_config(void) {
     CHECK(!config_read(&config, &s, "/nowhere", NULL, r) && r->failed);
 }
 
-/* The value that one entry gives. */
+/* The value that a single entry of a configuration gives. */
 static void test_config_entries(void) {
     static const struct {
         const char *text;
@@ -794,8 +795,8 @@ static void test_config_entries(void) {
     }
 }
 
-/* Each activation by its word, and by some names of libraries, in timm's and in transformers'
- * files. */
+/* Each activation by its word and by some names from libraries, in files of timm and of
+ * transformers. */
 static void test_config_activations(void) {
     static const struct {
         const char *theirs;
@@ -1022,7 +1023,7 @@ static void test_settings(void) {
     CHECK(settings_parse(&s, "std=2", r) && s.std_count == 1 && s.std[0] == 2);
 }
 
-/* The facts that the tensors of a model show: 192 wide, two blocks, a grid of 14 x 14. */
+/* The facts that the tensors of a model show: width 192, two blocks, a grid of 14 x 14. */
 static void plain_settings(settings all[FROM_COUNT], settings_seen *seen) {
     int from;
     for (from = 0; from < FROM_COUNT; from++) settings_start(&all[from], "here");
@@ -1061,7 +1062,7 @@ typedef struct resolve_case {
     const char *tensors, *name, *config, *options; /* settings, with spaces between them */
     int rows, relative;                            /* of pos_embed, of attn.rel_pos */
     int64_t qkv_rows, patch_depth;
-    const char *expected; /* "field=7", or the message of a refusal */
+    const char *expected; /* expected: "field=7", or the message of the refusal */
 } resolve_case;
 
 static void check_resolved(const resolve_case *t) {
@@ -1378,7 +1379,7 @@ static void test_scale(void) {
 
 enum { WAVES = 16 };
 
-/* Wave number k at a place. */
+/* The wave with number k, at a place. */
 static void check_wave(int kind, const float *row, int place, int k, int last, int sine,
                        int cosine) {
     const double angle = place * exp(-log(10000.0) * k / last);
@@ -1400,7 +1401,7 @@ static void check_line(int kind, const float *row, int place) {
     }
 }
 
-/* The last frequency is 1 / 10000, or the one after the last would be. */
+/* The last frequency is 1 / 10000, or the frequencies end just before 1 / 10000. */
 static void check_sincos(int kind, int positions) {
     float table[7 * WAVES];
     vit_config c;
@@ -1478,7 +1479,7 @@ static double output_error(vit_dtype dtype, const float *x, const float *w, cons
     return square / (SAMPLES * OUTPUTS);
 }
 
-/* Packing does not change rounded rows, which keep the rule of section "fits16". */
+/* Packing does not change rounded rows, and they obey the rule of section "fits16". */
 static void check_packed(vit_dtype dtype, const float *rows) {
     static unsigned char panel[16 * 128 * 4];
     float row[DEPTH];
@@ -1501,7 +1502,7 @@ static void check_packed(vit_dtype dtype, const float *rows) {
     }
 }
 
-/* `most` bounds the error relative to that of rounding to the nearest. */
+/* `most` is the largest accepted error, relative to the error of rounding to the nearest. */
 static void test_rounding(vit_dtype dtype, double most, const float *x, const float *w) {
     static float nearest[OUTPUTS * DEPTH], best[OUTPUTS * DEPTH];
     const quantise_matrix samples = { x, SAMPLES, DEPTH };
@@ -1519,8 +1520,8 @@ static void test_rounding(vit_dtype dtype, double most, const float *x, const fl
     quantise_end(&layer);
 }
 
-/* Both ends are half a step off: a value beyond the last step becomes the last step. Infinity and
- * NaN stay. */
+/* Values at both ends may be half a step off, because a value beyond the last step becomes the last
+ * step. Infinity and NaN stay. */
 static void test_inputs(void) {
     float ends[] = { -153.5f, 101.5f }, none[] = { HUGE_VALF, -HUGE_VALF, (float)NAN };
     quantise_input(VIT_I8, ends, 2);
@@ -1554,7 +1555,7 @@ static void test_quantise(void) {
     for (k = 0; k < DEPTH; k++) CHECK(factors[k] > 0 && isfinite(factors[k]));
 }
 
-/* The calibration's changes of the weights, written as f32, so that nothing is rounded. */
+/* A calibration whose changed weights are written as f32, so that nothing is rounded. */
 static bool write_folded(const vit_model *model, photo_list *photos, FILE *file, report *r) {
     const vit_writer_contents contents = { .config = &model->config, .dtype = VIT_F32 };
     calibration *c = calibrate_start(model, VIT_I8, decoder, photos, true, r);
@@ -1665,7 +1666,7 @@ static double compare_norms(float a, float b, photo_list *photos) {
     return result.mean_cosine;
 }
 
-/* Two embeddings of zeros are equal, and differ from all others; NaN counts for nothing. */
+/* Two embeddings of zeros count as equal, and as different from all others; NaN is ignored. */
 static void test_compare(const char *data) {
     static const struct {
         float a, b;
@@ -1687,7 +1688,7 @@ static void test_compare(const char *data) {
 
 /* === Photos === */
 
-/* The tensors of a random model for measuring have the types that a conversion gives. */
+/* The random model for measuring has tensors of the same types as a converted model. */
 static void check_random(vit_dtype dtype) {
     convert_options options;
     vit_writer_contents contents;

@@ -1,13 +1,13 @@
-/* test_converter_memory.c - fails in turn each allocation, each read and each write of a file in
- * whole conversions.
+/* test_converter_memory.c - makes each allocation, each read and each write of a file in whole
+ * conversions fail, one after the other.
  *
  *     test_converter_memory tests/data [MOST]
  *
  * After any failure the converter must report it in one line, must not crash, must free everything,
- * and must leave the output as it was, with no other file. Or it may write the usual bytes:
- * stb_image allocates memory to check whether a PNG is a JPEG. The linker replaces malloc, fread
- * and similar functions by those below (Makefile). At most MOST failures per conversion, evenly
- * spaced; all, if MOST is missing.
+ * and must leave the output as it was, with no other file. It may also succeed with the usual
+ * bytes, because some allocations are not essential: stb_image makes one to check whether a PNG is
+ * a JPEG. The linker replaces malloc, fread and similar functions by those below (Makefile). Each
+ * conversion has at most MOST failures, evenly spaced, or all if MOST is missing.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -40,8 +40,8 @@ void __wrap_free(void *p);
 
 enum { MAX_LIVE = 1 << 16, PHOTOS = 8 };
 
-/* A hash table of blocks that are not freed yet. It lacks blocks that the C library allocates for
- * its caller (realpath, open_memstream). */
+/* A hash table of blocks that are not freed yet. It does not contain blocks that the C library
+ * allocates for its caller (realpath, open_memstream). */
 static void *live[MAX_LIVE];
 static long live_count, calls, fail_at; /* fail_at 0: never */
 
@@ -58,7 +58,7 @@ static void *add_live(void *p) {
     return p;
 }
 
-/* Entries that a collision moved away move back. */
+/* Entries that a collision had moved are moved back. */
 static void remove_live(const void *p) {
     size_t i = find_live(p);
     if (!p || !live[i]) return;
@@ -121,8 +121,8 @@ static bool breaks(void) {
     return true;
 }
 
-/* Reading a file that is being written, or the reverse, makes ferror true. That does not work for
- * streams in memory, which fail only by an allocation. */
+/* Makes ferror true by reading a file that is open for writing, or the reverse. This does not work
+ * for streams in memory, which fail only if an allocation fails. */
 size_t __wrap_fread(void *to, size_t size, size_t count, FILE *file) {
     if (!breaks()) return __real_fread(to, size, count, file);
     fputc(0, file);
@@ -196,7 +196,7 @@ static bool put_settings(settings *s, const char *words, report *r) {
     return true;
 }
 
-static bool skipped; /* an unreadable photo: calibration with the others gives other bytes */
+static bool skipped; /* an unreadable photo; the calibration without it would give other bytes */
 
 static bool convert(const job *j, report *r) {
     static const char *const photos[PHOTOS] = {

@@ -8,7 +8,7 @@ static char system_root[64];
 #define VIT_STATIC
 #define VIT_NO_SIMD
 #define VIT_NO_PREPROCESS
-#define VIT_UNOPTIMIZED /* the numbers in it have no effect */
+#define VIT_UNOPTIMIZED /* its speed does not matter */
 #define VIT_IMPLEMENTATION
 #include "vit.h"
 
@@ -77,7 +77,7 @@ static void test_affinity(void) {
     for (int i = 0; i < 128; i++) strcat(text, i ? ",00000f00" : "80000000");
     strcat(text, "\nMems_allowed:\tff\n");
     check_allowed(text, 1 + 127 * 4);
-    /* after 3,000 groups of the user, one of which begins a buffer with the key */
+    /* after the 3,000 groups of a user, which are longer than a buffer */
     memset(text, 0, sizeof text);
     strcpy(text, "Groups:\t");
     for (int i = 0; i < 3000; i++) strcat(text, "1ffff ");
@@ -190,7 +190,7 @@ static void test_groups(void) {
     put(V1 "/cpu.cfs_period_us", "50000\n");
     check_quota("the root's", 2);
     clear();
-    /* the controllers' order, and the folder's name */
+    /* another order of the controllers, or another name of the folder */
     put("/proc/self/cgroup", "7:cpuacct,cpu:/a\n");
     put("/sys/fs/cgroup/cpuacct,cpu/a/cpu.cfs_quota_us", "100000\n");
     put("/sys/fs/cgroup/cpuacct,cpu/a/cpu.cfs_period_us", "100000\n");
@@ -221,7 +221,7 @@ static void test_groups(void) {
     put(V2 "/a/cpu.max", "200000 100000\n");
     check_quota("no newline", 2);
     clear();
-    /* a path longer than any buffer: only the groups in its read part count */
+    /* a path that is longer than any buffer: only groups in the part that is read count */
     strcpy(line, "0::");
     for (int i = 0; i < 400; i++) strcat(line, "/abcdefghi");
     strcat(line, "\n4:cpu,cpuacct:/a\n");
@@ -245,7 +245,7 @@ static void check_num_cores(const char *what, int expected) {
     vit_threads_destroy(pool);
 }
 
-/* The lowest of the CPUs online, the affinity and the quota. */
+/* The expected number: the lowest of the CPUs online, the affinity and the quota. */
 static void test_all(void) {
     const int online = vit__online_cores();
     check_num_cores("no /proc", online);

@@ -3,15 +3,15 @@
  *     test_coverage tests/data
  *
  * tests/data/coverage has a small model for each, which timm built and ran
- * (tests/make_coverage.py). models/COVERAGE.md lists the tags that each stands for. For each it
- * checks that
+ * (tests/make_coverage.py). models/COVERAGE.md lists the tags that each model stands for. For each
+ * model the test checks that
  *
  *   - the converted folder prepares images as timm does, and its logits, embedding and tokens are
  *     timm's, in every tier of kernels
- *   - where timm's numbers for other inputs are there too, so are those of the model converted for
- *     these by --img-size or --in-chans
- *   - the name of the architecture and the sizes alone, without config.json, say the same settings;
- *     not of models called option_..., which config.json made another architecture
+ *   - if timm's numbers for other inputs are stored too, they equal those of the model converted
+ *     for these by --img-size or --in-chans
+ *   - the name of the architecture and the sizes alone, without config.json, give the same settings,
+ *     except for models called option_..., which config.json makes another architecture
  */
 #define _XOPEN_SOURCE 700
 #define VIT_TOOLS
@@ -35,9 +35,9 @@ static const double tolerance = 2e-5;
 typedef struct fixture {
     const char *name;
     char folder[MAX_PATH], work[MAX_PATH], model_path[MAX_PATH];
-    int in_chans;        /* input size and channels for the conversion; 0: unchanged */
+    int in_chans;        /* input size and channels for the conversion; 0 leaves them unchanged */
     vit_config config;   /* as converted with config.json */
-    char full_name[192]; /* of the architecture, with the tag */
+    char full_name[192]; /* name of the architecture, with its tag */
     vit_model model;
     float *images; /* [IMAGES, chans, height, width] */
     float *logits, *embedding, *tokens;
@@ -50,7 +50,7 @@ static void *allocate(size_t count) {
     exit(2);
 }
 
-/* The names here fit; a longer one would only fail to open. */
+/* All names here fit; with a longer one, opening would fail. */
 static const char *join(char path[MAX_PATH], const char *folder, const char *name) {
     const size_t length = strlen(folder);
     snprintf(path, MAX_PATH, "%.*s/%.250s", (int)(length < 700 ? length : 700), folder, name);
@@ -105,7 +105,7 @@ static void same_config(const fixture *f, const vit_config *named) {
                   "%s by name: mean or std of channel %d", f->name, i);
 }
 
-/* The sizes of the shrunk model, which only these options state. */
+/* These options give the sizes of the shrunk model, which its name does not. */
 static void tell_sizes(const fixture *f, settings *told) {
     const vit_config *c = &f->config;
     settings_start(told, "--set");

@@ -6,7 +6,7 @@
  *
  *     test_damage tests/data [SHARE [CASE...]]
  *
- * With a SHARE above 1, only one damage in SHARE is tried, another one in each case.
+ * With a SHARE above 1, each case tries only every SHARE-th damage, and starts with another one.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -35,12 +35,12 @@ typedef struct damage_case {
     const char *set[MAX_OPTIONS];
     int set_count; /* ... those after --set */
     char twin_options[512];
-    const char *told[MAX_OPTIONS]; /* by GGUF's metadata, which the changed files lack */
+    const char *told[MAX_OPTIONS]; /* options for GGUF's metadata, which changed files lack */
     int told_count;
     const char *rename_items[MAX_OPTIONS];
     text_list rename;
     const char *img_size, *arch;
-    bool refused; /* the whole file, which is then damaged in all ways */
+    bool refused; /* even the undamaged file is refused; otherwise it is damaged in all ways */
 } damage_case;
 
 /* The result of a conversion. */
@@ -52,7 +52,7 @@ typedef struct outcome {
     const char *layout;
 } outcome;
 
-static int share = 1, chosen; /* the damages tried are number chosen, chosen + share, ... */
+static int share = 1, chosen; /* tries the damages with the numbers chosen, chosen + share, ... */
 static uint32_t random_state;
 
 static uint32_t random_below(uint32_t n) {
@@ -151,7 +151,7 @@ static bool parse_options(const damage_case *t, int num_heads, settings *s, repo
     return true;
 }
 
-/* Converts the file in the folder, and checks the rules for every result. */
+/* Converts the file in the folder, and checks the rules that every result must obey. */
 static void convert_damaged(const damage_case *t, int num_heads, const char *what, outcome *o) {
     report r = report_make();
     convert_options options;
@@ -176,7 +176,7 @@ static void convert_damaged(const damage_case *t, int num_heads, const char *wha
         o->signature = signature_of(output);
         unlink(output);
     } else if (strncmp(o->text, folder, strlen(folder)) || !is_refusal(o->text) || !r.failed) {
-        if (t->refused && !strncmp(o->text, "--", 2)) return; /* an option is at fault */
+        if (t->refused && !strncmp(o->text, "--", 2)) return; /* the message is about an option */
         CHECK_MSG(false, "%s, %s: no refusal that names the file: %s", t->name, what, o->text);
     }
     CHECK_MSG(count_files(false) == files_beside + 1, "%s, %s: left something", t->name, what);
@@ -198,7 +198,7 @@ static bool names_option(const char *text, const char *assignment) {
     return false;
 }
 
-/* Without options, one message must ask for everything, with the options of cases.txt.
+/* Without options, one message must ask for all settings, and name the options of cases.txt.
  * test_defaults.c tests the assumptions that replace questions. */
 static void test_questions(const damage_case *t, const outcome *base) {
     damage_case asked = *t;
@@ -225,7 +225,7 @@ typedef struct entry {
     int ndim;
     int64_t dims[CHECKPOINT_MAX_DIMS];
     int64_t count;
-    float *values; /* a copy does not have its own */
+    float *values; /* copies of the entry share them */
     bool matters;  /* tensors that the undamaged model uses */
     bool omitted;
 } entry;
@@ -248,7 +248,7 @@ static int compare_sizes(const void *a, const void *b) {
     return *x < *y ? 1 : *x > *y ? -1 : 0;
 }
 
-/* From the longest to the shortest, so that the file is only truncated further. */
+/* Goes from the longest to the shortest prefix, so that the file only needs to be cut further. */
 static void test_truncated(const damage_case *t, const unsigned char *bytes, size_t size) {
     static size_t sizes[TRUNCATIONS];
     const int count = (t->refused ? TRUNCATIONS / 10 : TRUNCATIONS) / share;
@@ -264,8 +264,8 @@ static void test_truncated(const damage_case *t, const unsigned char *bytes, siz
     }
 }
 
-/* Cuts where a tensor begins. In vit.cpp's files a tensor's name precedes its data, so the rest is
- * a valid file that lacks tensors. In other files this is one more place to cut. */
+/* Cuts the file where a tensor begins. In vit.cpp's files a tensor's name precedes its data, so a
+ * valid file that lacks tensors is left. In other files this is just one more place to cut. */
 static void test_cut_between(const damage_case *t, const unsigned char *bytes, size_t size) {
     outcome o;
     int i;
@@ -366,7 +366,7 @@ static void free_entries(entry_list *list) {
 
 /* --- the change of the keys --- */
 
-/* The code around torch.nn's encoder varies freely. */
+/* True for tensors around torch.nn's encoder, which every author names differently. */
 static bool is_ones_own(const outcome *base, const char *name) {
     return !strncmp(base->layout, "torch.nn.TransformerEncoder", 27) && !strstr(name, "layers.");
 }
@@ -376,13 +376,14 @@ static bool ends_with(const char *name, const char *ending) {
     return length >= end && !strcmp(name + length - end, ending);
 }
 
-/* Tensors whose absence is undetectable, because valid models without them are otherwise equal. */
+/* The absence of these tensors cannot be detected, because valid models without them are otherwise
+ * the same. */
 static bool may_be_absent(const outcome *base, const char *name) {
     static const char *const ends[] = {
         "register_tokens",                     /* DINOv2's own files: with or without registers */
         "storage_tokens",                      /* DINOv3's likewise */
         "head.proj.weight",                    /* open_clip's timm_proj */
-        "image_encoder.model.cls_token",       /* MobileCLIP's own code pools the mean then */
+        "image_encoder.model.cls_token",       /* MobileCLIP's own code then takes the mean */
         "image_encoder.model.classifier.proj", /* and has no head */
     };
     size_t i;
@@ -392,7 +393,7 @@ static bool may_be_absent(const outcome *base, const char *name) {
     return false;
 }
 
-/* The names of these tensors identify them or their neighbours; their values are not read. */
+/* These tensors only identify themselves or their neighbours by name; their values are not read. */
 static bool is_read(const entry *e) {
     return e->matters && !ends_with(e->name, "rope.freqs_cos") &&
            !ends_with(e->name, "token_embedding.weight") &&
@@ -403,13 +404,13 @@ static bool same(const outcome *o, const outcome *base) {
     return o->good && o->signature == base->signature;
 }
 
-/* True if a refusal names the key, which --rename may have changed. */
+/* True if a refusal names the key, unless --rename may have changed it. */
 static bool names_key(const damage_case *t, const outcome *o, const char *key) {
     return !o->good && (t->rename.count > 0 || strstr(o->text, key));
 }
 
-/* Names that no table has are matched by structure, which may find the same tensors or ask for
- * settings that only the table fixed. */
+/* If no table has the names, they are matched by structure. This may find the same tensors, or ask
+ * for settings that only the table fixed. */
 static bool is_by_structure(const outcome *o) {
     return o->layout && strstr(o->layout, "hand-written");
 }
@@ -452,8 +453,8 @@ static void test_missing(const damage_case *t, const outcome *base) {
 }
 
 /* One letter is changed. The message must name the old key or the new one, unless structure
- * explains it. If the key distinguished two layouts, the message names the key that the other
- * layout lacks. */
+ * explains it. If the key distinguished two layouts, the message names the key that is missing from
+ * the other layout. */
 static void test_renamed(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
@@ -506,7 +507,7 @@ static bool has_entry(const entry_list *list, const char *name) {
     return false;
 }
 
-/* The tensors of the previous case, of another layout, beside its own. */
+/* Adds to the case's tensors those of the previous case, which has another layout. */
 static void test_two_models(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
@@ -519,7 +520,7 @@ static void test_two_models(const damage_case *t, const outcome *base) {
     CHECK_MSG(!o.good, "%s: a second model in it", t->name);
 }
 
-/* Projections without a bias, and tokens without a position, may occur in any number. */
+/* Projections without a bias and tokens without a position may have any number of rows. */
 static bool may_be_cut(const char *name) {
     return ends_with(name, "visual_projection.weight") || ends_with(name, "head.proj.weight") ||
            ends_with(name, "register_tokens") || ends_with(name, "patch_generator.cls_token.token");

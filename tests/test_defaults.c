@@ -1,5 +1,5 @@
 /* test_defaults.c - tests the values that vit-convert assumes if a checkpoint does not state them.
- * For every library they are those of its own code or documentation, with one check each.
+ * For every library they come from its own code or documentation, and each has one check.
  * test_arch.c tests the values that timm's names imply.
  *
  *     test_defaults tests/data
@@ -25,7 +25,7 @@ typedef struct row {
     const char *options;      /* --set, with spaces between them */
     const char *config;       /* config.json beside it; NULL: none */
     const char *preprocessor; /* preprocessor_config.json */
-    const char *expected;     /* settings, with spaces between them; "!TEXT": refused so */
+    const char *expected;     /* settings, with spaces between them; "!TEXT": the refusal */
 } row;
 
 #define HEADS         "num_heads=2"
@@ -331,7 +331,7 @@ static const row others[] = {
       "crop_mode=center interpolation=bicubic " RESIZE(224) " " IMAGENET },
 };
 
-/* The number of heads that follows from the width, in models wider than those of the layouts. */
+/* The number of heads follows from the width, also in models wider than those of the layouts. */
 #define TIMM_TENSORS(width, wide3)                                                                 \
     "patch_embed.proj.weight " width ",3,1,1;patch_embed.proj.bias " width ";cls_token 1,1," width \
     ";pos_embed 1,2," width ";norm.weight " width ";norm.bias " width                              \
@@ -456,8 +456,8 @@ static double field_of(const vit_config *c, const char *name) {
     return -1;
 }
 
-/* Each field of config.json and preprocessor_config.json that can change a result, with another value
- * than usual: it changes a setting, or is refused by name. Then those that cannot. */
+/* Each field of config.json and preprocessor_config.json that can change a result gets an unusual
+ * value, which must change a setting, or be refused by name. Then those that cannot. */
 #define FIELD(text) "{\"model_type\": \"vit\", " text "}"
 #define PLAIN       "activation=gelu norm_eps=1e-12 head_activation=softmax has_qkv_bias=1 " VIT_IMAGES
 
@@ -619,7 +619,7 @@ static void check_setting(const row *t, const vit_config *c, const char *assignm
     settings expected;
     int key;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(assignment, "="), assignment);
-    if (!strncmp(name, "rope", 4)) { /* follows from settings, is none itself */
+    if (!strncmp(name, "rope", 4)) { /* it follows from settings, but is not one itself */
         CHECK_MSG(field_of(c, name) == strtod(strchr(assignment, '=') + 1, NULL),
                   "%s: expected %s, found %g", t->source, assignment, field_of(c, name));
         return;

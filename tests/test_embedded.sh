@@ -12,7 +12,7 @@ page=examples/firmware/EMBEDDED.md
 version=$(sed -n '1s/.* v\([0-9.]*\) .*/\1/p' vit.h)
 bin=${BIN:-.}
 
-# printed FILE [PAGE]: the block of code after the paragraph that begins with its name
+# printed FILE [PAGE]: prints the block of code after the paragraph that begins with FILE
 printed() {
     awk -v name="\`$1\`" '
         index($0, name) == 1 { wanted = 1 }
@@ -166,7 +166,7 @@ int main(void) {
 }
 END
 
-# The program of README.md, with its camera and its display.
+# Builds the program of README.md with a camera and a display.
 mkdir "$work/readme"
 printed program.c examples/firmware/README.md >"$work/readme/program.c"
 "$bin/tools/vit-convert" -q --c-array models/fashion-vit.vit -o "$work/readme/mine.h" || exit 1
@@ -189,7 +189,7 @@ object() {
         -Wall -Wextra -Werror -ffunction-sections -fdata-sections -O2 "$@" -c "$source" -o "$object"
 }
 
-# A system's list names a file and a folder; both must exist under these names.
+# Each system's list names a file and a folder; both must exist under these names.
 named() { # SYSTEM
     local at=$work/vit
     [ "$1" = zephyr ] && at=$at/zephyr
@@ -224,7 +224,8 @@ if have arm-none-eabi-gcc "compiling for Cortex-M"; then
         check "the program links" links arduino m4
         tail -c +17 examples/firmware/sample-images.idx3 >"$work/camera"
         run m4 "$work/arduino.m4" "$work/camera" >"$work/said"
-        # all 16 are right: the names of the labels, which are bytes after a header of 8
+        # all 16 must be right: compares with the names of the labels, which are the bytes after a
+        # header of 8
         tail -c +9 examples/firmware/sample-labels.idx1 | od -An -v -tu1 -w1 |
             while read -r label; do
                 "$bin/tools/vit-info" models/fashion-vit.vit --labels | sed -n "s/^ *$label  //p"

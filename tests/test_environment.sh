@@ -4,7 +4,8 @@
 #
 #     BIN=. bash tests/test_environment.sh
 #
-# from anywhere; BIN is the folder, relative to the repository, with examples/ and tools/.
+# may be called from any folder; BIN, relative to the repository, is the folder that contains
+# examples/ and tools/.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 for open in {3..20}; do eval "exec $open>&-"; done # make's and whose not: limits below count them
@@ -38,7 +39,7 @@ is 0
 
 # --- closed standard streams ----------------------------------------------------------------------
 
-# closed STREAMS COMMAND...: runs it with these of 'in out err' closed.
+# closed STREAMS COMMAND...: runs the command with these of the streams 'in out err' closed.
 closed() {
     local streams=$1
     shift
@@ -56,8 +57,8 @@ closed() {
 # Timings are not compared.
 masked() { if [ "$mask" = yes ]; then sed -E 's/[0-9][0-9.e+-]*/N/g; s/ +/ /g' "$1"; else cat "$1"; fi; }
 
-# alike COMMAND...: prints, and writes to result*, the same as with all streams open; with stdout
-# closed, it fails if it would print something.
+# alike COMMAND...: the command must print, and write to result*, the same as with all streams open;
+# if stdout is closed and the command prints something, it must fail.
 mask=no
 alike() {
     local expected streams
@@ -94,7 +95,7 @@ alike() {
     done
 }
 
-# fails STREAMS COMMAND...: it fails with a message, unless stderr is closed.
+# fails STREAMS COMMAND...: the command must fail, with a message unless stderr is closed.
 fails() {
     closed "$@"
     is 1

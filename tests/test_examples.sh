@@ -30,7 +30,7 @@ mkdir "$work/compilers"
 cpp=
 have "${CXX:-c++}" "examples in C++17" && cpp=yes
 for compiler in "cc ${CC:-cc}" ${cpp:+"c++ ${CXX:-c++}"}; do
-    # shellcheck disable=SC2016 # for the script that this writes
+    # shellcheck disable=SC2016 # the script written here expands them
     printf '#!/bin/sh\nPATH="%s" exec %s $FLAGS "$@"\n' "$PATH" "$(command -v "${compiler#* }")" \
         >"$work/compilers/${compiler% *}"
 done
@@ -46,7 +46,8 @@ comment() {
     *) sed -n '/^#/q; s/^\( \*\|\/\/\|\/\*\) \{0,1\}//p' "$1" ;;
     esac
 }
-# builds FILE: the commands that build it; shows FILE: those with their output; prints FILE: that output
+# builds FILE: the commands that build it; shows FILE: the commands whose output it shows; prints
+# FILE: that output
 builds() { comment "$1" | sed -n 's/^    \(\(cc\|c++\|make\|vit-convert\) .*\)/\1/p'; }
 shows() { comment "$1" | sed -n 's/^    \$ \(.*\)/\1/p'; }
 prints() {
@@ -71,11 +72,11 @@ alike() {
 
 # --- each example -----------------------------------------------------------------------------------
 
-# in_folder COMMAND: a shell runs it in the folder of the example
+# in_folder COMMAND: runs it by a shell in the folder of the example
 in_folder() { (cd "$folder" && FLAGS=${FLAGS-} bash -c "$1"); }
 
 # compiles FILE: runs the commands of its first comment. hello.c and small.c compile the
-# implementation; for speed, all others link an object that already has it.
+# implementation; to save time, all others link an object that contains it.
 compiles() {
     local command in_c in_cpp
     in_c="-std=c99 $warnings -Wstrict-prototypes -Wmissing-prototypes -fsyntax-only"
@@ -247,7 +248,7 @@ for file in examples/*.c examples/*.cpp examples/*.py; do
             refuses 2 "expected rgb24 or nv12" "camera $model $size 30"
         done
         refuses 1 "the input ends within a frame" "camera $model rgb24 128 128 30 <examples/cat.ppm >frames"
-        # The cat in NV12, its colour left out: a plane of brightness, then one of 128
+        # The cat in NV12 without its colour: a plane of brightness, then a plane of 128
         tail -c 49152 examples/cat.ppm | od -An -v -tu1 -w3 |
             LC_ALL=C awk '{ printf "%c", 16 + (65.5 * $1 + 128.6 * $2 + 25 * $3) / 255 }' >"$folder/nv12"
         head -c 8192 /dev/zero | tr '\0' '\200' >>"$folder/nv12"

@@ -1,5 +1,6 @@
-/* test_findings.c - tests the message about all that is missing: the options that it names, its
- * JSON, groups of names that differ only in numbers, and the possible values of a setting.
+/* test_findings.c - tests the message that lists everything that is missing: the options that it
+ * names, its JSON, groups of names that differ only in numbers, and the possible values of a
+ * setting.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,8 +63,9 @@ static void test_messages(void) {
     findings_free(&f);
 }
 
-/* The most harmful assumption comes first, whatever the order in which they are found; equally
- * harmful ones keep their order. Heads follow the preprocessing if the weights show them. */
+/* The most harmful assumption comes first, in whatever order assumptions are found; equally harmful
+ * ones keep their order. If the weights show the number of heads, that assumption follows the
+ * preprocessing. */
 static void test_order(void) {
     static const char *const found[] = {
         "no configuration", "norm_eps=1e-05",
@@ -101,7 +103,7 @@ static void test_order(void) {
     findings_free(&f);
 }
 
-/* The message has `before` and `expected`, or no example if `expected` is "". */
+/* The message contains `before` and the example `expected`; if that is "", it has no example. */
 static void check_example(findings *f, bool strict, const char *before, const char *expected) {
     report r = report_make();
     char wanted[128];
@@ -136,7 +138,8 @@ static void test_assumed_given(void) {
     }
 }
 
-/* Consecutive options are all needed; of other options, one is. */
+/* Consecutive options must all be given; if words or commas separate options, one of them is
+ * enough. */
 static void test_given(void) {
     static const struct {
         const char *options, *expected;
@@ -347,8 +350,8 @@ static void test_json(void) {
     findings_free(&f);
 }
 
-/* A measured effect replaces the usual one: what moves nothing is minor, and what is wrong more often
- * needs less effect to come first. */
+/* A measured effect replaces the usual one. An assumption that moves nothing is minor; one that is
+ * wrong more often comes first with a smaller effect. */
 static void test_effects(void) {
     static const struct {
         const char *what, *otherwise;

@@ -34,8 +34,8 @@ includes() {
 }
 all=$(includes)
 
-# leading_up: prints the lines "FROM TO ..." that the table does not allow; floors have the table's
-# names: "base", "vit-*.c", "../examples"
+# leading_up: prints the lines "FROM TO ..." that the table does not allow. Floors are named as in
+# the table: "base", "vit-*.c", "../examples"
 leading_up() {
     awk 'function floor(file) {
             if (file ~ /^tools\/vit-.*\.c$/) return "vit-*.c"

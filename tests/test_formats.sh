@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formats that a command decodes (--decoder): its contract, what it may do, and how it fails; then the
+# Formats that a command decodes (--decoder): its contract, its limits and its failures; then the
 # decoders of Debian's packages, where they are installed.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -85,7 +85,7 @@ wrong 'names no program' ' '
 wrong 'too many words' "true$(printf ' %d' {1..40})"
 wrong 'longer than 200 bytes' "true $(printf '%0200d' 0)"
 
-# The command never gets a format that the programs read themselves.
+# Formats that the programs read themselves are never passed to the command.
 decoder never <<END
 touch "$work/was_called"
 END
@@ -116,7 +116,7 @@ try "$embed" -m "$model" -t 3 --decoder ./strip folder -o folder.npy --json
 is 0
 out '"images": 4, "unreadable": 0, "decoder": ".*, others by .\./strip.'
 
-# Shards decoded in two ways have two recipes.
+# Shards that were decoded in different ways have different recipes.
 tar cf part-00000.tar -C folder 1.heic 4.ppm
 check "a shard" "$embed" -m "$model" --decoder ./strip --tar part-00000.tar -o shards
 try "$embed" -m "$model" --decoder './strip %i' --tar part-00000.tar -o shards

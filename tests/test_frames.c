@@ -1,6 +1,6 @@
 /* test_frames.c - tests frames.h and photo_source.h with streams of raw frames, JPEGs and PPMs:
- * truncated, damaged, in real time. JPEGs without Huffman tables, limits of size, the mean of the
- * last frames.
+ * truncated streams, damaged streams, streams in real time, JPEGs without Huffman tables, limits of
+ * size, and the mean of the last frames.
  *
  *     test_frames [tests/data]
  */
@@ -45,7 +45,8 @@ static void append_file(bytes *to, const char *name) {
 
 static const vit_image images = { NULL, 0, 0, 0, VIT_PIXEL_RGB8 };
 
-/* Reads all frames; returns their sizes as text, "12 7", and after a failure its message. */
+/* Reads all frames; returns their sizes as text, "12 7", followed by the message if reading
+ * failed. */
 static const char *sizes(const bytes *from, const vit_image *raw) {
     static char text[1024];
     static frame_stream stream;
@@ -285,7 +286,7 @@ static void test_follow(void) {
     CHECK(!frames_follow(data.data, data.size));
     append_with_thumbnail(&data);
     CHECK(frames_follow(data.data, data.size));
-    memcpy(data.data + 20, "MPF", 4); /* in the thumbnail, but found all the same */
+    memcpy(data.data + 20, "MPF", 4); /* in the thumbnail, but found anyway */
     CHECK(!frames_follow(data.data, data.size));
 }
 
@@ -428,7 +429,7 @@ static void test_close(void) {
     CHECK(frame_reader_open(&reader, path, &r));
     frame_reader_close(&reader);
     remove(path);
-#if !defined(_WIN32) /* under Wine it would be Wine's own pipe, which would lose bytes */
+#if !defined(_WIN32) /* under Wine this would use Wine's own pipe, which would lose bytes */
     if (pipe(ends)) exit(2);
     snprintf(name, sizeof name, "/dev/fd/%d", ends[0]);
     reader = reader_of(raw_of("gray", "1x1"), 1, true);

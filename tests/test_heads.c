@@ -12,7 +12,7 @@
 
 enum { WIDTH = 32, MOST_BYTES = 65536 };
 
-static const double chance = 7; /* uninformative weights score no higher */
+static const double chance = 7; /* uninformative weights do not score higher than this */
 
 typedef struct fixture {
     unsigned char bytes[MOST_BYTES];
@@ -87,7 +87,7 @@ static void test_trained(const char *folder) {
     }
 }
 
-/* The weights are not inspected if the number is given. */
+/* If the number of heads is given, the weights are not inspected. */
 static void test_told(const char *folder) {
     const fixture f = load(folder, 4);
     settings all[FROM_COUNT];
@@ -172,7 +172,8 @@ static float noise(unsigned *state) {
     return next_random(state) % 2 ? x : -x;
 }
 
-/* Rows of four heads: each head has its own direction, and two heads share another one. */
+/* Rows of four heads. Each head has its own direction, and each pair of heads shares another
+ * direction. */
 static void write_alike(uint16_t *q, uint16_t *k, float shared, unsigned *state) {
     float own[4][2][WIDTH], common[2][2][WIDTH];
     int row, side, i;
@@ -205,7 +206,7 @@ static void test_alike(const char *folder) {
         e = read_heads(&f);
         CHECK_MSG(e.ranked[0].heads == 4, "%d scores %g, %d %g", e.ranked[0].heads,
                   e.ranked[0].score, e.ranked[1].heads, e.ranked[1].score);
-        CHECK(e.is_clear == (i <= 4)); /* beyond, two heads score nearly as much, or more */
+        CHECK(e.is_clear == (i <= 4)); /* beyond, two heads score nearly as much */
     }
 }
 

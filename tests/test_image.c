@@ -1,4 +1,5 @@
-/* test_image.c - image_file.h: every kind of image against Pillow's pixels, then hostile ones.
+/* test_image.c - image_file.h: compares every kind of image with Pillow's pixels, then tries
+ * hostile images.
  *
  *     test_image [tests/data]
  */
@@ -150,7 +151,7 @@ static int for_each_line(void (*check)(const char *line)) {
     return count;
 }
 
-/* Damaged JPEGs: both decoders refuse those that Pillow refuses. Of those that Pillow repairs,
+/* Damaged JPEGs: both decoders refuse those that Pillow refuses. For those that Pillow repairs,
  * libjpeg-turbo gives the same pixels, with a warning unless the damage is invisible; stb_image may
  * refuse them. */
 static void check_damaged(const char *line) {
@@ -250,8 +251,8 @@ static uint32_t next_random(void) {
     return random_state >> 8;
 }
 
-/* No prefix of a file is an image. Exceptions: the part after the first frame of an animation, and
- * Pillow's TGA footer of 26 bytes, which has no content. */
+/* No prefix of a file is an image. There are two exceptions: the file may end after the first frame
+ * of an animation, and before Pillow's TGA footer of 26 bytes, which has no content. */
 static void check_truncated(const char *line) {
     char name[64] = "";
     bytes file;
@@ -272,7 +273,8 @@ static void check_truncated(const char *line) {
     free(file.data);
 }
 
-/* Changes of one to four bytes: accepted or refused, but never a wild access. */
+/* Files with one to four changed bytes may be accepted or refused, but must never cause a wild
+ * access. */
 static void check_mutated(const char *line) {
     char name[64] = "";
     bytes file;
@@ -348,8 +350,8 @@ static void test_no_image(void) {
     }
 }
 
-/* A PNG's Exif chunk has a checksum; one that is cut short is refused with its file, like one that the
- * file ends in. */
+/* A PNG's Exif chunk has a checksum. A file whose Exif chunk is too short is refused, like a file
+ * that ends inside the chunk. */
 static void test_png_exif(void) {
     bytes file = read_file("exif6.png");
     size_t chunk = 0;
@@ -397,7 +399,7 @@ static void test_grey16(void) {
     image_file_free(&image);
 }
 
-/* Files that begin like a readable format, so that no command gets them. */
+/* Files that begin like a readable format are never passed to a command. */
 static void check_known(const char *line) {
     char name[64] = "";
     bytes file;
@@ -460,7 +462,7 @@ static void test_exif_damage(void) {
     free(file.data);
 }
 
-/* Failures of stb_image's callbacks; first one without a reason. */
+/* Failures of stb_image's callbacks, the first of them without a reason. */
 static void test_guards(void) {
     static const uint8_t file[3] = { 'a', 'b', 'c' };
     char got[4] = "";

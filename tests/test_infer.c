@@ -1,5 +1,5 @@
 /* test_infer.c - tests infer.h and photo_source.h: order, threads and batches, photos in memory and
- * as raw pixels, the events that stop a run, and its messages.
+ * as raw pixels, the events that stop a run, and the messages.
  *
  *     test_infer [tests/data]
  */
@@ -116,8 +116,8 @@ static bool run(infer_settings *settings, uint64_t count, bool tells, infer_coun
     return infer_run(settings, &photos, counts, r);
 }
 
-/* Results are the same, and in order, for any number of threads and any batch, whether the count is
- * known or not. */
+/* For any number of threads and any batch, the results are the same and in order, whether the
+ * number of photos is known or not. */
 static void test_same(void) {
     static results first, all;
     static const int counts_of[] = { 0, 1, 2, 3, 8, 21 };
@@ -265,7 +265,7 @@ static bool generate_cats(void *user, photo *p, report *r) {
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { KEEPS_FREED = 1 }; /* memory, as the sanitizers do */
+enum { KEEPS_FREED = 1 }; /* a sanitizer keeps freed memory for a while */
 #else
 enum { KEEPS_FREED = 0 };
 #endif
@@ -310,7 +310,7 @@ static void test_classes(void) {
     CHECK(!strcmp(class_name(&model, 1000, text, sizeof text), "class 1000"));
 }
 
-/* tests/data has folders of images and of other things. */
+/* tests/data has folders with images, and folders with other files. */
 static void test_labelled(const char *data) {
     labelled_photos all, some;
     report r = report_make();

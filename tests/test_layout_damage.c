@@ -1,11 +1,12 @@
-/* test_layout_damage.c - checkpoints of many layouts whose tensors are, one after the other,
- * missing, of another shape, or empty.
+/* test_layout_damage.c - takes checkpoints of many layouts, and makes each of their tensors in turn
+ * missing, misshapen or empty.
  *
  *     test_layout_damage tests/data [N]     of every Nth layout
  *
- * A renamed tensor must never look like an option that is off. The file is refused, or gives the
- * same bytes if such tensors are dropped (those of a text model). Any other damage is refused or
- * has no effect. The linker replaces the reader's functions by those below (Makefile).
+ * A renamed tensor must never look like an option that is off. Either the file is refused, or it
+ * gives the same bytes because such tensors are dropped (those of a text model). Any other damage
+ * is refused or has no effect. The linker replaces the reader's functions by those below
+ * (Makefile).
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -39,7 +40,7 @@ static void put_dims(checkpoint_tensor_info *t, int ndim, int64_t a, int64_t b) 
     t->strides[1] = 1;
 }
 
-/* A shape with as many numbers as before, unless it is empty. */
+/* Gives the tensor another shape with as many numbers, or makes it empty. */
 static void apply_damage(checkpoint_tensor_info *t) {
     const int64_t rows = t->ndim > 0 && t->dims[0] > 0 ? t->dims[0] : 1;
     switch (what) {

@@ -1,9 +1,9 @@
-/* test_layout_tables.c - the tables of the layouts: every rule of every layout is well formed and
- * makes a tensor of vit.h, and every layout has a checkpoint under tests/data/layouts.
+/* test_layout_tables.c - checks the tables of the layouts: every rule of every layout is well
+ * formed and makes a tensor of vit.h, and every layout has a checkpoint under tests/data/layouts.
  *
  *     test_layout_tables tests/data
  *
- * It names steps that are easily forgotten when a layout, a rule or a method is added.
+ * Its messages name the steps that are easily forgotten when a layout, a rule or a method is added.
  */
 #include <dirent.h>
 #include <stdbool.h>
@@ -37,7 +37,7 @@ static const struct {
 
 /* === Tensors === */
 
-/* A model with every tensor; most options do not exclude others. */
+/* A model with every tensor, which is possible because few options exclude others. */
 static void put_everything(vit_config *c) {
     memset(c, 0, sizeof *c);
     c->in_chans = 3;
@@ -104,8 +104,8 @@ static bool is_slice(const char *text) {
     return *text == '@' && end && (!*end || (*end == ':' && !end[1] && !before));
 }
 
-/* "io>oi": each letter of the file's order is one of the source's, which has each once; those in
- * brackets have sizes that are known. */
+/* In axes such as "io>oi", the source has each letter once, each letter of the file's order is one
+ * of these, and the sizes of letters in brackets are known. */
 static bool are_axes(const char *axes) {
     const char *order = strchr(axes, '>'), *at;
     const bool is_open = strstr(axes, "(patch)") != NULL;
@@ -131,7 +131,8 @@ static bool is_key(const char *key) {
     return *key && *key != '!' && *key != ':' && !strchr(key, ' ');
 }
 
-/* Only defaults and questions are evaluated late enough for ":tensor". */
+/* ":tensor" is valid only in defaults and questions, because only these are evaluated late
+ * enough. */
 static bool is_condition(const char *condition, bool may_name_tensor) {
     if (!condition) return true;
     if (*condition == ':') return may_name_tensor && is_tensor(condition + 1);
@@ -171,7 +172,7 @@ static void check_rule(const char *name, const layout_rule *rule) {
     }
 }
 
-/* === The rest of a layout === */
+/* === The other parts of a layout === */
 
 static void check_extras(const char *name, const layout_extra *extra) {
     for (; extra && extra->pattern; extra++)
@@ -233,7 +234,7 @@ static void note_layout(const char *path, bool is_refused) {
     layout_map map;
     size_t i;
     CHECK_MSG(checkpoint_open(path, &c, &r) || is_refused, "%s", r.text);
-    if (c && layout_detect(c, &map, &r)) { /* except tensors that only --rename can make */
+    if (c && layout_detect(c, &map, &r)) { /* except those that only --rename makes */
         for (i = 0; layout_all[i]; i++)
             if (layout_all[i] == map.layout) has_checkpoint[i] = true;
         layout_free_map(&map);

@@ -151,7 +151,7 @@ static void test_first_rows(void) {
 }
 
 static void test_standardise(void) {
-    float row[2] = { -2, 2 }; /* around 0, but too far from it */
+    float row[2] = { -2, 2 }; /* the distance to 0 is too large */
     layout_standardise(row, 2);
     CHECK(fabsf(row[0] + 1) < 1e-6f && fabsf(row[1] - 1) < 1e-6f);
 }

@@ -12,7 +12,8 @@ DATA=$PWD/tests/data/layouts
 . tests/built.sh programs
 . tests/checks.sh
 
-# convert FILE OUTPUT ARGUMENTS...: the model without a self-test, its settings in OUTPUT.config
+# convert FILE OUTPUT ARGUMENTS...: writes the model without a self-test, and its settings to
+# OUTPUT.config
 convert() {
     local file=$1 output=$2
     shift 2
@@ -51,7 +52,7 @@ equal() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
     elif ! cmp -s "$work/a.safetensors" "$work/b.safetensors"; then fail "$1: tensors differ"
     elif ! diff <(tr , '\n' <"$work/a.config") <(tr , '\n' <"$work/b.config") >"$work/err"; then
         fail "$1: settings differ"
-    # converting back gives the twin, number for number
+    # converting the result back gives the twin, number for number
     elif ! same_numbers "$work/a.safetensors" "$DATA/twins/$4.safetensors"; then
         fail "$1: differs from the twin's file"
     else pass; fi
@@ -74,8 +75,8 @@ prints() {
     done
 }
 
-# The data of both files, which hold the same tensors in the same order. vit-convert writes a
-# longer header (its own metadata), so only what follows it is compared.
+# The data of both files, which hold the same tensors in the same order. vit-convert writes a longer
+# header (its own metadata), so only the bytes after the header are compared.
 same_numbers() {
     local size
     size=$(data_size "$2")
@@ -89,7 +90,7 @@ data_size() { # FILE: bytes after a safetensors header
     echo $(($(wc -c <"$1") - header - 8))
 }
 
-# Other patch sizes and channels, from a layout with its own order of a patch's values.
+# Other patch sizes and channels, for a layout that orders a patch's values in its own way.
 adapted() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
     local how="--patch-size 3 --in-chans 4 --img-size 6 --set pos_resample=flexivit"
     # shellcheck disable=SC2086
@@ -99,7 +100,8 @@ adapted() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
     else pass; fi
 }
 
-# A table that is not in LAYOUT_LIST is never tried, but for those of structure_*.c and of texts.
+# Tables that are not in LAYOUT_LIST are never tried, except those of structure_*.c and of text
+# encoders.
 for name in $(sed -n 's/^const layout layout_\([a-z0-9_]*\) = .*/\1/p' tools/layout/tables*.c); do
     [ ${#only[@]} = 0 ] || break
     [[ $name == own* ]] && continue

@@ -79,7 +79,7 @@ static void test_fit(const vit_executor *executor) {
               farthest(weights, each_class, SIZE));
 }
 
-/* Rows chosen by number give the same result as the rows themselves, in the same order. */
+/* Rows that are chosen by number give the same result as these rows alone, in the same order. */
 static void test_which(void) {
     enum { HALF = TRAIN / 2 };
     float *some = malloc(HALF * DIM * sizeof *some);
@@ -97,7 +97,7 @@ static void test_which(void) {
     free(some);
 }
 
-/* A single class, and equal rows: nothing can be learnt, and nothing fails. */
+/* From a single class, or from equal rows, nothing can be learnt; that is no failure. */
 static void test_nothing(void) {
     static const float same[6] = { 1, 2, 1, 2, 1, 2 };
     static const int zeros[3] = { 0, 0, 0 }, two[3] = { 0, 1, 1 };

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vit-learn end to end: learning from folders and lists, its files in other programs, photos added,
-# classes forgotten, and every wrong input.
+# vit-learn end to end: it learns from folders and lists, its files run in other programs, photos
+# are added, classes are forgotten, and every wrong input is refused.
 #
 #     BIN=. bash tests/test_learning.sh
 set -u
@@ -19,7 +19,7 @@ base=$root/models/cifar10-vit.vit
 make_json_check
 cd "$work" || exit 2
 
-# photo FILE R G B SEED: 8 x 8 pixels about a colour
+# photo FILE R G B SEED: makes a photo of 8 x 8 pixels whose colours are near R G B
 photo() {
     mkdir -p "${1%/*}"
     awk -v r="$2" -v g="$3" -v b="$4" -v x="$5" 'BEGIN {
@@ -73,7 +73,7 @@ out '^none +9 of them \(50\.0 %\) are "none of these", of which 9 would be right
 try "$learn" --known 1 set -o half.vit
 try "$info" half.vit
 out '^labels +3: '
-# the same bytes in another order, with other names, in one run or several
+# photos in another order, with other names, in one run or several, give the same bytes
 try "$learn" -q -t 1 -b 1 set -o again.vit
 is 0
 quiet out
@@ -123,7 +123,7 @@ try "$learn" -m all.vit set -o again.vit
 is 0
 out '^ +all.vit had learnt classes, which are left out; --add keeps them$'
 same mine.vit again.vit
-# a head wider than a tile, in models of int8 and int4
+# a head that is wider than a tile, in models of int8 and int4
 for dtype in int8 int4; do
     "$convert" "$root/tests/data/fixtures/plain/model.safetensors" --dtype $dtype -o b.vit >/dev/null 2>&1
     try "$learn" -m b.vit set -o q.vit
@@ -162,7 +162,7 @@ is 0
 out '^photos +18 of 3 classes, 6 each$'
 try "$learn" -m expected.vit --add several.csv -o bad.vit
 is 1
-err '^vit-learn: several.csv: has photos of several classes or of none; what was learnt before'
+err '^vit-learn: several.csv: has photos of several classes or of none; the photos learnt before'
 try "$learn" several.vit expected.vit -o bad.vit
 is 1
 err '^vit-learn: expected.vit: has one class for each photo, the others have any number$'
@@ -274,7 +274,7 @@ try "$learn" bad -o fine.vit
 is 1
 err '^vit-learn: bad/b/broken.jpg: '
 out '^photos +3 of 2 classes, 1 to 2 each$'
-out '^ +1 left out, which was there twice$'
+out '^ +1 left out, which was given twice$'
 out '^ +1 left out, which cannot be read$'
 out '^ +1 not held out: the only photo of its class$'
 exists fine.vit
@@ -337,12 +337,13 @@ for name in set many; do # NaN in the last row
         "$learn" --ridge nan.npy ;;
     esac
 done
-# every model has an embedding: of one without a head, it is the output
+# every model has an embedding; if it has no head, that is its output
 "$convert" "$root/tests/data/fixtures/headless/model.pth" -o headless.vit >/dev/null 2>&1
 try "$learn" -m headless.vit set -o fine.vit
 is 0
 refused 'set.txt: it has no .vit magic number$' "$learn" -m set.txt set
-# NaN in a weight that affects the embedding; the third number of the tensor's record is its place
+# puts NaN into a weight that affects the embedding; the third number of a tensor's record is its
+# offset
 place=$(grep -abo 'norm\.weight' "$base" | tail -n 1 | cut -d: -f1)
 place=$(od -An -tu8 -j $((place + 96)) -N 8 "$base")
 cp "$base" nan.vit

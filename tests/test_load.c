@@ -14,14 +14,14 @@
 #include <stdbool.h>
 
 static const char *const folder = "build";
-static bool every_value; /* of every byte of the metadata */
+static bool every_value; /* tries every value of every byte of the metadata */
 
 /* --- helpers -------------------------------------------------------------- */
 
 static vit_result open_only(const tiny_file *f, unsigned flags, char detail[VIT_MAX_DETAIL]) {
     vit_model model;
     vit_result result;
-    memset(&model, 0x5a, sizeof model); /* open must not rely on earlier contents */
+    memset(&model, 0x5a, sizeof model); /* vit_model_open must not rely on earlier contents */
     result = vit_model_open_memory(f->data, f->size, flags, &model);
     memcpy(detail, model.detail, VIT_MAX_DETAIL);
     if (result == VIT_OK) {
@@ -30,7 +30,7 @@ static vit_result open_only(const tiny_file *f, unsigned flags, char detail[VIT_
     return result;
 }
 
-/* Checks that the file is refused with that result, and that detail contains each of up to three
+/* Checks that the file is refused with this result, and that `detail` contains up to three
  * words. */
 static void refused(const char *what, const tiny_file *f, vit_result expected, const char *a,
                     const char *b, const char *c) {
@@ -239,7 +239,7 @@ static void test_disk(void) {
 }
 
 static const char *why_not_there(const char *path) {
-#ifdef __wasi__ /* its C library opens the folder for "" */
+#ifdef __wasi__ /* for "", its C library opens the current folder */
     if (!path[0]) return ": is not a regular file";
 #endif
     (void)path;
@@ -261,7 +261,8 @@ static void disk_refused(const char *path, vit_result expected) {
     }
 }
 
-/* A path that leaves no room for the reason loses its beginning; control characters are escaped. */
+/* If a path leaves no room for the reason, the beginning of the path is dropped. Control characters
+ * are escaped. */
 static void test_long_path(void) {
     char path[400];
     vit_model model;
@@ -352,7 +353,7 @@ static void test_header_flips(void) {
     header_flips(build_kind(VIT_NUM_DTYPES));
 }
 
-/* One bit in each byte of the data and of the gaps between. */
+/* Flips one bit in each byte of the data, and of the gaps in it. */
 static void data_flips(tiny_file f) {
     char detail[VIT_MAX_DETAIL];
     int missed = 0, refused_unverified = 0;
@@ -363,7 +364,8 @@ static void data_flips(tiny_file f) {
         f.data[i] = (unsigned char)(f.data[i] ^ 1u << i % 8);
     }
     CHECK_MSG(missed == 0, "%d flipped data bits missed", missed);
-    /* open reads mean and std, so it may refuse a few of their flipped bits without verifying */
+    /* vit_model_open reads mean and std, so it may refuse a few of their flipped bits even without
+     * verifying */
     CHECK_MSG(refused_unverified <= 64, "%d flips refused by a plain open", refused_unverified);
     tiny_free(&f);
 }
@@ -418,7 +420,7 @@ static void byte_values(tiny_file f) {
             vit_model model;
             tiny_file changed = f;
             if (i >= VIT_HEADER_META_SIZE && i < VIT_HEADER_META_SIZE + 16) {
-                continue; /* the rehash itself depends on these; test_header_flips has them */
+                continue; /* the checksum needs these; see test_header_flips */
             }
             f.data[i] = (unsigned char)(before + (every_value ? k + 1 : some[k]));
             tiny_rehash(&changed);
@@ -593,13 +595,13 @@ static void test_unknown_sections(void) {
     f = tiny_build(&o);
     refused("required unknown section", &f, VIT_ERROR_UNSUPPORTED, "rope", NULL, NULL);
     tiny_free(&f);
-    o.extra_section = "eightchr"; /* fills the tag: no terminator in the file */
+    o.extra_section = "eightchr"; /* fills the tag, so that the file has no terminator */
     f = tiny_build(&o);
     refused("required unknown section", &f, VIT_ERROR_UNSUPPORTED, "eightchr", NULL, NULL);
     tiny_free(&f);
 }
 
-/* Text that exceeds its section, in labels and synsets. */
+/* Text in labels and synsets that reaches beyond its section. */
 static void test_strings(void) {
     static const char *const tags[] = { "labels", "synsets" };
     static const uint32_t offsets[] = { 0xffffffff, 0x7fffffff, 100000, 60000 };
@@ -679,7 +681,7 @@ static void one_missing_field(const char *name, int required) {
     if (required == 1) {
         refused_somehow(name, &f, name);
     } else if (strcmp(name, "selftest_tolerance") == 0) {
-        refused_somehow(name, &f, "selftest"); /* without it there must be no self-test vector */
+        refused_somehow(name, &f, "selftest"); /* the section is missing, but not the vector */
     } else {
         char detail[VIT_MAX_DETAIL];
         vit_result result = open_only(&f, 0, detail);
@@ -746,7 +748,7 @@ static void test_field_records(void) {
     tiny_free(&f);
     tiny_options o = tiny_defaults();
     o.config.depth = 1;
-    o.extra_field = "depth"; /* the value that it has already */
+    o.extra_field = "depth"; /* the field has this value already */
     f = tiny_build(&o);
     refused_somehow("depth twice", &f, "depth");
     tiny_free(&f);
@@ -754,7 +756,7 @@ static void test_field_records(void) {
 
 /* --- tensors -------------------------------------------------------------- */
 
-/* A field contradicts the tensors: the message names the tensor and both shapes. */
+/* If a field contradicts the tensors, the message names the tensor and both shapes. */
 static void test_contradictions(void) {
     static const struct {
         const char *field;
@@ -837,7 +839,8 @@ static unsigned char *tensor_record(const tiny_file *f, const char *name) {
     return record;
 }
 
-/* The sizes of each type are off by one, in each way that a converter may get them wrong. */
+/* For each type, sizes that are off by one, in each way in which a converter could get them
+ * wrong. */
 static void test_panel_sizes(void) {
     static const int off[] = { -128, -64, -32, -4, -1, 1, 2, 4, 64, 128 };
     for (int kind = 0; kind < VIT_NUM_DTYPES; kind++) {
@@ -855,7 +858,8 @@ static void test_panel_sizes(void) {
     }
 }
 
-/* A layer of depth 3 is f32 in an int8 model. Padded int8 has the same size; no other type has. */
+/* A layer of depth 3 is f32 in an int8 model. As padded int8 it would have the same
+ * size; as any other type it would not. */
 static void test_int8_depth(void) {
     tiny_options o = tiny_defaults();
     o.dtype = VIT_I8;
@@ -899,7 +903,7 @@ static void test_plain_dtype(void) {
 
 /* --- hostile numbers ------------------------------------------------------ */
 
-/* Overwrites every weight of a layer with one byte, or with random ones for byte 256. */
+/* Overwrites every weight of a layer with this byte; 256 stands for random bytes. */
 static void overwrite_layers(tiny_file *f, const vit_model *model, int byte, uint32_t *state) {
     vit_tensor t;
     for (int i = 0; vit_model_tensor(model, i, &t); i++) {
@@ -933,7 +937,8 @@ static void test_hostile_weights(void) {
     }
 }
 
-/* Sets the scales of each int8 panel, and its sums, to one value, if given. */
+/* Sets the scales of each int8 panel to one value, and its sums to another, where a value is
+ * given. */
 static void set_int8_tails(tiny_file *f, const vit_model *model, uint32_t scale,
                            const uint32_t *sum) {
     vit_tensor t;
@@ -969,7 +974,7 @@ static void run_logits(const vit_model *model, vit_isa isa, float logits[5]) {
 }
 
 /* With invalid scales and sums there must be no trap, and each tier must give the same bits. With
- * wrong sums, the scalar tier may differ from tiers with signed inputs (ARM). */
+ * wrong sums, the scalar tier may differ from tiers whose kernels have signed inputs (ARM). */
 static void test_hostile_int8(void) {
     static const uint32_t scales[] = { 0x3c000000, 0,          0x00000001, 0x7f7fffff,
                                        0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000 };
@@ -998,7 +1003,7 @@ static void test_hostile_int8(void) {
     tiny_free(&f);
 }
 
-/* Recomputes the sums after a panel's scales for changed weights. */
+/* Recomputes the sums that follow a panel's scales, after its weights have changed. */
 static void keep_sums(const unsigned char *record, unsigned char *panel) {
     const int depth = (int)tiny_get(record + 80, 4);
     unsigned char *sums = panel + vit_pack_panel(VIT_I8, NULL, 16, depth, NULL) - 64;
@@ -1011,8 +1016,9 @@ static void keep_sums(const unsigned char *record, unsigned char *panel) {
     }
 }
 
-/* Weights that break the rule of section "fits16" are found by verifying, and by builds whose
- * kernels rely on the rule. Logits equal those of the plain C tier, or there are none. */
+/* Weights that break the rule of section "fits16" are detected by VIT_OPEN_VERIFY, and by builds
+ * whose kernels rely on the rule. The logits equal those of the plain C tier, or the model is
+ * refused. */
 static void test_fits16(void) {
     tiny_options o = tiny_defaults();
     char detail[VIT_MAX_DETAIL];
@@ -1065,7 +1071,7 @@ static void test_unterminated_name(void) {
     tiny_free(&f);
 }
 
-/* Two tensors that share bytes: data must lie in the order of the records. */
+/* Two tensors that share bytes are refused, because data must lie in the order of the records. */
 static void test_overlap(void) {
     tiny_file f = build_small();
     unsigned char *a = tiny_find(&f, "tensors", VIT_TENSOR_SIZE, "blocks.0.norm1.weight");
@@ -1091,7 +1097,7 @@ static void test_mean_std(void) {
         CHECK_MSG(open_only(&f, 0, detail) != VIT_OK, "std %g accepted", (double)bad[i]);
         tiny_free(&f);
     }
-    for (int i = 0; i < 4; i++) { /* a border of that colour is rounded to an integer */
+    for (int i = 0; i < 4; i++) { /* the colour of the border is rounded to an integer */
         static const float means[] = { 65536, -65536, 65544, -3e38f };
         char detail[VIT_MAX_DETAIL];
         tiny_options o = tiny_defaults();
@@ -1115,7 +1121,7 @@ static void test_arguments(void) {
     CHECK(vit_model_open(NULL, 0, &model) == VIT_ERROR_ARGUMENT);
     CHECK(vit_model_open("build/x.vit", 0, NULL) == VIT_ERROR_ARGUMENT);
     CHECK(vit_model_open_memory(f.data, 0, 0, &model) == VIT_ERROR_TRUNCATED);
-    vit_model_close(&model); /* harmless after a failed open */
+    vit_model_close(&model); /* closing is harmless after a failed open */
     tiny_free(&f);
 }
 

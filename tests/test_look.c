@@ -1,6 +1,6 @@
 /* test_look.c - tests the numbers and pictures of tools/vit-look. It compares principal components,
- * foreground and attention rollout with scikit-learn and NumPy (make_look.py), and crops with
- * vit_preprocess, and tests canvas and contact sheet.
+ * foreground and attention rollout with scikit-learn and NumPy (make_look.py), compares crops with
+ * vit_preprocess, and tests the canvas and the contact sheet.
  *
  *     test_look tests/data
  */
@@ -31,7 +31,7 @@ static float *uniform(uint64_t seed, int count) {
     return values;
 }
 
-/* The spread of each column is `factor` times that of the previous one. */
+/* Each column has `factor` times the spread of the previous column. */
 static float *shrinking(uint64_t seed, int rows, int dim, float factor) {
     float *values = uniform(seed, rows * dim), scale = 1;
     for (int d = 0; d < dim; d++, scale *= factor)
@@ -60,7 +60,7 @@ static void test_fit(int i, int rows, int dim, int count, float factor, const do
     pca_free(&p);
 }
 
-/* A matrix of full size, which is only checked by C v = variance v. */
+/* A matrix of full size; its components are only checked by C v = variance v. */
 static void test_large(void) {
     const int rows = 300, dim = 200, count = 28;
     float *values = shrinking(40, rows, dim, 0.99f), along[28];
@@ -156,7 +156,7 @@ static uint8_t *gradient(int width, int height) {
     return pixels;
 }
 
-/* Compares crop_find with the part that vit_preprocess cut out: the colour of each input pixel
+/* Compares crop_find with the part that vit_preprocess cut out. The colour of each input pixel
  * shows its place in the photo. */
 static void check_crop(const vit_model *model, int width, int height) {
     const vit_config *c = &model->config;
@@ -299,7 +299,7 @@ static void test_scale(void) {
     picture_free(&p);
 }
 
-/* The ten colours of a map as one number. */
+/* A checksum of the ten colours of a map. */
 static uint32_t sum_colours(colour_map map) {
     uint32_t sum = 0;
     for (int i = 0; i < 10; i++) {

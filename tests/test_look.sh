@@ -3,7 +3,8 @@
 #
 #     BIN=. bash tests/test_look.sh
 #
-# from anywhere; BIN is the folder, relative to the repository, with examples/ and tools/.
+# may be called from any folder; BIN, relative to the repository, is the folder that contains
+# examples/ and tools/.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD
@@ -38,7 +39,8 @@ png() { # FILE [WIDTH HEIGHT]: its header
     *) fail "$1 is no such PNG: $head" ;;
     esac
 }
-# like NAME FILE: equals the values of PyTorch, NumPy and scikit-learn, except for rounding
+# like NAME FILE: passes if the values equal those of PyTorch, NumPy and scikit-learn, except for
+# rounding
 like() { if "$work/compare_npy" "$2" "$data/look/$1.npy" 1e-5 >/dev/null; then pass; else fail "$1"; fi; }
 
 tried=setup
@@ -124,7 +126,7 @@ json 16 images 1 size 0
 try "$look" attention -m plain.vit folder --json --no-exif
 json 24 images 1 size 0
 
-# No class token: the mean of all
+# Models without a class token show the mean of all tokens
 fixture siglip
 try "$look" attention -m siglip.vit "$photo" --json
 is 0

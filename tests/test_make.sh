@@ -13,11 +13,12 @@ ln -s "$PWD/tests" "$PWD/models" "$tree"
 
 # --- packages -----------------------------------------------------------------------------------
 
-# The commands in the packages; make looks for nothing else in them.
+# The commands of the packages; make looks for nothing else of them.
 commands=$(sed -n '/^demo=/,/^case/p' tools/install-packages.sh | grep -o ':[a-z][a-z0-9_-]*' | tr -d : | sort -u)
 basic="cat cc cmp find grep mkdir nproc sed sh uname"
 
-# A shell for make: answers its queries, installs packages, and records all other commands.
+# A shell for make, which answers its queries, installs packages, and only records all other
+# commands.
 cat >"$work/shell" <<END
 #!/bin/sh
 case \$2 in
@@ -30,7 +31,7 @@ esac
 END
 chmod +x "$work/shell"
 
-# said TARGET...: the commands that make runs for it
+# said TARGET...: prints the commands that make would run for these targets
 said() {
     : >"$log"
     env -u MAKEFLAGS -u MAKELEVEL PATH="$work/bin" "$make" -j1 -s -C "$tree" SHELL="$work/shell" "$@" \
@@ -106,8 +107,8 @@ is "again" "$(compiled)" "$none"
 
 # --- the decoder of JPEGs -----------------------------------------------------------------------
 
-# A machine without libjpeg-turbo: programs link with it once $work/installed exists. apt-get makes
-# that file, unless it is offline.
+# A machine without libjpeg-turbo: programs link with it once the file $work/installed exists. The
+# substitute for apt-get makes that file, unless it is offline.
 mkdir "$work/bare"
 for name in ar awk cat chmod cp date dirname find flock getconf grep ln ls make mkdir nproc od printf rm \
     sed sh sort tail touch tr uname wc; do ln -s "$(command -v $name)" "$work/bare"; done
@@ -134,7 +135,7 @@ built() {
     check "$1: links with '$2'" test "$(cat "$tree/build/plain/libs")" = "$2"
     check "$1: apt-get runs $3 times" test "$(grep -c '^apt-get ' "$log")" = "$3"
 }
-# afresh USER: nothing is built or installed
+# afresh USER: a state in which nothing is built or installed
 afresh() {
     rm -rf "$tree/build" "$tree/tools/vit-info" "$work/installed"
     mkdir -p "$tree/build/plain"

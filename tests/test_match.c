@@ -1,11 +1,12 @@
-/* test_match.c - tests whether --match-input finds the settings of random models. Each is converted
- * with some of the settings that the search covers and run; then it is converted from the defaults,
- * with only that output. And what --match-input and --match-folder refuse.
+/* test_match.c - tests whether --match-input finds the settings of random models. Each model gets
+ * some of the settings that the search covers, is converted and run. Then it is converted again,
+ * without the settings but with that output. The test also covers everything that --match-input and
+ * --match-folder refuse.
  *
  *     test_match [tests/data [MODELS [CHANGES [FIRST]]]]
  *
- * Each model has at most CHANGES settings other than the likeliest (3; a few more if there is no
- * such model). The first model has number FIRST.
+ * At most CHANGES settings of a model differ from the likeliest (3; a few more if there is no such
+ * model). The first model has number FIRST.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -244,7 +245,7 @@ static convert_options plain_options(void) {
     return o;
 }
 
-/* The JSON report lists the values that were tried on pictures. Those that make no model are not
+/* The JSON report lists the values that were tried on pictures. Values that give no model are not
  * among them. */
 static void check_report(const match *m) {
     static const char key[] = "\"pictures\":";
@@ -327,7 +328,7 @@ static bool list_open(match_table *table) {
     bool good;
     int from;
     if (!b) return false;
-    o.match_folder = "any"; /* something is to be matched */
+    o.match_folder = "any"; /* there is something to match */
     for (from = 0; from < FROM_COUNT; from++) settings_start(&b->facts.all[from], "");
     good = checkpoint_open(o.checkpoint, &b->checkpoint, &r) &&
            layout_detect(b->checkpoint, &b->facts.map, &r) &&
@@ -344,9 +345,9 @@ static bool list_open(match_table *table) {
 }
 
 static match_table table;
-static int changes = 3; /* limit of settings that are not the likeliest */
+static int changes = 3; /* limit of the settings that differ from the likeliest */
 
-/* The texts of a choice, as --set takes them. */
+/* The texts of a choice, in the form of --set. */
 static void join(const shape *s, const int of[MATCH_MAX_ROWS], char texts[2048]) {
     size_t used = (size_t)snprintf(texts, 2048, "img_size=%d in_chans=%d", s->side, s->chans);
     int row;
@@ -354,7 +355,7 @@ static void join(const shape *s, const int of[MATCH_MAX_ROWS], char texts[2048])
         used += (size_t)snprintf(texts + used, 2048 - used, " %s", table.rows[row].values[of[row]]);
 }
 
-/* Chooses a random value of each row, and builds the model; some combinations are invalid. */
+/* Chooses a random value of each row, and builds the model. Some combinations are invalid. */
 static bool choose_truth(const shape *s, int of[MATCH_MAX_ROWS]) {
     convert_options o = plain_options();
     char texts[2048];
@@ -383,8 +384,8 @@ static bool is_close(const float *a, const float *b, size_t n, double tolerance)
     return far <= tolerance * largest;
 }
 
-/* The value that the provenance gives this row, or -1 if no choice was left. *line receives the
-   line. */
+/* The value that the provenance has for this row, or -1 if there was no choice. *line receives the
+ * line. */
 static int found_value(const match_row *row, const char *provenance, char line[1024]) {
     const char *at;
     int value;
@@ -400,8 +401,8 @@ static int found_value(const match_row *row, const char *provenance, char line[1
     return -1;
 }
 
-/* True if the model gives this output with the values that were found or reported as equal fits;
- * the true values are taken if they are among them. */
+/* Takes the true value of each setting if it was found or reported as an equal fit, and otherwise
+ * the value found. True if the model then gives this output. */
 static bool is_named(const shape *s, const int truth[MATCH_MAX_ROWS], const char *provenance,
                      const float *x, const float *y) {
     const convert_options o = plain_options();
@@ -422,7 +423,8 @@ static bool is_named(const shape *s, const int truth[MATCH_MAX_ROWS], const char
     return good;
 }
 
-/* Each true value must have been found, be reported as an equal fit, or give the same model. */
+/* Each true value must be found, be reported as an equal fit, or give the same model as the value
+ * found. */
 static void check_found(int number, const shape *s, const int truth[MATCH_MAX_ROWS],
                         const char *provenance, const float *x, const float *y) {
     const convert_options o = plain_options();
@@ -479,7 +481,7 @@ static void check_model(int number) {
 
 /* === Orders === */
 
-/* The place of row i of a joint weight: part z of "qkv", head h, value k. */
+/* The place in a joint weight of a row: part z of "qkv", head h, value k. */
 static int stored_row(const char *order, const char *interleave, int heads, int width, int i) {
     const int k = i % width, h = i / width % heads;
     const int z = (int)(strchr(order, "qkv"[i / width / heads]) - order);
@@ -503,7 +505,8 @@ static void permute(const char *order, const char *interleave, int heads, int wi
     }
 }
 
-/* A weight with its rows in another order, stated by an option, gives the original model. */
+/* If an option states the order of a weight's rows, a weight in this order gives the original
+ * model. */
 static void check_orders(void) {
     static const char *const orders[] = { "qkv", "qvk", "kqv", "kvq", "vqk", "vkq" };
     static const char *const interleaves[] = { "none", "per_head", "per_value" };
@@ -572,37 +575,37 @@ static void take_end(model_end end, float *y, size_t n) {
     }
 }
 
-/* A model of known settings, and what its author's program would print of it. */
+/* A model of known settings, and the output that its author's program would print. */
 typedef struct ending {
     const char *truth; /* settings, as --set takes them */
-    const char *known; /* those that the second conversion gets */
+    const char *known; /* settings for the second conversion */
     model_end end;
     int images;
-    float scale;          /* of the head: large ones make probabilities of exactly 0 and 1 */
+    float scale;          /* factor on the head; large ones give probabilities of 0 and 1 */
     const char *expected; /* in the provenance, or NULL */
 } ending;
 
 static const ending endings[] = {
     { "activation=relu", "", MODEL_END_SOFTMAX, 1, 1,
-      "original: gives probabilities (softmax), this file what comes before\n" },
+      "original: gives probabilities (softmax); this file gives what comes before\n" },
     { "block_type=post_norm", "", MODEL_END_SOFTMAX, 3, 60,
-      "original: gives probabilities (softmax), " },
+      "original: gives probabilities (softmax); " },
     { "activation=silu", "", MODEL_END_LOG_SOFTMAX, 1, 1,
-      "original: gives log-probabilities (log_softmax), " },
+      "original: gives log-probabilities (log_softmax); " },
     { "activation=gelu", "", MODEL_END_LOG_SOFTMAX, 2, 60,
-      "original: gives log-probabilities (log_softmax), " },
+      "original: gives log-probabilities (log_softmax); " },
     { "activation=relu pool=avg", "", MODEL_END_SIGMOID, 1, 1,
-      "original: gives a probability for each class (sigmoid), " },
+      "original: gives a probability for each class (sigmoid); " },
     { "activation=relu", "", MODEL_END_SIGMOID, 4, 20,
-      "original: gives a probability for each class (sigmoid), " },
+      "original: gives a probability for each class (sigmoid); " },
     { "activation=relu", "", MODEL_END_NONE, 1, 0.01f, NULL },
     { "activation=relu num_classes=0", "num_classes=0", MODEL_END_NONE, 1, 1, NULL },
     { "activation=relu num_classes=0", "num_classes=0", MODEL_END_UNIT, 2, 1,
-      "original: gives an embedding of length 1, " },
+      "original: gives an embedding of length 1; " },
     { "activation=relu num_classes=0", "", MODEL_END_NONE, 1, 1, NULL },
 };
 
-/* Small logits are between 0 and 1, as probabilities are. */
+/* Small logits may look like probabilities, because they are between 0 and 1. */
 static void scale_head(float scale) {
     size_t at = 0, k;
     int i;
@@ -687,7 +690,7 @@ static void check_endings(void) {
 typedef struct refusal {
     const char *message;
     int input[4], input_ndim, logits[2], logits_ndim;
-    float value; /* instead of the first logit; 0: none */
+    float value; /* value that replaces the first logit; 0: none */
 } refusal;
 
 static void write_pair(const refusal *t) {
@@ -767,7 +770,8 @@ static void check_refusals(void) {
     }
 }
 
-/* A pair that no settings fit, as its author may save it by mistake, and the reason in the message. */
+/* A pair that fits no settings, because of a mistake that an author may make, and the reason that
+ * the message must give. */
 typedef struct mistake {
     const char *message;
     const char *known; /* settings of the conversion */
@@ -792,7 +796,7 @@ static void take_pixels(float *x, float *y, int n) {
     for (i = 0; i < 3 * 12 * 12; i++) x[i] = (float)random_below(256);
 }
 
-/* About what rounding to bfloat16 does. */
+/* About the error of rounding to bfloat16. */
 static void take_16_bits(float *x, float *y, int n) {
     int i;
     (void)x;
@@ -825,7 +829,7 @@ static const mistake mistakes[] = {
       take_other_logits },
 };
 
-/* Without --match-seconds the search ends by itself, after seconds. */
+/* Without --match-seconds the search ends by itself, after a few seconds. */
 static void check_mistake(const mistake *t) {
     static float x[3 * 12 * 12];
     convert_options o = plain_options();
@@ -974,8 +978,8 @@ static void check_folder(void) {
     CHECK(rmdir(pictures) == 0);
 }
 
-/* If there are few pictures, and some are in the wrong folder, wrong settings may sort them better
- * than the true ones; assumptions must stay. */
+/* With few pictures, some of them in a wrong folder, wrong settings may fit better than the true
+ * ones. The assumptions must stay. */
 static void check_few(uint64_t seed) {
     static const char *const kept[] = {
         ": activation=gelu", ": block_type=pre_norm", ": has_final_norm=1",

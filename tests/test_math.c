@@ -1,7 +1,7 @@
 /* test_math.c - tests exp, gelu, tanh, sqrt, fma, half floats, and the kernels of each tier, which
  * must agree to the last bit.
  *
- *     test_math [all]      with `all`, functions and half-float roundings over all 2^32 floats
+ *     test_math [all]      `all` tests functions and half-float roundings over all 2^32 floats
  */
 #define VIT_IMPLEMENTATION
 #define VIT_TOOLS
@@ -31,7 +31,7 @@ static bool same_float(float a, float b) {
     return vit__bits(a) == vit__bits(b) || (a != a && b != b);
 }
 
-/* The distance from got to wanted, in units of the last place of wanted. */
+/* The distance between `got` and `wanted`, in units of the last place of `wanted`. */
 static double ulps(float got, double wanted) {
     int exponent;
     frexp(wanted, &exponent);
@@ -43,7 +43,7 @@ static double ulps(float got, double wanted) {
 
 /* --- functions ------------------------------------------------------------ */
 
-/* Bounds in ulp; they are larger without fused multiply-add. Measured: 0.882 and 1.156. */
+/* Bounds in ulp. Tiers without fused multiply-add have larger ones. Measured: 0.882 and 1.156. */
 #if defined(VIT_NO_FMA)
 static const double exp_error = 1.2;
 #else
@@ -145,16 +145,16 @@ static void test_sqrt(bool all) {
     CHECK(vit__bits(vit__sqrt(-0.0f)) == 0x80000000u && vit__bits(vit__sqrt(0.0f)) == 0);
 }
 
-/* The result is between -0.17 and x, or beyond by as little as erf exceeds 1. For minus infinity it
- * is NaN, as in PyTorch. */
+/* The result is between -0.17 and x; it may exceed x by as little as erf exceeds 1. For minus
+ * infinity it is NaN, as in PyTorch. */
 static bool gelu_in_range(float x, float g) {
     const double beyond = fabs((double)x) * 0x1p-23;
     if (vit__bits(x) == 0xff800000u) return g != g;
     return (double)g <= (x > 0 ? (double)x : 0) + beyond && g > -0.17f;
 }
 
-/* The largest errors over every step-th float: of exp in ulp (where it is not constant), of tanh in
- * ulp, of gelu relative to |x|. */
+/* The largest errors over every `step`-th float: of exp (where it is not constant) and tanh in ulp,
+ * of gelu relative to |x|. */
 static void test_every_float(uint32_t step) {
     double exp_worst = 0, tanh_worst = 0, gelu_worst = 0;
     long wrong = 0; /* NaN, or out of range */
@@ -181,7 +181,7 @@ static void test_every_float(uint32_t step) {
 
 /* --- fused multiply-add ----------------------------------------------------- */
 
-#if !defined(VIT_NO_FMA) && !defined(_WIN32) /* its fmaf is wrong in the last bit */
+#if !defined(VIT_NO_FMA) && !defined(_WIN32) /* Windows' fmaf is wrong in the last bit */
 static long wrong_fmas;
 
 static void one_fma(float a, float b, float c) {
@@ -195,7 +195,7 @@ static void one_fma(float a, float b, float c) {
 }
 
 static void test_fma_random(void) {
-    for (int i = 0; i < 3000000; i++) { /* any bits at all: NaN, infinities, subnormals */
+    for (int i = 0; i < 3000000; i++) { /* random bits, which may be NaN, infinite or subnormal */
         one_fma(vit__float(random_bits()), vit__float(random_bits()), vit__float(random_bits()));
     }
     for (int i = 0; i < 3000000; i++) { /* near cancellation, where double rounding would show */
@@ -211,7 +211,7 @@ static void test_fma_random(void) {
     }
 }
 
-/* Ties of the rounding to float, with a tail that double cannot hold. */
+/* Ties of the rounding to float that are broken by a tail which double cannot hold. */
 static void test_fma_ties(void) {
     for (int i = 0; i < 200000; i++) {
         uint32_t odd = random_bits() & 0xfffffe;
@@ -412,8 +412,8 @@ static void kernel_softmax_range(const vit__kernels *k, int n) {
     }
 }
 
-/* A row of equal numbers has no deviation. If its sum is exact, only the bias is left; otherwise
- * the rest from rounding is as small as for any row. */
+/* A row of equal numbers has no deviation. If the sum of the row is exact, only the bias is left;
+ * otherwise the rounding error is as small as for any row. */
 static void kernel_norm_constant(const vit__kernels *k, int n) {
     static const float values[] = { 0, 1, -3, 0.125f, 1024, 0.1f, -7e-5f, 1e-30f, 3.3e10f, -1e15f };
     for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
@@ -580,7 +580,7 @@ static void test_row_kernels(const vit__kernels *k) {
 
 /* --- matrix product ------------------------------------------------------------- */
 
-/* The kernels of the tier under test. */
+/* The kernels of the tier that is tested. */
 static const vit__kernels *kernels_here;
 static int rounds_twice;
 
@@ -606,7 +606,7 @@ enum { GEMM_ROWS = 19, GEMM_COLS = 67, GEMM_DEPTH = 41 };
 typedef struct gemm_case {
     float a[GEMM_ROWS * GEMM_DEPTH], w[GEMM_COLS * GEMM_DEPTH];
     float bias[GEMM_COLS], gamma[GEMM_COLS]; /* in a file's byte order */
-    float form[GEMM_ROWS * GEMM_DEPTH];      /* a, converted for the kernel */
+    float form[GEMM_ROWS * GEMM_DEPTH];      /* matrix a in the form that the kernel reads */
     VIT__ALIGNED_64 unsigned char panels[(GEMM_COLS + 15) / 16 * 16 * (GEMM_DEPTH + 3) * 4];
     float wide[GEMM_COLS * GEMM_DEPTH]; /* the weights as the panels hold them */
 } gemm_case;
@@ -644,8 +644,8 @@ static void gemm_convert(const vit__kernels *kernels, gemm_case *g, vit_dtype dt
     }
 }
 
-/* Floating point: one chain of fma over k. For bf16, inputs are rounded and the order is 1, 0, 3,
- * 2. */
+/* The reference for floating point is one chain of fma over k. For bf16, inputs are rounded, and k
+ * runs in the order 1, 0, 3, 2. */
 static float gemm_chain(const gemm_case *g, vit_dtype dtype, int r, int n, int depth) {
     float sum = 0;
     for (int i = 0; i < depth; i++) {
@@ -684,7 +684,7 @@ static gemm_inputs gemm_quantise(const gemm_case *g, int r, int depth) {
     return in;
 }
 
-/* int8: sum integers exactly, scale once. */
+/* The reference for int8 sums integers exactly, and scales the sum once. */
 static float gemm_integers(const gemm_case *g, int r, int n, int depth) {
     const gemm_inputs in = gemm_quantise(g, r, depth);
     const size_t stride = vit_pack_panel(VIT_I8, g->a, 1, depth, NULL);
@@ -698,7 +698,7 @@ static float gemm_integers(const gemm_case *g, int r, int n, int depth) {
     return (float)sum * (in.scale * column);
 }
 
-/* int4: the same group by group, as a chain. */
+/* The reference for int4 does the same for each group, and adds the groups in a chain. */
 static float gemm_groups(const gemm_case *g, int r, int n, int depth) {
     const gemm_inputs in = gemm_quantise(g, r, depth);
     const size_t stride = vit_pack_panel(VIT_I4, g->a, 1, depth, NULL);
@@ -736,7 +736,7 @@ static void gemm_reference(const gemm_case *g, vit_dtype dtype, int rows, int co
     }
 }
 
-/* mode 2: residual, 3: a special value in a, 4: LayerScale, 5 ...: activations. */
+/* mode 2: residual; 3: a special value in matrix a; 4: LayerScale; from 5 on: activations. */
 static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype, int rows, int cols,
                      int depth, int mode) {
     static float wanted[GEMM_ROWS * GEMM_COLS + 1], got[GEMM_ROWS * GEMM_COLS + 1];
@@ -780,8 +780,8 @@ static void test_gemm(const vit__kernels *kernels) {
     }
 }
 
-/* Extreme values of int8: inputs of 0 and 255, and lanes whose sums are the largest that fit 16
- * bits, or consist of -127 and 127, which do not fit. */
+/* Extreme values of int8: inputs of 0 and 255; lanes whose sums are the largest that fit 16 bits;
+ * lanes of -127 and 127, whose sums do not fit. */
 static void fill_corners(gemm_case *g, int rows, int depth, int fits16) {
     static const signed char codes[2][8][4] = { { { -127, -127, -127, -127 },
                                                   { 127, 127, 127, 127 },
@@ -844,7 +844,7 @@ static void test_gemm_corners(const vit__kernels *kernels, int depth, int fits16
               vit_isa_name(kernels->isa), depth, fits16);
 }
 
-/* Every half as a weight, times one. */
+/* Multiplies every half, as a weight, by one. */
 static void test_gemm_f16(const vit__kernels *kernels) {
     static float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
     unsigned char panel[32];
@@ -873,7 +873,7 @@ static void test_gemm_f16(const vit__kernels *kernels) {
     CHECK_MSG(wrong == 0, "%ld halves, %s", wrong, vit_isa_name(kernels->isa));
 }
 
-/* The rows of an im2col, as many as fit the buffer. */
+/* Makes as many rows of an im2col as fit the buffer. */
 static void test_im2col_rows(void) {
     for (int depth = 1; depth < 1 << 20; depth += 1 + depth / 100) {
         long long floats = (long long)vit__im2col_rows(depth) * depth;

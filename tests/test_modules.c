@@ -77,8 +77,8 @@ static checkpoint *open_expected(const char *folder, char *line) {
     return c;
 }
 
-/* A frozen archive has further tensors, which are not listed because their names depend on
- * PyTorch's version. */
+/* A frozen archive has more tensors than the list, because the names of these depend on PyTorch's
+ * version. */
 static void close_expected(checkpoint *c, size_t tensors) {
     report r = report_make();
     if (!c) return;
@@ -274,7 +274,7 @@ static void check_pickle(const char *what, text *t, const char *word) {
     memset(t, 0, sizeof *t);
 }
 
-/* A module; the entries of _modules go between BEGIN and END. */
+/* A pickled module; the entries of _modules go between BEGIN and END. */
 #define BEGIN "cmy\nM\n)\x81}(U\x0b_parameters}U\x08_buffers}U\x08_modules}("
 #define END   "uub"
 #define ARRAY                                                                                      \
@@ -343,7 +343,7 @@ static void test_nuisances(void) {
 
 /* === Tar === */
 
-/* The header of a tar member, a file unless TYPE names another kind. */
+/* The header of a tar member; TYPE is '0' for a file, or another kind. */
 static void put_entry(text *t, const char *name, const char *size, char type) {
     char header[512] = "";
     unsigned long sum = 8 * ' ';
@@ -383,7 +383,7 @@ static void test_tar(void) {
     check_pickle("a checksum", &t, "damaged");
     put_entry(&t, "folder", "0", '5');
     put_entry(&t, "a", "1", 0);
-    put(&t, "a", 1); /* not filled up to a block */
+    put(&t, "a", 1); /* without the zeros that fill up a block */
     check_pickle("a folder, a file of one byte", &t, "too few");
     put_entry(&t, "a", "0", '0');
     put_entry(&t, "b", "0", '0');

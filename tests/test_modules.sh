@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Models that were saved whole, from the command line. One command without options must give the
-# result of the bare weights with every setting given by hand. Run from the root of the repository.
+# same result as converting the bare weights with all settings as options. Run from the root of the
+# repository.
 #
 #     BIN=. bash tests/test_modules.sh         programs in $BIN/tools; build/asan has sanitized ones
 set -u
@@ -67,7 +68,7 @@ if logits whole.pt --set activation=relu && ! cmp -s logits.npy expected.npy; th
 else fail "--set activation"; fi
 says "ReLU"
 
-# several state dicts: reported even with -q, unless an option chooses one
+# several state dicts: they are reported even with -q, unless an option chooses one
 same several.pt -q "${hand[@]}"
 says "assumed weights=model_ema.module: one of several state dicts: model model_ema.module"
 same several.pt --weights model "${hand[@]}"
@@ -82,7 +83,7 @@ says 'labels          3 from labels.pt, the first "bird"'
 same more_labels.pt "${hand[@]}"
 says "labels          none: the checkpoint names 4 classes, the model has 3"
 
-# a checkpoint without names: the operators that read tensors name them
+# a checkpoint without names: tensors are named after the operators that read them
 same frozen.pt --set crop_mode=center --set crop_pct=0.9 --set interpolation=bicubic
 
 summary

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Hostile names: labels, provenance, configurations and file names with control sequences, through
-# every program and mode. Also outputs that are an input under another name.
+# Passes hostile names through every program and mode: labels, provenance, configurations and file
+# names with control sequences. Also tests outputs that are an input under another name.
 #
 #     BIN=FOLDER tests/test_names.sh
 set -u
@@ -97,7 +97,7 @@ if [ "$(printf %b "$name")" = "$photo" ] || [ "$name" = "p/$bad/grün.png" ] ||
 shows 1 "$mark" "$look" attention -m "$model" "$photo" "$broken" -o "no$bad/x.png"
 shows 0 u001b "$look" attention -m "$model" "$photo" --json
 
-# Folders named as classes, and all tables. CSV is byte for byte, and quotes.
+# Folders that are named like classes, and all tables. CSV keeps every byte, in quotes where needed.
 mkdir -p e/3 "e/x$bad"
 cp p/plain.jpg e/3
 cp p/plain.jpg "e/x$bad"
@@ -199,8 +199,8 @@ cp -a . ../kept
 everything() { (cd "$1" && find . -type f -exec sha256sum {} + | sort -k 2; find . -type l | sort); }
 everything . >../before
 
-# keeps INPUT COMMAND...: the last word is the output, which is the file INPUT; -: two outputs are
-# one file
+# keeps INPUT COMMAND...: the last word of the command is its output, which is the same file as
+# INPUT; if INPUT is -, two outputs are one file
 keeps() {
     local input=$1 output=${*: -1}
     shift
@@ -291,7 +291,7 @@ err 'img_emb_00000.npy: is an input, part-00000.tar: writing it would destroy it
 everything . >../after
 same ../before ../after
 
-# Two outputs are one file, which exists or not.
+# Two outputs are the same file, which may exist or not.
 for name in x ./x folder/../x; do
     keeps - "$embed" -m m.vit p -o x --names "$name"
     keeps - "$run" -m m.vit q.png --logits x --tokens "$name"

@@ -129,7 +129,7 @@ static void test_logistic(const vit_executor *executor) {
     free(test);
 }
 
-/* Every number of rows and of dimensions near those of a tile. */
+/* Tries every number of rows and of dimensions near the size of a tile. */
 static void test_sizes(void) {
     float *values = uniform(8, 70 * 33);
     nearest_hit each[70 * 3], one[3];
@@ -159,7 +159,7 @@ static void test_sizes(void) {
     free(values);
 }
 
-/* Equal rows, zeros, NaN; a length of 0. */
+/* Equal rows, zeros and NaN, and vectors of length 0. */
 static void test_odd(void) {
     float values[5][3] = { { 0, 0, 0 }, { 1, 2, 3 }, { 2, 4, 6 }, { NAN, 1, 1 }, { -1, -2, -3 } };
     const nearest_rows rows = { values[0], 5, 3 }, none = { values[0], 0, 3 };
@@ -247,7 +247,7 @@ static float ordered_dot(const float *a, const float *b, int dim) {
     return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
 }
 
-/* Every number of rows and of dimensions near a kernel's steps must give the same bits; memory
+/* Numbers of rows and of dimensions near the steps of a kernel must all give the same bits; memory
  * after the results must not change. */
 static void test_kernels(void) {
     enum { MOST = 9, WIDEST = 100 };

@@ -20,7 +20,7 @@ typedef struct file {
 
 static npy_file made; /* the file that a test works on */
 
-/* Header of this version around a dictionary, then the numbers' bytes. */
+/* A file: a header of this version around the dictionary, then the bytes of the numbers. */
 static void make(int version, const char *dictionary, const void *numbers, size_t size) {
     size_t length = strlen(dictionary), prefix = version == 1 ? 10 : 12;
     memcpy(made.bytes, "\x93NUMPY", 6);
@@ -44,7 +44,7 @@ static bool parse(npy_array *array, report *r) {
     return good;
 }
 
-/* True if the file holds these numbers, with these dims. */
+/* True if the file holds these numbers, in these dimensions. */
 static bool holds(int ndim, int d0, int d1, const float *expected, size_t count) {
     report r = report_make();
     npy_array a;
@@ -285,7 +285,7 @@ static void test_paths(void) {
     CHECK(strcmp(r.text, "/dev/null: is empty") == 0);
 }
 
-/* A header that is written first with no rows, and at the end with all of them. */
+/* Writes a header for no rows first, and at the end one for all rows. */
 static void test_pieces(void) {
     static const float row[3] = { 1, 2, 3 };
     int64_t dims[2] = { 0, 3 };

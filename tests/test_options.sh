@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The output of vit-convert and vit-info about options of an architecture: derived, given, or as
-# questions.
+# Tests the output of vit-convert and vit-info about options of an architecture: derived options,
+# given options, and questions.
 #
 #     BIN=FOLDER tests/test_options.sh
 set -u

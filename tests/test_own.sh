@@ -53,7 +53,8 @@ refuses() {
     else pass; fi
 }
 
-# reports CASE FILE ARGUMENTS TEXT: TEXT is printed about a model without stored logits
+# reports CASE FILE ARGUMENTS TEXT: passes if the report about a model without stored logits has
+# TEXT
 reports() {
     # shellcheck disable=SC2086
     if ! "$BIN/tools/vit-convert" "$DATA/$1/$2" -o "$work/model.vit" $3 >"$work/out" 2>"$work/err"
@@ -88,7 +89,7 @@ if wanted unnamed_asked; then
     else fail "unnamed_asked: expected 12 lines for both blocks"; fi
 fi
 
-# The Python at the root of a repository is that of the checkpoints two folders inside.
+# The Python at the root of a repository also counts for checkpoints two folders below it.
 if wanted far; then
     mkdir "$work/far" && cp -r tests/data/code/far/model "$work/far" && mkdir "$work/far/.git" &&
         cp tests/data/code/relu/model.py "$work/far"
@@ -96,7 +97,7 @@ if wanted far; then
     then pass; else fail "far: the code is two folders above"; fi
 fi
 
-# Python that nests without an end does not end the converter.
+# Python that nests without an end must not make the converter crash.
 if wanted unnamed_asked; then
     { echo 'if x: y = 1' && for ((i = 0; i < 200000; i++)); do echo 'elif x: y = 1'; done; } >"$work/long.py"
     "$BIN/tools/vit-convert" "$DATA/unnamed_asked/"model* --code "$work/long.py" -q -o "$work/long.vit" \

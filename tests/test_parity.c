@@ -110,7 +110,8 @@ static traced_tensor *add_traced(run_result *r, const char *name, size_t size) {
     return t;
 }
 
-/* A batch larger than `together` comes in several pieces, each of which appends its images. */
+/* A batch larger than `together` is computed in several pieces, each of which appends its
+ * images. */
 static void record(void *user, const char *name, const float *data, const int shape[4]) {
     run_result *r = user;
     size_t size = 1;
@@ -222,8 +223,8 @@ static size_t first_difference(const float *a, const float *b, size_t count) {
     return i;
 }
 
-/* Compares COUNT numbers of the images from `first` on, COUNT / batch of each; 0 for outputs that
- * were not requested. */
+/* Compares `count` numbers of the images from `first` on, count / batch of each image; count is 0
+ * for outputs that were not requested. */
 static int same_output(const fixture *f, const char *what, const char *name, const float *got,
                        const float *base, size_t first, size_t size, size_t batch) {
     size_t count = size * batch, differ;
@@ -312,7 +313,7 @@ static double compare(fixture *f, const char *name, const float *got, size_t ava
     return error;
 }
 
-/* The fixtures of the plain ViT have no "pool": it is the first row of "norm". */
+/* The fixtures of the plain ViT have no tensor "pool", which is the first row of "norm". */
 static void compare_class_token(const fixture *f, const traced_tensor *pool, double tolerance) {
     size_t count = 0, image = f->tokens_size;
     float *expected = read_expected(f, "norm", &count);
@@ -326,8 +327,9 @@ static void compare_class_token(const fixture *f, const traced_tensor *pool, dou
     free(expected);
 }
 
-/* A headless model's expected file has no logits, a model's without representation layer no
-   pre_logits, and tokens197 keeps only some tensors to stay small; the rest must be there. For
+/* The expected file of a model without a head has no logits, that of a model without a
+ * representation layer has no pre_logits, and tokens197 keeps only some tensors to stay small. All
+ * others must be there. For
    modules of other libraries, only the outputs are known. */
 static void compare_traced(fixture *f, double tolerance) {
     if (strncmp(f->case_name, "lib_", 4) == 0) {
@@ -384,7 +386,7 @@ static void compare_blocks(fixture *f, double tolerance) {
 static int expect_name(const fixture *f, int at, const char *format, int block) {
     char name[MAX_NAME];
     const char *got = at < f->base.num_tensors ? f->base.tensors[at].name : "(nothing)";
-    /* format is one of the literals below */
+    /* `format` is one of the literals below */
     snprintf(name, sizeof name, "%s", format);
     if (format[0] == '.' || format[0] == 0) {
         snprintf(name, sizeof name, "blocks.%d%s", block, format);
@@ -446,7 +448,8 @@ static void run_backwards(void *user, int count, vit_task *task, void *arg) {
 
 static int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
 
-/* Index 7 i + count / 2; 8, 9, ... replace 7 until each index occurs once. */
+/* The index is 7 i + count / 2, modulo count. If the factor 7 would repeat an index, it is replaced
+ * by 8, 9 and so on. */
 static void run_shuffled(void *user, int count, vit_task *task, void *arg) {
     int stride = 7;
     (void)user;
@@ -517,7 +520,8 @@ static void vary_batches(const fixture *f, vit_isa isa, int threads) {
     }
 }
 
-/* Requests outputs alone and together, without the trace: omitted outputs must not change a bit. */
+/* Requests outputs alone and together, without the trace. Leaving out an output must not change a
+ * bit of the others. */
 static void vary_outputs(const fixture *f, vit_isa isa) {
     run_result base;
     run_options attention = everything(f);
@@ -597,7 +601,7 @@ static void vary_executors(const fixture *f, vit_isa isa) {
     }
 }
 
-/* A single run for tiers that share the kernels of this type with a lower tier. */
+/* One run is enough for a tier that shares the kernels of this type with a lower tier. */
 static void vary_nothing(const fixture *f, vit_isa isa) {
     run_result r;
     run_options o = everything(f);
@@ -661,7 +665,7 @@ static void place(float *to, const float *from, size_t count, int image) {
     }
 }
 
-/* Five runs of one image each, joined. */
+/* Joins five runs of one image each. */
 static void make_base(fixture *f) {
     run_result *base = &f->base;
     run_options o = everything(f);
@@ -709,7 +713,8 @@ static void set_sizes(fixture *f) {
 }
 
 /* Bounds for logits or embedding: max|difference| / max|expected|, the cosine, and the share of a
-   hundred images with f32's best class. Measured over all cases: f16 1.9e-3, 1.0000, 99; bf16
+ * hundred images whose best class is that of f32. Measured over all cases: f16 1.9e-3, 1.0000, 99;
+ * bf16
    2.2e-2, 0.9999, 99; int8 6.9e-2, 0.9969, 98; int4 0.63, 0.8926, 89. */
 static const struct {
     const char *name;

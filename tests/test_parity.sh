@@ -5,7 +5,7 @@
 #
 # FOLDER holds tools/vit-convert, and tests/test_parity unless it is "." (then build/plain does).
 # Each form of a checkpoint becomes CASE.FORM.f32.vit. For the first form of every few cases, the
-# smaller types are made too. Sanitizer builds convert every other case; LONG=yes leaves out
+# smaller types are made too. Sanitizer builds convert only every second case; LONG=yes leaves out
 # nothing.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
-/* test_preprocess.c - compares vit_preprocess with Pillow and NumPy, to the last bit; and the sums
- * of each tier.
+/* test_preprocess.c - compares vit_preprocess with Pillow and NumPy, to the last bit, and checks
+ * the sums of each tier.
  *
  * The expected CRC-32s come from tests/make_preprocess.py (preprocess_vectors.h).
  */
@@ -41,7 +41,7 @@ static uint32_t crc32(const void *data, size_t size) {
     return ~crc;
 }
 
-/* Bytes of a row, and the number of rows, including those of further planes. */
+/* The bytes of a row, and the number of rows including those of other planes. */
 static size_t row_bytes(int format, size_t width) {
     static const size_t sizes[VIT_NUM_PIXELS] = { 3, 4, 1, 3, 4, 2, 2, 1, 4 };
     bool pairs = format == VIT_PIXEL_YUYV || format == VIT_PIXEL_NV12;
@@ -64,8 +64,8 @@ static void fill_row(int format, uint8_t *row, size_t size, uint32_t *r) {
     }
 }
 
-/* Bytes of the same generator as in make_preprocess.py. Between rows are `padding` other bytes; the
- * block ends with the last pixel, so that ASan detects reads beyond it. */
+/* Bytes from the same generator as in make_preprocess.py. `padding` other bytes lie between two
+ * rows; the block ends with the last pixel, so that ASan detects reads beyond it. */
 static vit_image make_photo(int format, int width, int height, int padding) {
     vit_image image;
     size_t row = row_bytes(format, (size_t)width), stride = row + (size_t)padding;
@@ -341,7 +341,7 @@ static void test_all_small(void) {
     }
 }
 
-/* Extreme ratios, whose intermediate sizes would overflow 32 bits. */
+/* Extreme ratios of sizes, whose intermediate results would overflow 32 bits. */
 static void test_extremes(void) {
     static const int sides[][2] = { { 1048576, 1 }, { 1, 1048576 }, { 70000, 3 }, { 2, 65536 } };
     for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++) {
@@ -363,8 +363,8 @@ static void test_extremes(void) {
     }
 }
 
-/* Compares one call of a tier's kernel with the same sums in 64 bits. The weights add up to -0.5 to
- * 1.5 times 2^22, so the sums exceed both ends of a byte. */
+/* Compares one call of a tier's kernel with the same sums in 64 bits. The weights add up to between
+ * -0.5 and 1.5 times 2^22, so that sums leave the range of a byte at both ends. */
 static void resample_one(const vit__kernels *kernels, int count, int lanes, size_t stride) {
     enum { MAX_COUNT = 300, MAX_BYTES = 64 * (MAX_COUNT + 1) };
     static uint8_t lines[MAX_BYTES];

@@ -11,7 +11,7 @@
 
 static const char said[] = "build/progress.txt";
 
-/* The contents of stderr, which is a file. */
+/* Returns the contents of stderr, which is a file here. */
 static const char *lines(void) {
     static char text[4096];
     FILE *file = fopen(said, "rb");
@@ -29,7 +29,7 @@ static void begin(cli_progress *p, const char *unit, uint64_t total) {
     p->unit = unit;
 }
 
-/* Pretends that so many seconds have passed since the start. */
+/* Pretends that this number of seconds has passed since the start. */
 static void pass(cli_progress *p, double seconds, uint64_t done) {
     p->started = cli_now_ms() - 1e3 * seconds;
     cli_progress_update(p, done);

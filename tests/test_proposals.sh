@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Follows the proposals of vit-convert's messages literally. Each hand-written model of
-# tests/make_own.py is converted without options. From then on only options that the last message
-# names are added, of those that tests/data/own/cases.txt says are true: a question must name the
-# true answer, and a model with other logits than PyTorch's must name the wrong assumption. Each
-# --rename or --ignore that a message spells out leads to PyTorch's logits or to another message; of
-# several that exclude each other, one does.
+# tests/make_own.py is converted without options. tests/data/own/cases.txt has the true options.
+# From then on a true option is added only if the last message names it. So a question must name the
+# true answer, and if a model gives other logits than PyTorch's, a message must name the wrong
+# assumption. Each --rename or --ignore that a message spells out must lead to PyTorch's logits or
+# to another message; if several exclude each other, one of them must.
 #
 #     BIN=. bash tests/test_proposals.sh [CASE...]
 set -u
@@ -25,7 +25,8 @@ convert() {
     "$work/compare_npy" "$work/y.npy" "$DATA/$name/y.npy" "$tolerance" >"$work/far"
 }
 
-# names OPTION VALUE: does the last message propose this option, with this value or a place for it?
+# names OPTION VALUE: true if the last message proposes this option, with this value or a
+# placeholder
 names() {
     local key=${2%%=*} value=${2#*=} word='[^a-z_0-9.]'
     case $1 in
@@ -37,14 +38,14 @@ names() {
     esac
 }
 
-# The options that are spelled out, each with its value in a line.
-# Those of assumptions are alternatives to what was done.
+# Prints the options that the message spells out, one a line, with their values. Options in
+# assumptions do not count: they are alternatives to the values used.
 spelled_out() {
     grep -v "^vit-convert: assumed " "$work/err" | grep -oE -- "--(rename|ignore) '[^']*'" | tr -d "'"
 }
 
-# follow [none]: follows each proposal of the last message, with all true options beside it. none: it
-# must be refused, because no logits are known.
+# follow [none]: follows each proposal of the last message, together with all true options. With
+# `none` no logits are known, so the result must be a refusal.
 follow() {
     local option value right=0 wrong= others=()
     spelled_out | sort -u >"$work/proposed"
@@ -66,7 +67,7 @@ follow() {
     cp "$work/first" "$work/err"
 }
 
-# answer: adds a true option that the last message names; fails if there is none
+# answer: adds a true option that the last message names; fails if the message names none
 answer() {
     local i
     for ((i = 0; i < ${#known[@]}; i += 2)); do
@@ -78,7 +79,7 @@ answer() {
     return 1
 }
 
-# proceeds: converts, with one true option more each time
+# proceeds: converts again and again, each time with one more true option
 proceeds() {
     local status
     given=()
@@ -101,8 +102,8 @@ proceeds() {
 "${CC:-cc}" -std=c99 -O1 tests/compare_npy.c -lm -o "$work/compare_npy" 2>"$work/err" ||
     fail "compare_npy does not compile"
 
-# refused: follows what the message about a model without logits spells out; a case of the same model
-# may have them
+# refused: follows the options that the message spells out for a model without logits; another case
+# of the same model may have logits
 refused() {
     local model
     declare -A like=([autoencoder_asked]=autoencoder_ignored [added_or_positions]=added_patch

@@ -217,7 +217,7 @@ printf '%s\n' a A 'a (0)' d e f g h i j >alike.txt
 try "$convert" "$root/tests/data/fixtures/plain/model.safetensors" --labels alike.txt -o alike.vit
 try "$classify" -m alike.vit --sort s2 --copy in/a/3.ppm
 is 1
-err "^vit-classify: classes [02] and [02] would have one folder, 'a \(0\)'$"
+err "^vit-classify: classes [02] and [02] would share the folder 'a \(0\)'$"
 missing s2
 
 # --- what goes wrong ------------------------------------------------------------------------------

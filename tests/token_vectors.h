@@ -33,7 +33,7 @@ static const struct { const char *text; int size; } token_texts[] = {
     { "\xef\xac\x81ne \xef\xbc\xa1\xef\xbc\xa2", 12 },
 };
 
-static const int token_ids_clip[] = { /* a count, or -1: not compared; the ids */
+static const int token_ids_clip[] = { /* for each text a count (-1: not compared), then ids */
     2, 49406, 49407,
     2, 49406, 49407,
     3, 49406, 320, 49407,
@@ -76,7 +76,7 @@ static const int token_ids_clip[] = { /* a count, or -1: not compared; the ids *
     12, 49406, 171, 105, 223, 1422, 171, 121, 223, 171, 121, 480, 49407,
 };
 
-static const int token_ids_bpe[] = { /* a count, or -1: not compared; the ids */
+static const int token_ids_bpe[] = { /* for each text a count (-1: not compared), then ids */
     2, 657, 658,
     2, 657, 658,
     3, 657, 320, 658,
@@ -117,7 +117,7 @@ static const int token_ids_bpe[] = { /* a count, or -1: not compared; the ids */
     4, 657, 596, 600, 658,
 };
 
-static const int token_ids_siglip[] = { /* a count, or -1: not compared; the ids */
+static const int token_ids_siglip[] = { /* for each text a count (-1: not compared), then ids */
     1, 1,
     1, 1,
     2, 14, 1,
@@ -156,7 +156,7 @@ static const int token_ids_siglip[] = { /* a count, or -1: not compared; the ids
     5, 193, 200, 4, 2, 1,
 };
 
-static const int token_ids_unigram[] = { /* a count, or -1: not compared; the ids */
+static const int token_ids_unigram[] = { /* for each text a count (-1: not compared), then ids */
     1, 1,
     1, 1,
     2, 14, 1,
@@ -196,7 +196,7 @@ static const int token_ids_unigram[] = { /* a count, or -1: not compared; the id
     5, 193, 200, 142, 2, 1,
 };
 
-static const int token_ids_canonical[] = { /* a count, or -1: not compared; the ids */
+static const int token_ids_canonical[] = { /* for each text a count (-1: not compared), then ids */
     1, 1,
     1, 1,
     2, 14, 1,
@@ -234,7 +234,7 @@ static const int token_ids_canonical[] = { /* a count, or -1: not compared; the 
     5, 193, 200, 14, 164, 1,
 };
 
-static const int token_ids_bytes[] = { /* a count, or -1: not compared; the ids */
+static const int token_ids_bytes[] = { /* for each text a count (-1: not compared), then ids */
     1, 1,
     2, 818, 1,
     2, 820, 1,
@@ -275,7 +275,7 @@ static const int token_ids_bytes[] = { /* a count, or -1: not compared; the ids 
     12, 245, 178, 135, 643, 818, 245, 194, 167, 245, 194, 168, 1,
 };
 
-static const int token_ids_gemma[] = { /* a count, or -1: not compared; the ids */
+static const int token_ids_gemma[] = { /* for each text a count (-1: not compared), then ids */
     1, 1,
     2, 818, 1,
     2, 820, 1,

@@ -17,7 +17,7 @@
 
 #define mkdir(path, mode)    _mkdir(path)
 #define pipe(ends)           _pipe(ends, 1 << 16, _O_BINARY)
-#define truncate(path, size) truncate64(path, size) /* as large as off_t is here */
+#define truncate(path, size) truncate64(path, size) /* a type of the size of off_t here */
 #define realpath(path, to)   _fullpath(to, path, 4096)
 
 static inline char *mkdtemp(char *pattern) {

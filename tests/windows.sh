@@ -14,7 +14,7 @@ wine=/usr/lib/wine/wine64
 mkdir -p "$work" "$WINEPREFIX"
 [ -d "$WINEPREFIX/drive_c" ] || $wine wineboot --init >/dev/null 2>&1
 
-# Finds a program by the name that scripts use: beside a copy of itself, or in build/windows.
+# Finds a program by the name that scripts use: in the folder of its own copy, or in build/windows.
 for program in tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run tools/vit-classify \
     tools/vit-evaluate tools/vit-embed tools/vit-get tools/vit-learn tools/vit-search tools/vit-look tests/test_parity; do
     mkdir -p "$work/bin/${program%/*}"
@@ -28,7 +28,7 @@ EOF
 done
 ln -sfn "$PWD/models" "$bin/models"
 
-# The programs for Linux in such a folder, so that the scripts run in the same way.
+# The programs for Linux are in a similar folder, so that the scripts run in the same way.
 linux=$work/linux
 mkdir -p "$linux"
 ln -sfn "$PWD/tools" "$PWD/examples" "$linux"

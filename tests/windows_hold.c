@@ -1,5 +1,5 @@
-/* windows_hold.c - opens a file without sharing it, reports that, and keeps it open until standard
- * input ends:
+/* windows_hold.c - opens a file without sharing it, prints a line, and keeps the file open until
+ * standard input ends:
  *
  *     windows_hold FILE
  */

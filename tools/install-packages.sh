@@ -6,7 +6,7 @@
 # install-packages.sh missing PACKAGE... - prints those that are missing.
 set -eu
 
-# package:proof that it is installed (a command, or a file)
+# PACKAGE:PROOF, where the proof that it is installed is a command or a file
 demo="gcc:gcc libc6-dev:/usr/include/stdio.h libstb-dev:${STB:-/usr/include/stb}/stb_image.h"
 jpeg="libjpeg62-turbo-dev:/usr/include/jpeglib.h"
 firmware="$demo gcc-arm-none-eabi:arm-none-eabi-gcc qemu-system-arm:qemu-system-arm"
@@ -53,7 +53,7 @@ static="$demo musl-tools:musl-gcc gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc
 cluster="$demo slurmctld:slurmctld slurmd:slurmd slurm-client:sbatch openmpi-bin:mpirun
     parallel:parallel iproute2:ip"
 
-# lacks ENTRY...: the packages among them whose proof is missing
+# lacks ENTRY...: prints the packages whose proof is missing
 lacks() {
     for entry in "$@"; do
         proof=${entry#*:}

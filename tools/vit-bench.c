@@ -44,11 +44,11 @@ typedef struct stopwatch {
     double ms[VIT_NUM_PHASES]; /* [VIT_PHASE_END]: between the passes */
 } stopwatch;
 
-/* The report that a process for one pass sends through a pipe. */
+/* The result that a process for one pass sends through a pipe. */
 typedef struct cold_start {
     double open_ms;
     double ready_ms;      /* cli_now_ms() at the first logits; */
-                          /*    the parent makes it a duration              */
+                          /*    a time, from which the parent computes a duration              */
     double private_bytes; /* NaN if unknown */
 } cold_start;
 
@@ -57,7 +57,7 @@ typedef struct cold_start {
 typedef struct bench {
     const choices *chosen;
     const char *executable; /* argv[0] */
-    cli_output random;      /* the file of random weights; file NULL for none */
+    cli_output random;      /* the file of random weights; its `file` is NULL if there is none */
     const char *path;       /* of the model */
     char *bundled;          /* the path, if no other model was given */
     char name[256];
@@ -95,7 +95,7 @@ static bool out_of_memory(void) {
 /* A model of random weights                                                 */
 /* ------------------------------------------------------------------------- */
 
-/* A file rather than memory, so that opening it costs as much as usual, and other processes can
+/* This is a file, not memory, so that opening it takes as long as usual, and other processes can
  * open it. It keeps its temporary name: cli_output removes it at the end, and on Ctrl-C. */
 static bool make_model(bench *b, const arch_choice *choice) {
     char *folder, path[1024], detail[VIT_MAX_DETAIL];
@@ -126,7 +126,7 @@ static bool make_model(bench *b, const arch_choice *choice) {
 /* Model and session                                                         */
 /* ------------------------------------------------------------------------- */
 
-/* The type of most weights: some are f32 in every file. */
+/* The type of most weights; some are f32 in every file. */
 static const char *dtype_of(const vit_model *model) {
     enum { MAX_DTYPES = 16 };
     double counts[MAX_DTYPES] = { 0 };
@@ -140,7 +140,7 @@ static const char *dtype_of(const vit_model *model) {
     return tensor_dtype_name((vit_dtype)most);
 }
 
-/* The file's architecture, otherwise the name of the file. */
+/* The architecture that the file names, otherwise the name of the file. */
 static void name_model(bench *b) {
     static const char key[] = "architecture: ";
     const char *line = strstr(vit_source(&b->model), key);
@@ -206,7 +206,7 @@ static bool forward(bench *b) {
  * BATCH, with numbers in decimal. */
 #define COLD "--cold-start"
 
-/* The child classifies one batch, like any program. */
+/* The child process classifies one batch, like any program. */
 static int run_cold(char **arguments) {
     static bench b;
     cold_start cold;
@@ -219,8 +219,8 @@ static int run_cold(char **arguments) {
     cold.open_ms = cli_now_ms() - start;
     good = good && start_session(&b, atoi(arguments[2])) && forward(&b);
     cold.ready_ms = cli_now_ms();
-    /* Workspace, buffers, stacks. The mapped weights do not count, not even recently written
-     * pages. */
+    /* Workspace, buffers, stacks. Mapped weights do not count, not even pages that were written
+     * recently. */
     cold.private_bytes = os_private_bytes();
     bench_free(&b);
     if (!good) return CLI_FAILED;
@@ -278,8 +278,8 @@ static bool measure_cold(bench *b) {
 /* Runs                                                                      */
 /* ------------------------------------------------------------------------- */
 
-/* vit_on_phase. Some hundred calls a pass of at most 50 ns each are negligible, so it times every
- * run. */
+/* vit_on_phase. It is called in every run, because some hundred calls of at most 50 ns per pass are
+ * negligible. */
 static void on_phase(void *user, vit_phase phase) {
     stopwatch *watch = user;
     double now = cli_now_ms();
@@ -299,12 +299,12 @@ static bool enough_runs(const bench *b, double run_ms) {
     return b->num_runs >= MIN_RUNS && run_ms >= b->chosen->seconds * 1e3;
 }
 
-/* Runs forward passes, interleaved with measurements of the peak for about a fifth of the time: any
- * slowdown of the machine affects both. */
+/* Runs forward passes, interleaved with measurements of the peak, which take about a fifth of the
+ * time, so that a slowdown of the machine affects both. */
 static bool measure_runs(bench *b) {
     double run_ms = 0, peak_ms = 0;
     cli_progress progress;
-    if (!forward(b)) return false; /* maps the weights' pages, raises the clock */
+    if (!forward(b)) return false; /* maps the pages of the weights, and raises the clock */
     memset(&b->watch, 0, sizeof b->watch);
     cli_progress_start(&progress, "measuring",
                        b->chosen->runs ? (uint64_t)b->chosen->runs
@@ -344,7 +344,7 @@ typedef struct figures {
     int num_phases;
 } figures;
 
-/* Phases without time stay in the list, so that it is the same for every model. */
+/* Phases that take no time stay in the list, so that it is the same for every model. */
 static void share_phases(const stopwatch *watch, figures *f) {
     double sum = 0;
     for (int i = 0; i < VIT_NUM_PHASES; i++) sum += i == VIT_PHASE_END ? 0 : watch->ms[i];
@@ -393,7 +393,7 @@ static void print_text(const bench *b, const figures *f) {
     }
 }
 
-/* Prints whole numbers in full. */
+/* Prints whole numbers with all digits. */
 static void put_figure(json_writer *w, const char *name, double value) {
     json_put_number(w, name, value, value == floor(value) ? 15 : 9);
 }
@@ -435,7 +435,8 @@ static void print_json(const bench *b, const figures *f) {
 /* From end to end                                                           */
 /* ------------------------------------------------------------------------- */
 
-/* Called before any thread or process is started, so that its message names the missing feature. */
+/* Called before threads and processes are started, so that the message names the missing
+ * feature. */
 static bool check_machine(bench *b) {
     b->params.isa = b->chosen->isa;
     b->batch = b->chosen->batch;
@@ -481,12 +482,13 @@ static const char notes[] =
     "GFLOP/s counts two operations for a multiply-add, in patch embedding, linear layers and both\n"
     "products of attention. Only the logits are computed, so the last block computes k and v for\n"
     "all tokens, but q, proj, fc1 and fc2 only for the class and distillation tokens.\n"
-    "The peak is measured between the runs: the median speed of a loop in registers of the\n"
-    "instruction that matrix products use, on the same number of threads. For int8 and int4\n"
-    "that instruction is the one for 8 bits, although attention has 16; for f16, the one for f32.\n"
+    "The peak is measured between the runs: the median speed of a loop that repeats the\n"
+    "instruction of the matrix products in registers, on the same number of threads. int8 and "
+    "int4\n"
+    "take the 8-bit instruction, although attention uses 16 bits; f16 takes that of f32.\n"
     "Open and cold start are medians of 3 processes, with the file in the system's cache. Private\n"
-    "memory is memory without a file behind it. The phases divide the median in the proportions\n"
-    "of all runs.\n"
+    "memory is memory without a file behind it. The times of the phases add up to the median;\n"
+    "their shares are those of all runs.\n"
     "Exit status: 0, 1 if something failed, 2 for a wrong command line.\n";
 
 static bool complain(const char *text) { return cli_wrong(PROGRAM, "%s", text), false; }

@@ -6,8 +6,8 @@
  *     vit-classify -m clip.vit --classes text.npy --class-names words.txt cat.jpg
  *     ffmpeg -i cat.mp4 -f mjpeg - | vit-classify --frames auto
  *
- * infer.h runs the forward pass: frames and few photos one after the other on all cores, many
- * photos on a thread each.
+ * infer.h runs the forward pass. Frames and small numbers of photos are computed one after the
+ * other on all cores, many photos on one thread each.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,23 +55,23 @@ typedef struct classifier {
     bool several; /* of them */
     vit_model model;
     char *path;          /* of the model */
-    zero_shot zero_shot; /* vectors of --classes, like the next */
+    zero_shot zero_shot; /* this and the next: of --classes */
     embedding_choice choice;
     int num_classes;     /* of the model, or of --classes */
-    const float *logits; /* [num_classes], like the next: of the latest image */
+    const float *logits; /* this and the next: [num_classes], of the latest image */
     float *probs;
     float *cosines;            /* scaled: the logits of --classes */
     vit_prediction *top;       /* the most likely first: k classes, or all with --above */
-    photo_sorter sorter;       /* of --sort, like the next */
+    photo_sorter sorter;       /* of --sort, as is the next */
     int sorted[SORT_GONE + 1]; /* photos by result */
     int unlikely;
     photo_decoder *decoder;
-    frame_reader reader;                             /* of --frames, like the rest */
+    frame_reader reader;                             /* of --frames, as are those below */
     running_mean mean;                               /* of the probabilities */
     double latency, sum_of_latencies, worst_latency; /* ms; the first: of the latest frame */
 } classifier;
 
-/* Anything zeroed may be closed, even if only half opened. */
+/* A zeroed struct may be closed, even if it is only half open. */
 static void classifier_close(classifier *c) {
     running_mean_close(&c->mean);
     photo_decoder_close(c->decoder);
@@ -364,8 +364,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
         { 0, "above", "P", "print all classes with a probability of at least P instead", CLI_NUMBER,
           &c->above, 0, 1 },
         { 0, "sigmoid", NULL,
-          "several classes may be right: for SigLIP, and for taggers\n"
-          "whose file does not state it",
+          "give each class a probability of its own: for SigLIP, and\n"
+          "for taggers whose file lacks this setting",
           CLI_FLAG, &c->zero_shot.sigmoid, 0, 0 },
         ZERO_SHOT_OPTIONS(&c->zero_shot),
         { 0, "sort", "DIR", "put each image into the folder DIR/CLASS: see below", CLI_TEXT,
@@ -384,11 +384,11 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
         PHOTO_EXACT_OPTION(&c->photos),
         PHOTO_OPTIONS(&c->photos),
         { 0, "frames", "WxH|auto",
-          "a stream: raw video of this width and height, or 'auto',\n"
-          "JPEGs (MJPEG), PPMs or PGMs one after another",
+          "classify a stream: raw video of this width and height;\n"
+          "auto: consecutive JPEGs (MJPEG), PPMs or PGMs",
           CLI_TEXT, &c->frames, 0, 0 },
         { 0, "pixels", "NAME",
-          "of raw video: rgb24 (the default), bgr24, gray, yuyv, nv12,\n"
+          "pixels of raw video: rgb24 (default), bgr24, gray, yuyv, nv12,\n"
           "rgb565, rgba or bgra; YUV as BT.601, limited range",
           CLI_TEXT, &c->pixels, 0, 0 },
         { 0, "every", "N", "only frames 1, 1 + N, 1 + 2 N, ...", CLI_INT, &c->every, 1, 1000000 },
@@ -416,7 +416,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
     return false;
 }
 
-/* True if all threads work on one image at a time, for the least delay. */
+/* True if all threads work together on one image, for the least delay. */
 static bool is_few(const classifier *c) {
     return c->chosen->frames ||
            (!c->chosen->batch && !c->chosen->lists.count && c->photos.list.count < INFER_BATCH);

@@ -46,7 +46,7 @@ static int failed(const char *message, int status) {
     return status;
 }
 
-/* The settings on the command line; failures are usage errors. */
+/* Reads the settings on the command line; failures are usage errors. */
 static bool parse_settings(arguments *a, report *r) {
     settings *s = &a->convert.given;
     int i;

@@ -51,7 +51,7 @@ typedef struct job {
     char *path; /* of the model */
     photo_list photos;
     journal_stamp *stamps; /* [photos.count], before they are read */
-    int64_t *rows;         /* [photos.count]: place in the journal; -1: missing */
+    int64_t *rows;         /* [photos.count]: place of each photo in the journal; -1: missing */
     int *missing;          /* [num_missing]: photos that the journal lacks */
     int num_missing, next; /* next: of them */
     embedding_journal journal;
@@ -63,8 +63,8 @@ typedef struct job {
     shard_totals totals;
 } job;
 
-/* The next missing photo. Takes the photo's stamp now, because hours may have passed since the
- * start. */
+/* The next missing photo. The stamp of the photo is taken now, because hours may have passed since
+ * the start. */
 static bool next_photo(void *user, photo *p, report *r) {
     job *j = user;
     const int i = j->next < j->num_missing ? j->missing[j->next++] : -1;
@@ -90,8 +90,8 @@ static int64_t recall(void *user, uint64_t content, uint64_t size) {
     return journal_find_content(&j->journal, content, size);
 }
 
-/* infer_take: the next row. A damaged photo, or one that changed while it was read, is stored
- * without its stamp: the next run computes it again, and prints the damage again. */
+/* infer_take: the next row. A photo that is damaged, or that changed while it was read, is stored
+ * without its stamp. So the next run computes it again, and prints the damage again. */
 static bool take_row(void *user, infer_result *result, report *r) {
     job *j = user;
     const int i = j->missing[result->index];
@@ -184,8 +184,8 @@ static bool has_grids(const job *j) {
     return j->choice.pool == EMBEDDING_TOKENS && j->model.config.crop_mode == VIT_CROP_ASPECT;
 }
 
-/* The recipe lists everything that affects the vectors. The journal has f32, which is rounded to
- * f16 only at the end. */
+/* The recipe lists everything that affects the vectors. The journal stores f32; rounding to f16 is
+ * done only at the end. */
 static bool open_journal(job *j, report *r) {
     const choices *c = j->chosen;
     const vit_isa isa = c->isa ? c->isa : vit_detect_isa();
@@ -209,7 +209,7 @@ static bool open_journal(job *j, report *r) {
     return true;
 }
 
-/* Computes the missing rows into the journal. */
+/* Computes the missing rows and adds them to the journal. */
 static bool infer_all(job *j, report *r) {
     photo_source source = { j, (uint64_t)j->num_missing, next_photo };
     infer_settings settings;
@@ -237,7 +237,7 @@ static bool infer_all(job *j, report *r) {
     return good;
 }
 
-/* === The index: rows of the journal, in the order of the photos === */
+/* === Writing the index: rows of the journal, in the order of the photos === */
 
 static bool write_rows(job *j, report *r) {
     if (has_grids(j)) {
@@ -268,7 +268,7 @@ static bool write_index(job *j, report *r) {
     return embedding_commit(&j->writer, r);
 }
 
-/* Fails at once, not after hours of work, if the index cannot be written. */
+/* If the index cannot be written, fails at once and not after hours of work. */
 static bool try_index(job *j, report *r) {
     bool good;
     if (!embedding_create(&j->writer, r)) return false;
@@ -446,7 +446,7 @@ static const char notes[] =
     "Exit status: 0, 1 if an image could not be read (with --tar, a shard) or something failed, 2\n"
     "for a wrong command line.\n";
 
-/* The error in the choices; NULL if there is none. */
+/* The error in the options; NULL if there is none. */
 static const char *check_choices(const choices *c, const text_list *operands) {
     const bool none = operands->count + c->lists.count == 0;
     const bool piped = operands->count == 1 && strcmp(operands->items[0], "-") == 0;

@@ -60,7 +60,7 @@ typedef struct sample {
     bool unreadable;
     int true_class;
     int predicted;
-    int rank;    /* rank of the true class among the best TOP; TOP if it is lower */
+    int rank;    /* rank of the true class; TOP if it is not among the best TOP */
     float prob;  /* of the predicted class */
     double loss; /* cross-entropy of the softmax: -log(probability of the true class) */
 } sample;
@@ -76,7 +76,7 @@ static void dataset_free(dataset *data) {
     labelled_free(&data->photos);
 }
 
-/* classes holds that of each folder. */
+/* `classes` has the class of each folder. */
 static bool make_samples(dataset *data, const int *classes) {
     data->count = data->photos.photos.count;
     data->samples = calloc((size_t)data->count, sizeof *data->samples);
@@ -110,7 +110,7 @@ static bool load_dataset(const vit_model *model, const choices *chosen, dataset 
 /* One image                                                                 */
 /* ------------------------------------------------------------------------- */
 
-/* log(sum of exp(logit)) - logit of the true class. In double, no probability vanishes. */
+/* log(sum of exp(logit)) - logit of the true class. In double, no probability becomes 0. */
 static double cross_entropy(const float *logits, int count, int true_class) {
     double max = (double)logits[0], sum = 0;
     for (int i = 1; i < count; i++) {
@@ -187,7 +187,7 @@ static bool evaluate(const vit_model *model, const choices *chosen, dataset *dat
 /* The sums                                                                  */
 /* ------------------------------------------------------------------------- */
 
-/* The number of images of class `truth` that were taken for `predicted`. */
+/* The number of images of class `truth` that were classified as `predicted`. */
 typedef struct confusion {
     int truth, predicted, count;
 } confusion;
@@ -195,7 +195,7 @@ typedef struct confusion {
 typedef struct totals {
     int images, unreadable;
     int right[TOP + 1]; /* [r]: true class at rank r; [TOP]: not among the best */
-    int top5;           /* number of ranks that count: fewer if there are fewer classes */
+    int top5;           /* number of ranks that count; lower if there are fewer classes */
     double loss;        /* mean */
     double seconds;
     confusion *confusions; /* sorted by truth, then predicted */
@@ -208,7 +208,7 @@ static int compare_confusions(const void *a, const void *b) {
     return (x->predicted > y->predicted) - (x->predicted < y->predicted);
 }
 
-/* A list, because a matrix of 21,843 classes would take 2 GB. */
+/* This is a list, because a matrix of 21,843 classes would take 2 GB. */
 static bool count_confusions(const dataset *data, totals *sum) {
     confusion *list = calloc((size_t)data->count, sizeof *list);
     int n = 0, kinds = 0;
@@ -227,7 +227,7 @@ static bool count_confusions(const dataset *data, totals *sum) {
     return true;
 }
 
-/* Adds up in the order of the images, which gives the same bits for any number of threads. */
+/* Adds up in the order of the images, so that any number of threads gives the same bits. */
 static bool add_up(const dataset *data, const infer_counts *counts, totals *sum) {
     double loss = 0;
     sum->images = (int)counts->read;
@@ -272,8 +272,8 @@ static void print_matrix(const vit_model *model, const totals *sum) {
     }
 }
 
-/* For more classes than fit a screen: prints the most frequent mistakes. Each pass over the list
- * finds the next mistake in the order of count, then of place. */
+/* If there are more classes than fit a screen, prints the most frequent mistakes. Each pass over
+ * the list finds the next mistake, ordered by count, then by place. */
 static void print_worst(const vit_model *model, const totals *sum) {
     char a[32], b[32];
     int last = -1;
@@ -316,7 +316,7 @@ static void print_text(const vit_model *model, const totals *sum) {
 /* As JSON and CSV                                                           */
 /* ------------------------------------------------------------------------- */
 
-/* Classes that occur: label, images, and the number named correctly. */
+/* Lists the classes that occur: label, number of images, and number of correct answers. */
 static void put_classes(json_writer *w, const vit_model *model, const totals *sum) {
     json_put_begin(w, "classes", '[');
     for (int i = 0, n = sum->num_confusions; i < n;) {
@@ -366,7 +366,7 @@ static void print_json(const vit_model *model, const choices *chosen, const tota
     putchar('\n');
 }
 
-/* The matrix of the classes that occur as truth or as answer; occurs is [num_classes]. */
+/* Prints the matrix of the classes that occur as truth or as answer; `occurs` is [num_classes]. */
 static void write_matrix(FILE *file, const vit_model *model, const totals *sum,
                          const bool *occurs) {
     int classes = model->config.num_classes;
@@ -388,7 +388,7 @@ static void write_matrix(FILE *file, const vit_model *model, const totals *sum,
     }
 }
 
-/* Opens the file, lets `what` write it, closes it; failures are on stderr. */
+/* Opens the file, calls `what` to write it, and closes it; failures are printed to stderr. */
 static bool write_csv(const char *path, const vit_model *model, const totals *sum) {
     report r = report_make();
     bool *occurs = calloc((size_t)model->config.num_classes, sizeof *occurs);
@@ -409,7 +409,7 @@ static bool write_csv(const char *path, const vit_model *model, const totals *su
     return good;
 }
 
-/* A class's number and its label: two fields. */
+/* Writes two fields: the number of a class, and its label. */
 static void put_class(FILE *file, const vit_model *model, int index) {
     char text[32];
     fprintf(file, ",%d,", index);
@@ -431,7 +431,7 @@ static void write_samples(FILE *file, const vit_model *model, const dataset *dat
     }
 }
 
-/* The last three fields are empty for an unreadable image. */
+/* For an unreadable image, the last three fields are empty. */
 static bool write_predictions(const vit_model *model, const choices *chosen, const dataset *data) {
     report r = report_make();
     cli_output output;
@@ -536,7 +536,7 @@ static bool take_zero_shot(void *user, infer_result *result, report *r) {
     return true;
 }
 
-/* The vector of each folder's name, in which '_' stands for a space. */
+/* Computes the vector of the name of each folder; '_' in a name stands for a space. */
 static bool embed_folders(zero_shot_run *z, const choices *chosen, report *r) {
     words w = { 0 };
     bool good = words_open(&w, z->model, chosen->isa, PROGRAM, r);
@@ -651,7 +651,7 @@ static void print_tagged_text(const choices *chosen, const tag_lists *lists,
     printf("images/s        %.1f\n", (double)t->photos.read / t->photos.seconds);
 }
 
-/* Writes the right or found classes of an image; nothing for an unreadable one. */
+/* Writes the classes of an image that are right or were found; nothing for an unreadable image. */
 static void write_tags_of(FILE *file, const vit_model *model, const choices *chosen,
                           const tag_lists *lists, const tagged_results *t, int i) {
     const float *scores = tagged_scores(t, i);
@@ -739,7 +739,7 @@ static const char notes[] =
     "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"
     "line.\n";
 
-/* The error in the command line that the table of options cannot express; otherwise NULL. */
+/* The error in the command line that the table of options cannot express; NULL if there is none. */
 static const char *check(const choices *c) {
     const bool files = c->map || c->confusion;
     if (!!c->knn + !!c->probe + !!c->tags + c->zero_shot > 1)
@@ -770,12 +770,12 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 0, "above", "P", "lowest probability of a found tag (default 0.5)", CLI_NUMBER, &c->above,
           0, 1 },
         { 0, "sigmoid", NULL,
-          "several classes may be right: for taggers whose file does\n"
-          "not state it",
+          "give each class a probability of its own: for taggers\n"
+          "whose file lacks this setting",
           CLI_FLAG, &c->sigmoid, 0, 0 },
-        { 0, "knn", "TRAIN", "accuracy of the embedding, by its neighbors in TRAIN/CLASS/IMAGE",
-          CLI_TEXT, &c->knn, 0, 0 },
-        { 0, "probe", "TRAIN", "accuracy of the embedding, by a linear classifier", CLI_TEXT,
+        { 0, "knn", "TRAIN", "accuracy of the nearest neighbors in TRAIN/CLASS/IMAGE", CLI_TEXT,
+          &c->knn, 0, 0 },
+        { 0, "probe", "TRAIN", "accuracy of a linear classifier on the embeddings", CLI_TEXT,
           &c->probe, 0, 0 },
         { 0, "neighbors", "N", "how many neighbors vote (default 20)", CLI_INT, &c->neighbors, 1,
           1000 },
@@ -832,7 +832,7 @@ static bool open_model(choices *chosen, vit_model *model, char **path) {
     return false;
 }
 
-/* Prints the requested parts of the report; false if some could not be written. */
+/* Prints the requested parts of the report; false if a part could not be written. */
 static bool tell_all(const vit_model *model, const choices *chosen, const dataset *data,
                      const totals *sum) {
     bool good = true;
@@ -843,7 +843,7 @@ static bool tell_all(const vit_model *model, const choices *chosen, const datase
     return good && sum->unreadable == 0;
 }
 
-/* Reasons of failures are on stderr. */
+/* The reasons for failures are printed to stderr. */
 static bool evaluate_classes(const vit_model *model, const choices *chosen) {
     dataset data;
     totals sum;
@@ -884,7 +884,7 @@ int main(int argc, char **argv) {
     choices chosen;
     int status;
     memset(&chosen, 0, sizeof chosen);
-    chosen.photos.exact = true; /* for comparison with published figures */
+    chosen.photos.exact = true; /* the decoding that published figures are based on */
     chosen.above = -1;
     if (choose(argc, argv, &chosen, &status))
         status = cli_finish(PROGRAM, run(&chosen) ? CLI_OK : CLI_FAILED);

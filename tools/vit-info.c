@@ -24,7 +24,7 @@
 
 typedef struct choices {
     bool check, json, tensors, labels;
-    const char *sha256; /* a hash, or the name of a list, or NULL */
+    const char *sha256; /* a hash, the name of a list, or NULL */
     int num_threads;
     vit_isa isa;
 } choices;
@@ -39,7 +39,7 @@ static bool is_hash(const char *text, size_t size) {
     return size == HEX_DIGITS && strspn(text, "0123456789abcdefABCDEF") >= HEX_DIGITS;
 }
 
-/* The hash in front of the file's name, in lines from sha256sum. */
+/* Finds the hash before the name of the file, in lines from sha256sum. */
 static bool find_hash(char *list, const char *path, char hash[HEX_DIGITS + 1]) {
     for (char *line = strtok(list, "\r\n"); line; line = strtok(NULL, "\r\n")) {
         const size_t size = strcspn(line, " ");
@@ -74,7 +74,7 @@ static bool expected_hash(const char *path, const char *given, char hash[HEX_DIG
     return found;
 }
 
-/* Called before the rest of the file is read. */
+/* Called before any other part of the file is read. */
 static bool hash_matches(const char *path, const char *given) {
     char expected[HEX_DIGITS + 1], found[HEX_DIGITS + 1];
     if (!expected_hash(path, given, expected)) return false;
@@ -128,7 +128,7 @@ static vit_result run_selftest(const vit_model *model, const vit_params *params,
     return status;
 }
 
-/* Puts the name of the first tensor with a weight that is not finite into `name`. False if memory
+/* Puts into `name` the name of the first tensor with a weight that is not finite. False if memory
    is exhausted. */
 static bool find_nonfinite(const vit_model *model, char name[64]) {
     vit_tensor tensor;
@@ -171,13 +171,13 @@ static bool run_check(vit_model *model, const choices *chosen, check *result) {
 /* The text encoder                                                          */
 /* ------------------------------------------------------------------------- */
 
-/* A file's text encoder, if it has one, and its check. */
+/* The text encoder of a file, if it has one, and the result of its check. */
 typedef struct text_part {
     vit_model model; /* config.vocab_size 0: there is none */
     vit_tokenizer tokenizer;
     bool has_tokenizer;
     check checked;
-    int examples, wrong; /* texts stored with their ids, and those that got other ids here */
+    int examples, wrong; /* number of texts stored with ids, and of those that get other ids here */
 } text_part;
 
 static void open_text(const vit_model *model, text_part *text) {
@@ -513,7 +513,7 @@ int main(int argc, char **argv) {
         { 0, "check", NULL, "verify all checksums and run the self-test", CLI_FLAG, &chosen.check,
           0, 0 },
         { 0, "sha256", "SUM",
-          "refuse a file with another SHA-256 than this: 64 hexadecimal\n"
+          "refuse a file whose SHA-256 is not this one: 64 hexadecimal\n"
           "digits, or a list from sha256sum",
           CLI_TEXT, &chosen.sha256, 0, 0 },
         { 0, "tensors", NULL, "list all tensors", CLI_FLAG, &chosen.tensors, 0, 0 },

@@ -46,7 +46,7 @@ typedef struct job {
     photo_decoder *decoder;
     learned_set set;
     learned_head head;
-    uint64_t backbone, bytes; /* hash of the backbone; of the written file */
+    uint64_t backbone, bytes; /* hash of the backbone; size of the written file */
     size_t record;            /* size of the stored embeddings */
     int dropped;              /* number of the model's classes that are dropped */
     double seconds;           /* to learn */
@@ -141,7 +141,7 @@ static bool learn(job *j, report *r) {
 
 static int num_photos(const job *j) { return j->set.added ? j->set.added : j->set.count; }
 
-/* The provenance: the origin of the backbone, and the learnt classes; malloc'ed. */
+/* Makes the provenance, malloc'ed: the origin of the backbone, and the learnt classes. */
 static char *provenance(const job *j) {
     const char *line = vit_source(&j->model);
     const size_t size = strlen(line) + 512;
@@ -203,7 +203,7 @@ static const char *photo_name(const job *j, int i) {
     return path ? path : "(a photo from before)";
 }
 
-/* The answer for a held-out photo, with LEARNED_NONE as the last class. */
+/* The answer for a held-out photo; LEARNED_NONE counts as the last class. */
 static int answer_at(const job *j, int i) {
     const learned_answer *a = &j->head.answers[i];
     return j->head.has_none && !j->head.alone && (double)a->score < j->head.none
@@ -238,7 +238,7 @@ static void print_matrix(const job *j, const int *counts) {
     }
 }
 
-/* Prints the most frequent mistakes. Each is the next in the order of count, then of place. */
+/* Prints the most frequent mistakes. They are ordered by count, then by place. */
 static void print_worst(const job *j, const int *counts) {
     const int width = j->head.num_classes, size = j->set.classes.count * width;
     int last = -1;
@@ -272,7 +272,8 @@ static void print_doubts(const job *j) {
         printf("  and %d more; --json names all\n", j->num_doubts - 2 * LINES_SHOWN);
 }
 
-/* With several classes per photo: mean average precision and F1 at 0.5 of held-out photos. */
+/* If photos have several classes, computes the mean average precision and F1 at 0.5 of held-out
+ * photos. */
 typedef struct several_figures {
     double mean_average_precision, f1;
     int classes;
@@ -315,7 +316,7 @@ static void print_photos(const job *j) {
     printf(set->least == set->most ? "%d each\n" : "%d to %d each\n", set->least, set->most);
     if (set->stored) printf("                %d of them from before\n", set->stored);
     if (set->twice)
-        printf("                %d left out, which %s there twice\n", set->twice,
+        printf("                %d left out, which %s given twice\n", set->twice,
                set->twice == 1 ? "was" : "were");
     if (set->counts.unreadable)
         printf("                %d left out, which cannot be read\n", (int)set->counts.unreadable);
@@ -349,7 +350,7 @@ static void print_promise(const job *j, const several_figures *several) {
     printf("right           %.1f %% (+-%.1f) of %d photos held out, in %d %s\n", 100 * p,
            100 * sqrt(p * (1 - p) / head->held_out), head->held_out, head->folds,
            head->folds == 1 ? "fold" : "folds");
-    printf("                probabilities are %.1f %% in the mean\n", 100 * head->expected);
+    printf("                the mean probability is %.1f %%\n", 100 * head->expected);
     if (head->held_out < j->set.count)
         printf("                %d not held out: the only photo of its class\n",
                j->set.count - head->held_out);
@@ -472,14 +473,17 @@ static const char notes[] =
     "The head is scikit-learn's LogisticRegression(C=1) of embeddings scaled to a variance of 1,\n"
     "with probabilities calibrated on photos held out. A last class, \"" LEARNED_NONE "\", is the\n"
     "answer for photos that are like none of the classes; a folder of that name may hold examples\n"
-    "instead. Without examples it misses most photos of classes that look alike: with ten photos\n"
-    "each of nine classes of CIFAR-10, 72 to 97 % of the tenth's were taken for one of the nine\n"
-    "(DeiT-Ti; 6 to 59 % with the bundled model). A single class is recognised by its mean.\n"
+    "instead. Without examples it misses most photos of classes that look alike: after ten photos\n"
+    "of each of nine classes of CIFAR-10, 72 to 97 % of the photos of the tenth class were taken\n"
+    "for one of the nine (DeiT-Ti; 6 to 59 % with the bundled model). A single class is "
+    "recognised\n"
+    "by its mean.\n"
     "OUT.vit keeps the embedding of each photo, 2 bytes a number, for --add and --forget.\n"
     "The time of logistic regression grows with photos times classes. --ridge learns a million\n"
-    "photos of a thousand classes in minutes. It keeps no embeddings, the order of the rows changes\n"
-    "the last bits of the weights, and each copy counts. It does not learn from the rows that it\n"
-    "holds out: one in ten, at most 5,000.\n"
+    "photos of a thousand classes in minutes. It keeps no embeddings for --add, and does not "
+    "leave\n"
+    "out copies; the order of the rows changes the last bits of the weights. It does not learn\n"
+    "from the rows that it holds out: one in ten, at most 5,000.\n"
     "The order of the photos, the number of threads and the number of runs do not change the file.\n"
     "A second copy of a photo is left out; copies in two classes are an error.\n"
     "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"

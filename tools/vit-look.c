@@ -35,8 +35,9 @@ static const look_command commands[] = {
       0, CLI_MANY, true, 1, NULL, look_prepare_tokens, look_read_tokens, look_draw_tokens,
       look_put_components },
     { "similarity", "[options] IMAGE [IMAGE|FOLDER...] --at X,Y -o OUT.png", "IMAGE",
-      "Shows the cosine of each patch token to the one at a point of the first photo, in all\n"
-      "photos. All photos have one scale, from the least cosine, dark, to the largest, bright.\n",
+      "Shows, for each patch token of all photos, its cosine with the token at a point of the\n"
+      "first photo. All photos have one scale, from the least cosine, dark, to the largest, "
+      "bright.\n",
       0, CLI_MANY, true, 0.65, look_wrong_similarity, look_prepare_tokens, look_read_tokens,
       look_draw_similarity, look_put_similarity },
     { "positions",
@@ -44,8 +45,8 @@ static const look_command commands[] = {
       "-o OUT.png",
       "MODEL",
       "Shows the cosine of each position to all others: each place of the grid holds a small grid\n"
-      "of cosines. Positions are vectors: embeddings, learned or sines and cosines; the cosines and\n"
-      "sines of rotary angles; or the biases from a patch to all others.\n",
+      "of cosines. Positions are vectors: learned embeddings, or embeddings of sines and cosines;\n"
+      "the cosines and sines of rotary angles; or the biases from a patch to all others.\n",
       0, CLI_MANY, false, 1, look_wrong_positions, NULL, NULL, look_draw_positions,
       look_put_positions },
     { "filters", "[options] -o OUT.png", NULL,
@@ -126,13 +127,12 @@ static int own_options(cli_option *options, int count, const look_command *comma
         CLI_END,
     };
     const cli_option of_positions[] = {
-        { 0, "compare", NULL, "show all models named after it, side by side", CLI_FLAG, &c->compare,
-          0, 0 },
+        { 0, "compare", NULL, "show all given models side by side", CLI_FLAG, &c->compare, 0, 0 },
         { 0, "kind", "KIND",
           "embedding, rotary or relative (default: the first of these that\n"
           "the model has)",
           CLI_TEXT, &c->kind, 0, 0 },
-        { 0, "block", "B", "use this block, if each block has its own (default 0)", CLI_INT,
+        { 0, "block", "B", "use this block's positions, if blocks differ (default 0)", CLI_INT,
           &c->block, 0, 1023 },
         CLI_END,
     };

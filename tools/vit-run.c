@@ -53,7 +53,7 @@ typedef struct choices {
  * state. */
 typedef struct run {
     const choices *chosen;
-    photo_decoder *decoder; /* lists of images, like the next */
+    photo_decoder *decoder; /* this and the next: for images */
     photo_list images;
     char *path; /* of the model */
     vit_model model;
@@ -62,7 +62,7 @@ typedef struct run {
     vit_session session;
     void *workspace;
     float *input;      /* [batch, in_chans, img_height, img_width] */
-    size_t image_size; /* floats of one image in the tensor */
+    size_t image_size; /* number of floats of one image in the tensor */
     int batch;
     float *outputs[NUM_OUTPUTS];
     vit_block_output *blocks; /* [num_blocks] */
@@ -252,7 +252,7 @@ static bool write_npy(run *r, const char *tensor, const char *path, const float 
         good = false;
     }
     if (good) {
-        npy_write(output.file, data, dims, ndim); /* the stream keeps a failure */
+        npy_write(output.file, data, dims, ndim); /* the stream remembers a failure */
         good = cli_output_commit(&output, &failure);
     }
     if (!good) {
@@ -274,7 +274,7 @@ static const char *image_suffix(run *r, const char *name, char text[16]) {
     return text;
 }
 
-/* vit_trace: DIR/NAME.npy. After a failure it does nothing. */
+/* vit_trace: DIR/NAME.npy. After a failure, this function does nothing. */
 static void trace(void *user, const char *name, const float *data, const int shape[4]) {
     run *r = user;
     size_t size = strlen(r->chosen->trace) + strlen(name) + 24;
@@ -316,7 +316,8 @@ static int output_shape(const run *r, int which, int64_t dims[5]) {
     return ndim;
 }
 
-/* Gives each block the place of its part of the output, `step` floats after the previous one. */
+/* Sets the place of each block's part in the output, `step` floats after that of the previous
+ * block. */
 static void place_blocks(run *r, int which, size_t step) {
     for (int i = 0; i < r->num_blocks; i++) {
         float *part = r->outputs[which] + (size_t)i * step;
@@ -325,7 +326,7 @@ static void place_blocks(run *r, int which, size_t step) {
     }
 }
 
-/* Allocates the written outputs, and the logits if the best classes are printed. */
+/* Allocates the outputs that are written and, if the best classes are printed, the logits. */
 static bool allocate_outputs(run *r) {
     for (int i = 0; i < NUM_OUTPUTS; i++) {
         int64_t dims[5];
@@ -387,7 +388,8 @@ static void put_best(run *r, const float *probs, const vit_prediction *top, int 
     json_put_end(w, ']');
 }
 
-/* For each image of the batch. probs and top are scratch, [num_classes] and [k]. */
+/* Prints the best classes of each image in the batch. `probs` [num_classes] and `top` [k] are
+ * scratch. */
 static void print_all_best(run *r, float *probs, vit_prediction *top) {
     int classes = r->model.config.num_classes;
     if (r->chosen->json) json_put_begin(&r->json, "top", '[');
@@ -462,7 +464,7 @@ static bool run_forward(run *r) {
     return result == VIT_OK && !r->trace_failed;
 }
 
-/* Even a trace alone requires a run of the whole network. */
+/* Even if only a trace is requested, the whole network must run. */
 static bool allocate_for_trace(run *r) {
     int which = r->model.config.num_classes > 0 ? LOGITS : EMBEDDING;
     int64_t dims[5];
@@ -476,7 +478,7 @@ static bool allocate_for_trace(run *r) {
 /* From end to end                                                           */
 /* ------------------------------------------------------------------------- */
 
-/* Takes the first number off "0,5,11"; *at becomes NULL after the last. */
+/* Cuts the first number off a list such as "0,5,11"; *at becomes NULL after the last. */
 static bool take_block(const char **at, long *index) {
     const size_t length = strcspn(*at, ",");
     char word[8] = "";
@@ -523,7 +525,7 @@ static bool find_blocks(run *r) {
     return good;
 }
 
-/* The command line must fit the model. */
+/* Checks that the command line fits the model. */
 static bool check_choices(const run *r) {
     const vit_config *config = &r->model.config;
     bool needs_head = r->chosen->outputs[LOGITS] || !r->chosen->wants_file;
@@ -538,7 +540,7 @@ static bool check_choices(const run *r) {
     return true;
 }
 
-/* Called before there are threads. */
+/* Called before threads are started. */
 static bool open_decoder(run *r) {
     report failure = report_make();
     if (r->chosen->input) return true;
@@ -617,7 +619,8 @@ static bool forward_and_write(run *r) {
            allocate_for_trace(r) && run_forward(r) && write_outputs(r);
 }
 
-/* Reports NaN after the outputs are written or printed, which helps to find the cause. */
+/* NaN is reported after the outputs are written or printed, because these help to find the
+ * cause. */
 static bool outputs_are_finite(run *r) {
     for (int i = 0; i < NUM_OUTPUTS; i++) {
         int64_t dims[5];
@@ -658,8 +661,9 @@ static const char description[] =
 
 static const char notes[] =
     "Shapes: logits [B, classes], embedding [B, dim], tokens [B, N, dim] after the final norm,\n"
-    "block tokens likewise before it, attention [B, heads, N, N]; of several blocks, [blocks, B,\n"
-    "...]. Blocks count from 0, as in timm: blocks.0.\n"
+    "block tokens [B, N, dim] before it, attention [B, heads, N, N]. The outputs of several "
+    "blocks\n"
+    "have the shape [blocks, B, ...]. Blocks count from 0, as in timm: blocks.0.\n"
     "timm and Pillow ignore the EXIF orientation; with --no-exif results equal theirs.\n"
     "Exit status: 0, 1 if something failed, 2 for a wrong command line.\n";
 

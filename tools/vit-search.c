@@ -1,4 +1,5 @@
-/* search.c - finds the photos most similar to others, among those embedded by embed.
+/* search.c - finds the photos that are most similar to others, among those that vit-embed has
+ * embedded.
  *
  *     embed photos/ -o photos.npy
  *     search photos.npy cat.jpg                               the ten nearest
@@ -39,7 +40,7 @@ typedef struct choices {
     zero_shot_options zero_shot;
     int k, num_threads, batch;
     vit_isa isa;
-    double duplicates; /* the least cosine; 2: not requested */
+    double duplicates; /* the least cosine of duplicates; 2: not requested */
     bool json, csv, quiet, int8;
     photo_options photos;
 } choices;
@@ -385,8 +386,8 @@ static void print_member(job *j, int64_t group, const found_photo *found) {
     json_put_end(w, '}');
 }
 
-/* Makes a chain of each group: for each row the next row, or 0. `last`, zeroed, receives the end of
- * each chain at the place of its first row. */
+/* Makes a chain of each group: each row gets the next row, or 0. `last`, zeroed, receives the end
+ * of each chain at the place of its first row. */
 static void chain(int64_t *group, int64_t *last, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         const int64_t first = group[i];
@@ -396,14 +397,14 @@ static void chain(int64_t *group, int64_t *last, int64_t count) {
     }
 }
 
-/* The members of all groups, one group after the other, each from its first row on. hits NULL:
- * counts them. */
+/* Lists the members of all groups, one group after the other, each beginning with its first row. If
+ * `hits` is NULL, only counts them. */
 static int list_members(const int64_t *group, const int64_t *last, int64_t rows,
                         nearest_hit *hits) {
     int64_t row;
     int count = 0;
     for (int64_t i = 0; i < rows; i++) {
-        if (last[i] <= i) continue; /* alone, or not a group's first row */
+        if (last[i] <= i) continue; /* the row is alone, or is not the first of its group */
         row = i;
         do {
             if (hits) hits[count].row = row;
@@ -588,7 +589,7 @@ static bool open_index(job *j, report *r) {
     return !c->int8 || shard_index_copies(&j->folder, PROGRAM, &j->executor, r);
 }
 
-/* Called before there are threads. The photos of a sheet are decoded one after the other. */
+/* Called before threads are started. The photos of a sheet are decoded one after the other. */
 static bool open_decoder(job *j, report *r) {
     const choices *c = j->chosen;
     if (!has_photos(j) && !c->sheet) return true;
@@ -632,9 +633,9 @@ static bool run(job *j, report *r) {
 /* ------------------------------------------------------------------------- */
 
 static const char description[] =
-    "Finds the photos whose embeddings are nearest to those of the PHOTOs (their mean, if there\n"
-    "are several), by cosine, among the vectors INDEX.npy, which vit-embed wrote with INDEX.txt and\n"
-    "INDEX.json, or of all indexes and shards of a FOLDER. It compares every vector.\n"
+    "Finds the photos whose embeddings have the highest cosine with that of PHOTO, or with the\n"
+    "mean of several PHOTOS. It compares all vectors of INDEX.npy, which vit-embed wrote with\n"
+    "INDEX.txt and INDEX.json, or of all indexes and shards in a FOLDER.\n"
     "--words finds photos by a text, alone or with photos, if the model has a text encoder.\n"
     "--duplicates and --classes do other things: see below.\n";
 
@@ -656,7 +657,7 @@ static const char notes[] =
     "Exit status: 0, 1 if an image or a shard could not be read or something failed, 2 for a\n"
     "wrong command line.\n";
 
-/* The error in the command line that the table of options cannot express; otherwise NULL. */
+/* The error in the command line that the table of options cannot express; NULL if there is none. */
 static const char *check(const choices *c, int operands) {
     const bool duplicates = c->duplicates <= 1, classes = c->zero_shot.classes != NULL;
     const char *wrong = zero_shot_wrong(&c->zero_shot);
@@ -688,10 +689,10 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
           &c->asked.model, 0, 0 },
         CLI_OPTION_TOP(&c->k, "how many to print (default 10)", 100000),
         PHOTO_LIST_OPTIONS(&c->lists, &c->null),
-        { 0, "words", "TEXT", "search for what a text says; may be repeated", CLI_LIST, &c->words,
+        { 0, "words", "TEXT", "find photos that match a text; may be repeated", CLI_LIST, &c->words,
           0, 0 },
-        { 0, "minus", "TEXT", "away from what a text says; may be repeated", CLI_LIST, &c->minus, 0,
-          0 },
+        { 0, "minus", "TEXT", "avoid photos that match a text; may be repeated", CLI_LIST,
+          &c->minus, 0, 0 },
         { 0, "vector", "FILE.npy", "search for these vectors too, [dim] or [n, dim]", CLI_LIST,
           &c->vectors, 0, 0 },
         { 0, "names", "FILE", "file of the names, instead of INDEX.txt", CLI_TEXT, &c->names, 0,

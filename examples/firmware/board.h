@@ -1,6 +1,6 @@
-/* board.h - the interface of the firmware's program to its board, and to the board of main().
- * start.c and semihosting.c implement it for QEMU; on your own board, write these functions for its
- * UART, camera and timer.
+/* board.h - the functions of a board that the firmware's program calls, and main(), which the board
+ * calls. start.c and semihosting.c implement it for QEMU; on your own board, write these functions
+ * for its UART, camera and timer.
  */
 #ifndef BOARD_H
 #define BOARD_H
@@ -14,8 +14,8 @@ void board_print(const char *text);
 /* Reads the next `size` bytes of the camera; 0 at its end. */
 int board_read(void *bytes, size_t size);
 
-/* Writes the one block that a program keeps in flash, and reads it back, after a reset too. 0: there
-   is no such block, or none of that size. */
+/* Write the one block that a program keeps in flash, and read it back, even after a reset. They
+ * return 0 if there is no such block, or none of that size. */
 int board_keep(const void *bytes, size_t size);
 int board_recall(void *bytes, size_t size);
 

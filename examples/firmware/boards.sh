@@ -4,8 +4,8 @@
 
 firmware=$(dirname "${BASH_SOURCE[0]}")
 
-# Name, QEMU's machine, linker script, nanoseconds of a tick of its clock, compiler flags.
-# VIT_NO_FMA avoids emulating fused multiply-add on CPUs without it.
+# Name, QEMU's machine, linker script, nanoseconds per tick of its clock, compiler flags. VIT_NO_FMA
+# avoids emulating fused multiply-add on CPUs without it.
 board_table="
 m0  microbit   microbit    62.5  -mcpu=cortex-m0 -mfloat-abi=soft -DVIT_NO_FMA
 m3  mps2-an385 mps2        40    -mcpu=cortex-m3 -mfloat-abi=soft -DVIT_NO_FMA
@@ -40,7 +40,7 @@ compile() {
     board "$board" && $compiler $cpu $flags "$@" -c "$source" -o "$object"
 }
 
-# link BOARD PROGRAM OBJECTS...: with the start-up code, by the GNU linker, and libgcc's arithmetic
+# link BOARD PROGRAM OBJECTS...: the GNU linker adds the start-up code and libgcc's arithmetic
 # shellcheck disable=SC2086
 link() {
     local board=$1 program=$2
@@ -49,7 +49,8 @@ link() {
         -L "$firmware" -T "$firmware/$memory.ld" "$@" -lgcc -o "$program"
 }
 
-# build COMPILER BOARD PROGRAM SOURCE FLAGS...: SOURCE has main(), and sees the folder of PROGRAM
+# build COMPILER BOARD PROGRAM SOURCE FLAGS...: SOURCE has main(), and can include files from the
+# folder of PROGRAM
 build() {
     local compiler=$1 board=$2 program=$3 source=$4 folder part objects=()
     shift 4
@@ -62,8 +63,8 @@ build() {
         link "$board" "$program" "$program.o" "${objects[@]}"
 }
 
-# run BOARD PROGRAM [CAMERA [QEMU-OPTIONS...]]: CAMERA is a file; each instruction takes a
-# nanosecond, so that the clock counts instructions
+# run BOARD PROGRAM [CAMERA [QEMU-OPTIONS...]]: CAMERA is a file. An instruction takes a nanosecond
+# of emulated time, so the clock counts instructions
 run() {
     local board=$1 program=$2 camera=${3-}
     shift $(($# < 3 ? $# : 3))

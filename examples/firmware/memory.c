@@ -1,6 +1,6 @@
-/* memory.c - the functions that C compilers call implicitly; a C library has faster ones. volatile
- * keeps the compiler from turning the loops into calls of themselves. The __aeabi names are
- * clang's, and libgcc lacks them.
+/* memory.c - the functions that C compilers call implicitly; a C library has faster ones. Without
+ * volatile, the compiler would turn each loop into a call of its own function. The __aeabi names
+ * are clang's, and libgcc lacks them.
  */
 #include <stddef.h>
 #include <stdint.h>

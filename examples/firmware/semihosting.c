@@ -1,6 +1,6 @@
-/* semihosting.c - the board's text, camera, flash and end, by way of the debugger: under QEMU that is
- * the machine which runs it. -semihosting-config arg=FILE names the file that is the camera; the flash
- * is FILE.flash.
+/* semihosting.c - the board's text, camera, flash and exit, which the debugger provides: under
+ * QEMU, files of the host. -semihosting-config arg=FILE names the camera's file; the flash is
+ * FILE.flash.
  */
 #include "board.h"
 
@@ -31,7 +31,7 @@ void board_exit(int status) {
     for (;;) call(SYS_EXIT_EXTENDED, argument);
 }
 
-/* A handle of the file that the command line consists of, with that ending, -1 if there is none. */
+/* Opens the file whose name is the command line followed by `ending`; -1 if there is none. */
 static uintptr_t open_file(const char *ending, uintptr_t mode) {
     char path[128 + 8];
     uintptr_t command_line[2], argument[3], i;
@@ -44,7 +44,8 @@ static uintptr_t open_file(const char *ending, uintptr_t mode) {
     return call(SYS_OPEN, argument);
 }
 
-/* 0 unless all bytes were transferred; the result of SYS_READ and SYS_WRITE is the rest. */
+/* Returns 0 unless all bytes were transferred. SYS_READ and SYS_WRITE return the number of missing
+ * bytes. */
 static int transfer(int operation, uintptr_t file, uintptr_t bytes, size_t size) {
     uintptr_t argument[3];
     argument[0] = file;

@@ -64,8 +64,8 @@ static void tick(void) { rounds++; }
 void board_clock_start(void) {
     SYSTICK_RELOAD = SYSTICK_MAX;
     SYSTICK_VALUE = 0;
-    SYSTICK_CONTROL = 7; /* the CPU's own clock, an interrupt every 2^24 ticks, on */
-    while (SYSTICK_VALUE == 0) continue; /* it starts with the next tick */
+    SYSTICK_CONTROL = 7; /* on, from the CPU's own clock, with an interrupt every 2^24 ticks */
+    while (SYSTICK_VALUE == 0) continue; /* counting starts with the next tick */
 }
 
 uint32_t board_clock(void) {
@@ -80,7 +80,8 @@ uint32_t board_clock(void) {
 /* clang-format off */
 __attribute__((section(".vectors"), used)) static void (*const vectors[16])(void) = {
     (void (*)(void))(uintptr_t)stack_top, reset,
-    fault, fault, fault, fault, fault, fault, /* NMI, hard, memory, bus, usage, secure */
+    fault, fault, fault, fault, fault, fault, /* the faults: NMI, hard, memory, bus, usage,
+                                               * secure */
     NULL, NULL, NULL, fault, fault, NULL, fault, tick /* SVCall, debug, PendSV, SysTick */
 };
 /* clang-format on */

@@ -91,7 +91,7 @@ async function follow(mine) {
 
 const heard = { label: null, since: 0, said: null };
 
-/** Says the best class once it has been the best for a while. */
+/** Announces the best class once it has been the best for a while. */
 function announce([best]) {
     const label = best.label ?? `class ${best.index}`, now = performance.now();
     if (label !== heard.label) Object.assign(heard, { label, since: now });

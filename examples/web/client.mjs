@@ -1,7 +1,7 @@
 // client.mjs - the page's side of worker.mjs: requests and responses, one at a time. Cancelling
 // ends the worker and starts another one, which reads the model again.
 
-/** A cancelled request: by cancel(), or by a newer one of the same kind. */
+/** A request that was cancelled, by cancel() or by a newer request of the same kind. */
 export class Superseded extends Error {}
 
 export class Client {
@@ -27,9 +27,9 @@ export class Client {
     }
 
     /**
-     * Sends a request to the worker. `latest` is a name: a waiting request of that name is dropped
-     * for this one. `quiet`: does not show the page as busy. `first`: goes before most waiting
-     * requests.
+     * Sends a request to the worker. `latest` is a name; a waiting request with this name is
+     * dropped in favour of the new one. `quiet`: the page does not show that it is busy. `first`:
+     * the request overtakes most waiting ones.
      */
     ask(type, data = {}, { transfer = [], latest = null, quiet = false, first = false } = {}) {
         return new Promise((resolve, reject) => {

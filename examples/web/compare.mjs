@@ -65,7 +65,7 @@ async function search() {
     }
 }
 
-/** The first photo is the displayed one; the second is the previous one, if it still exists. */
+/** Compares the displayed photo with the one displayed before it, if that still exists. */
 function update() {
     const photos = readPhotos();
     const enough = photos.length > 1 && Boolean(state.selected);

@@ -45,8 +45,8 @@ function photoKind(bytes) {
 }
 
 /**
- * eighths({ width, height }): the smallest of 1, 2, 4 and 8 eighths of a JPEG's size that its user
- * can do with. A decoder that makes no more pixels takes a fifth of the time.
+ * eighths({ width, height }) returns 1, 2, 4 or 8: the smallest number of eighths of a JPEG's size
+ * that is large enough for the caller. Decoding only these pixels takes a fifth of the time.
  */
 export async function decode(file, eighths = () => 8) {
     if (file.size === 0) fail('is empty');
@@ -90,8 +90,9 @@ async function browserDecodes(file, kind) {
 }
 
 /**
- * libjpeg's scaled decoding, which browsers offer in ImageDecoder. null: this one does not, does not
- * report how the photo is turned, or fails; browserDecodes then reports the error.
+ * Scaled decoding by libjpeg, which some browsers offer in ImageDecoder. Returns null if this
+ * browser does not, does not report the photo's orientation, or fails; browserDecodes then reports
+ * the error.
  */
 async function decodeFraction(bytes, { width, height }, eighths) {
     if (eighths === 8 || !globalThis.VideoFrame?.prototype.hasOwnProperty('rotation')
@@ -112,7 +113,8 @@ async function decodeFraction(bytes, { width, height }, eighths) {
     return null;
 }
 
-/** Works strip by strip, because browsers limit the size of a canvas, and memory is short. */
+/** Works strip by strip, because browsers limit the size of a canvas, and a whole photo takes much
+ * memory. */
 function pixelsOf(image) {
     const width = image.displayWidth ?? image.width, height = image.displayHeight ?? image.height;
     checkSize(width, height);
@@ -134,7 +136,7 @@ function pixelsOf(image) {
     return { width, height, data, format: 'rgb8' };
 }
 
-/** Its size. Fails for damage that browsers ignore: a file that ends too early. */
+/** Its size. Refuses damage that browsers ignore: a file that ends too early. */
 function checkJpeg(bytes) {
     const view = new DataView(bytes.buffer);
     let size = null;
@@ -151,7 +153,7 @@ function checkJpeg(bytes) {
             checkSize(size.width, size.height);
         }
         at += view.getUint16(at);
-        if (marker === 0xda) { // the end comes after it
+        if (marker === 0xda) { // start of scan: the end marker comes after it
             let end = bytes.length;
             while ((end = bytes.lastIndexOf(0xd9, end - 1)) > at) {
                 if (bytes[end - 1] === 0xff) return size;
@@ -248,7 +250,8 @@ function paeth(a, b, c) {
     return pb <= pc ? b : c;
 }
 
-/** line is a filter's number, then `size` bytes; above is the previous row, zeros at first. */
+/** `line` is the number of a filter, then `size` bytes. `above` is the previous row; it is zero for
+ * the first row. */
 function unfilter(line, above, size, step) {
     const filter = line[0];
     if (filter > 4) fail('is damaged: unknown PNG filter');
@@ -308,7 +311,7 @@ async function decodePng(bytes) {
     return { width: png.width, height: png.height, data, format: 'rgb8' };
 }
 
-/** Receives pieces of the inflated rows, of any size; done after the last row. */
+/** Takes the inflated rows in pieces of any size; `done` is true after the last row. */
 function* rowsOf(png, data) {
     let piece = yield, at = 0;
     for (const pass of passesOf(png)) {

@@ -2,7 +2,7 @@
 // photos with embeddings, and the learnt model. Nothing else on the page keeps anything.
 
 const NAME = 'vit-teach';
-const PATIENCE = 3000;     // milliseconds for which the page waits to begin
+const PATIENCE = 3000;     // milliseconds that the page waits before it starts without the storage
 const STORES = ['boxes', 'photos', 'lesson'];    // each value has its `id`
 
 let database = null;
@@ -25,7 +25,7 @@ function open() {
     return database;
 }
 
-/** Does action(stores) in one transaction, and waits for its end. */
+/** Calls action(stores) in one transaction, and waits for the end of the transaction. */
 async function change(action) {
     const transaction = (await open()).transaction(STORES, 'readwrite');
     await new Promise((done, fail) => {

@@ -34,8 +34,8 @@ const shareOf = (value, [least, largest]) =>
     (largest > least ? (value - least) / (largest - least) : 0.5);
 
 /**
- * Colours of patches, from the least to the largest value or within a range. A small value covers
- * less of the photo: if one patch stands out, the others are black.
+ * Colours of patches, from the least to the largest value or within a range. The smaller a value,
+ * the less its colour covers the photo. If one patch stands out, the others are black.
  */
 export const heatColours = (values, range = rangeOf(values)) => Array.from(values, (value) => {
     const share = shareOf(value, range);
@@ -92,13 +92,14 @@ function greyOf(view) {
 
 const density = () => Math.min(devicePixelRatio || 1, 2);
 
-/** The size in CSS pixels at which an image fits a box; null if the box is hidden. */
+/** Returns the size in CSS pixels at which an image fits a box; null if the box is hidden. */
 function fit(width, height, box) {
     const scale = Math.min(box.clientWidth / width, box.clientHeight / height);
     return scale > 0 ? [width * scale, height * scale] : null;
 }
 
-/** Centres the canvas in the box by a transform, so that a change of size moves nothing. */
+/** Centres the canvas in the box by a transform, so that a change of its size shifts no other
+ * element. */
 function putInto(canvas, [width, height], box) {
     const left = (box.clientWidth - width) / 2, top = (box.clientHeight - height) / 2;
     Object.assign(canvas.style, { width: `${width}px`, height: `${height}px`,
@@ -106,8 +107,8 @@ function putInto(canvas, [width, height], box) {
 }
 
 /**
- * The displayed part of a photo: all of it, or only the part that the model sees; in `box`, an
- * element, or with a longer side of `size` CSS pixels. Null if it is hidden.
+ * Returns the part of a photo to display: all of it, or only the part that the model sees. It fits
+ * the element `box`, or its longer side has `size` CSS pixels. Null if the box is hidden.
  */
 function frameOf(canvas, photo, { box, size = 320, whole = true }) {
     const part = whole ? { x: 0, y: 0, width: photo.width, height: photo.height } : seenOf(photo);
@@ -202,7 +203,8 @@ function paintSquares(canvas, columns, rows, scale, value) {
     return context;
 }
 
-/** Figure 7 of the ViT paper: each cell of the grid shows its cosines to all, [n, n]. */
+/** Figure 7 of the ViT paper: each cell of the grid shows the cosines of its position with all
+ * positions, [n, n]. */
 export function paintGrids(canvas, { rows, columns, values }, box, cursor = -1) {
     const n = rows * columns, across = columns * (columns + 1) - 1, down = rows * (rows + 1) - 1;
     const fitted = fit(across, down, box);

@@ -139,7 +139,7 @@ function likeliest(kind, name) {
     return some.find((file) => name.test(file.name)) ?? some[0];
 }
 
-/** The arguments that the form yields. */
+/** The arguments of vit-convert that the form's fields stand for. */
 function argumentsOf() {
     const args = ['--dtype', byId('dtype').value];
     const arch = byId('arch').value.trim();
@@ -261,7 +261,8 @@ function offer(output, name) {
         title: `${name}, ${sizeText(output.byteLength ?? output.size)}` });
 }
 
-/** Takes the given files: a checkpoint starts again, labels and configuration are added to it. */
+/** Takes the given files: a checkpoint starts a new conversion, labels and configurations are added
+ * to the current one. */
 function take(given) {
     const kinds = ['checkpoint', 'beside', 'labels', 'config'];
     const fresh = kinds.flatMap((kind) =>

@@ -11,7 +11,7 @@ import { byId, complain, emit, forgive, on, say, state } from './state.mjs';
 import { startViews } from './views.mjs';
 import { startWords } from './words.mjs';
 
-/** In the page's folder; serve.mjs serves both. */
+/** Both are in the page's folder; serve.mjs serves them. */
 const BUNDLED = { url: 'model.vit', name: 'the bundled model' };
 const EXAMPLE = 'cat.jpg';
 
@@ -46,7 +46,8 @@ function optionsOf(from) {
     return { source: from.file ?? new URL(from.url, location.href).href, threads, module };
 }
 
-/** { url or file, name, taught, wordless }; the previous model stays if it cannot be read. */
+/** Opens { url or file, name, taught, wordless }. If that cannot be read, the previous model
+ * stays. */
 async function openModel(from) {
     forgive();
     say(`Opening ${from.name}`);
@@ -162,7 +163,7 @@ async function fetchExample() {
     return new File([await response.blob()], EXAMPLE);
 }
 
-/** Shows an example to a first visitor; a server without it does no harm. */
+/** Shows an example to a first visitor, if the server has it. */
 async function openFirst() {
     const example = fetchExample().catch(() => null);
     const learnt = await recallLesson();

@@ -132,7 +132,7 @@ function showList() {
     byId('remove').hidden = !state.selected;
 }
 
-/** A square from the middle. */
+/** Returns the square in the middle of the photo. */
 export function paintThumb(canvas, { view }, side = THUMB) {
     const pixels = side * Math.min(devicePixelRatio || 1, 2);
     const from = Math.min(view.width, view.height);
@@ -181,7 +181,7 @@ const lackOf = ({ words }) => (words ? 'This model has no classes of its own: na
 const WORDLESS = 'It has no words because this page converts without text encoders; '
     + 'vit-convert keeps them.';
 
-/** Bars in fixed rows, and the time taken; rate is the number of runs per second. */
+/** Shows bars in fixed rows, and the time taken; `rate` is the number of runs per second. */
 export function showClasses(classes, ms, rate = '') {
     const list = byId('bars');
     while (list.children.length < 5) {

@@ -23,7 +23,7 @@ Serves the page on localhost until it is interrupted.
 const FIRST_PORT = 8000;
 const TRIES = 20;
 const IDLE = 60000;              // milliseconds after which an idle visitor is disconnected
-const MOST_TEXT = 1 << 20;       // bytes compressed for each visitor
+const MOST_TEXT = 1 << 20;       // largest text that is compressed for each visitor
 
 const types = {
     '.css': 'text/css; charset=utf-8',
@@ -45,7 +45,8 @@ const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-
     "img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self' blob:; " +
     "worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** Shared memory needs the first two; with them every file must state who may read it. */
+/** Shared memory needs the first two headers; with them, every file must state which sites may read
+ * it. */
 const isolationHeaders = {
     'Cross-Origin-Opener-Policy': 'same-origin',
     'Cross-Origin-Embedder-Policy': 'require-corp',
@@ -54,7 +55,7 @@ const isolationHeaders = {
 
 const here = dirname(fileURLToPath(import.meta.url));
 
-/** Files that the page requests from other folders, unless its own folder has one. */
+/** Files that the page requests. They come from other folders, unless its own folder has one. */
 const elsewhere = new Map([
     ['model.vit', resolve(here, '../../models/cifar10-vit.vit')],
     ['cat.jpg', resolve(here, '../cat.jpg')],
@@ -66,8 +67,8 @@ async function fileAt(path) {
 }
 
 /**
- * A file in the folder, or a link to one in it: { path, found, file }, or null. Its properties and
- * its contents are those of the opened file, even if the name changes.
+ * Opens a file in the folder, or a link to one: { path, found, file }, or null. Properties and
+ * contents are read from the opened file, so a file that takes its name later has no effect.
  */
 async function openIn(root, path) {
     let file = null;
@@ -79,14 +80,14 @@ async function openIn(root, path) {
         const found = await file.stat();
         if (found.isFile()) return { path: target, found, file };
     } catch {
-        // none, or none that may be read
+        // the file does not exist, or may not be read
     }
     await file?.close();
     return null;
 }
 
-/** The file that a URL names, opened; null if there is none, or it is hidden or outside the
-   folder. */
+/** Opens the file that a URL names; null if it does not exist, is hidden or is outside the
+ * folder. */
 async function locate(root, url) {
     let name;
     try {
@@ -110,8 +111,8 @@ const isText = (path) => !['.gz', '.jpg', '.png', '.wasm'].includes(extname(path
 const takesGzip = (request) =>
     /(^|,)\s*gzip\s*(?!;\s*q=0(\.0*)?\s*(,|$))(;|,|$)/i.test(request.headers['accept-encoding'] ?? '');
 
-/** Sends a file. If the client accepts it, sends FILE.gz if that exists and is not older, or
-   compresses text. */
+/** Sends a file. For a client that accepts gzip: sends FILE.gz if that exists and is not older, or
+ * else compresses text. */
 async function send(root, { path, found, file }, request, reply) {
     const packed = await openIn(root, `${path}.gz`);
     try {
@@ -205,7 +206,8 @@ export function handler({ isolation = true, root = here, host = 'localhost' } = 
     };
 }
 
-/** The address of a server on `port`, or on the first free one if that is undefined. */
+/** Starts a server on `port`, or on the first free port if that is undefined; returns its
+ * address. */
 async function serve(port, options) {
     const server = createServer(handler(options)).setTimeout(IDLE);
     for (let tried = 0; ; tried++) {

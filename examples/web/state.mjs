@@ -7,7 +7,7 @@ export const state = {
     photos: [],        // { key, name, file, width, height, crop, view, classes, ... } in order
     selected: null,    // one of them
     live: false,       // the camera is on
-    taught: false,     // the model is what this page has learnt
+    taught: false,     // the open model was learnt by this page
     wordless: false,   // this page has converted the model, without its text encoder
     naming: null,      // { texts, templates }: classes that the visitor has named
 };
@@ -19,8 +19,8 @@ export function on(name, listener) {
     listeners.get(name).push(listener);
 }
 
-/** 'model', 'photos' (the list), 'photo' (one is read), 'select', 'live', 'settled', 'named' (other
- *  classes). */
+/** Events: 'model', 'photos' (the list), 'photo' (one was read), 'select', 'live', 'settled',
+ * 'named' (other classes). */
 export function emit(name, detail) {
     for (const listener of listeners.get(name) ?? []) listener(detail);
 }

@@ -18,7 +18,7 @@ let lesson = null;                   // { file, base, summary } of the last teac
 let lastId = 0;
 let link = null;
 
-/** Rises in this visit and the next ones. */
+/** Returns an id above all earlier ones, also those of earlier visits. */
 const newId = () => { lastId = Math.max(lastId + 1, Date.now() * 1000); return lastId; };
 const photosOf = () => boxes.flatMap(({ photos }) => photos);
 const countOf = (count, what) => `${count} ${what}${count === 1 ? '' : 's'}`;
@@ -43,13 +43,15 @@ const keepBox = ({ id, name }) => kept(keep('boxes', { id, name }));
 const keepPhoto = (box, { url, doubt, ...photo }) =>
     kept(keep('photos', { ...photo, box: box.id }));
 
-/** What an earlier visit has kept; returns its model, as openModel() takes it, or null. */
+/** Restores what an earlier visit has kept; returns its model, in the form that openModel() takes,
+ * or null. */
 export async function recallLesson() {
     let found;
     try {
         found = await recall();
     } catch {
-        return null;                 // no storage; the first thing to keep says so
+        return null;                 // there is no storage; a message appears when something is to
+                                     // be kept
     }
     boxes = found.boxes.map((box) => ({ ...box,
         photos: found.photos.filter((photo) => photo.box === box.id) }));
@@ -83,7 +85,7 @@ function addBox(name) {
     return box;
 }
 
-/** Two to begin with; they are kept when they have a photo or a name. */
+/** Starts with two boxes. A box is kept once it has a photo or a name. */
 function addBoxes() {
     for (const name of ['Class 1', 'Class 2']) boxes.push({ id: newId(), name, photos: [] });
 }
@@ -195,8 +197,8 @@ async function hold(box) {
 
 const release = () => { held = null; };
 
-/** Held by a pointer, or by Space or Enter; a click of another kind, as by a screen reader, takes one
-    frame. */
+/** The button is held by a pointer, or by Space or Enter. Any other click, such as that of a screen
+ * reader, takes one frame. */
 function holdable(button, box) {
     let pressed = false;
     const press = (event) => {
@@ -349,7 +351,7 @@ function namesOf(photos) {
     });
 }
 
-/** Why the boxes cannot be learnt, and the box that is at fault; or null. */
+/** Returns the reason why the boxes cannot be learnt, and the box at fault; or null. */
 function problemOf() {
     const names = new Map();
     for (const box of boxes) {

@@ -8,7 +8,7 @@ import { byId, element, iconButton, on, readPhotos, state } from './state.mjs';
 import { words } from './words.mjs';
 
 const MOST = 24;                 // compared photos
-const THUMB = 140;               // of small maps, in CSS pixels
+const THUMB = 140;               // longer side of small maps, in CSS pixels
 
 let engine = null;
 let current = 'attention';
@@ -22,7 +22,7 @@ const placeText = (patch, columns) =>
 const fromText = (patch, photo) =>
     (patch < 0 ? clsName() : `patch at ${placeText(patch, photo.crop.columns)}`);
 
-/** The response for the displayed photo; null if a newer request exists. */
+/** Waits for the response about the displayed photo; null if a newer request exists. */
 async function ask(type, data) {
     try {
         return await engine.ask(type, data, { latest: type });
@@ -38,7 +38,7 @@ function shownPhotos() {
     return [state.selected, ...others].slice(0, MOST);
 }
 
-/** A list with one button and canvas for each of `names`; kept if it already has these. */
+/** Fills a list with a button and a canvas for each of `names`, unless it already has these. */
 function fillList(list, names, onButton) {
     const same = list.children.length === names.length
         && names.every((name, i) => list.children[i].textContent === name);
@@ -141,7 +141,7 @@ const attention = {
         if (byId('every').open) this.paintMatrix();
     },
 
-    /** The action of a button of `head` (-1: the mean) of `block`. */
+    /** The action of the button for `head` (-1: the mean) of `block`. */
     connect(button, head, block) {
         const show = (what) => { this.hovered = what; this.paintLarge(); };
         const own = { head, get block() { return block ?? attention.block; } };
@@ -245,7 +245,7 @@ const rollout = {
 
 // --- tokens ---
 
-/** The options of a select: after the final norm, or after each block. */
+/** Fills a select with its options: after the final norm, and after each block. */
 function fillBlocks(select) {
     const blocks = Array.from({ length: config().depth }, (_, i) =>
         new Option(`after block ${i}`, String(i)));
@@ -400,7 +400,7 @@ const positions = {
 
 const views = { words, attention, rollout, tokens, similarity, positions };
 
-/** A message in place of a view; '' for the view. */
+/** Shows a message in place of a view; '' shows the view again. */
 function showEmpty(text) {
     byId('views-empty').textContent = text;
     byId('views-empty').hidden = !text;
@@ -417,7 +417,8 @@ function update() {
     } else if (!photo?.view) {
         showEmpty('Choose a photo to see what the model looks at.');
         return;
-    } else if (photo.ms === undefined) { // it is being classified, or that was cancelled
+    } else if (photo.ms === undefined) { // the photo is still being classified, or its
+                                         // classification was cancelled
         if (!photo.classes) showEmpty(`This photo is not classified: ${photo.problem}.`);
         return;
     } else if (!photo.crop) {
@@ -455,8 +456,8 @@ function startTabs() {
     });
 }
 
-/** The tab for words is there if the model has them; it opens if the model can do nothing else with
-    photos. */
+/** Shows the tab for words if the model has a text encoder; opens it if the model has no other use
+ * for photos. */
 function showWords(shown) {
     byId('tab-words').hidden = !shown;
     if (shown && !config().num_classes) open('words');

@@ -12,7 +12,7 @@ let asked = '';                     // the words that the list is sorted by
 let answers = new Map();            // { cosine, fits } of photos
 
 const shown = (text) => (text.length > 60 ? `${text.slice(0, 57)}...` : text);
-/** What the embedding of a text has left out; '' if nothing is to be said. */
+/** A note about the parts of a text that its embedding ignores; '' if there are none. */
 function remarkOn(name, { cut, misread }, context) {
     const more = `${cut} token${cut === 1 ? '' : 's'} too many: the model reads ${context}`;
     return [cut ? `${name} has ${more}: its end is left out.` : '',
@@ -98,7 +98,7 @@ export const words = {
 
 // --- classes by words ---
 
-/** What the two fields say; throws an Error if they contradict themselves. */
+/** Reads the two fields; throws an Error if they contradict each other. */
 function readNaming() {
     const listOf = (id, separator) =>
         byId(id).value.split(separator).map((text) => text.trim()).filter(Boolean);

@@ -1,16 +1,16 @@
 // worker.mjs - all slow work: decoding photos, running the model, converting checkpoints. The page
-// sends { type, data } and gets { progress }, then { result } or { error }; client.mjs is its side.
-// One request at a time.
+// sends { type, data } and gets { progress }, then { result } or { error }; client.mjs is the
+// page's side. One request at a time.
 import { decode } from './decode.mjs';
 import { Model } from './vit/vit.mjs';
 
 const VIEW = 640;                   // the longer side of a displayed photo
 const THUMB = 96;                   // the side of a photo in a box
-const CACHE = 384 * 2 ** 20;        // bytes of kept inputs, tokens, and attention
+const CACHE = 384 * 2 ** 20;        // largest number of bytes of kept inputs, tokens and attention
 const TOP = 5;
 
 let model = null;
-let words = null;                   // its text encoder, from the first text on
+let words = null;                   // its text encoder, opened when the first text arrives
 let naming = null;                  // { texts, embeddings }: classes by words
 const photos = new Map();           // key: { name, file, size: { width, height } }
 
@@ -52,7 +52,7 @@ function progress(text, done, total) {
 
 // --- photos ---
 
-/** A smaller copy for the page: each pixel is the mean of those it covers. */
+/** Makes a smaller copy for the page: each pixel is the mean of the pixels that it covers. */
 function shrink({ width, height, data }, side = VIEW) {
     const scale = Math.min(1, side / Math.max(width, height));
     const across = Math.max(1, Math.round(width * scale));
@@ -98,8 +98,8 @@ function checkChannels() {
     throw new Error(`the inputs of this model have ${channels} channels, photos have 3`);
 }
 
-/** The size at which a photo is needed: twice the resized size, as in the programs, and the
- * displayed size. */
+/** The size at which a photo must be decoded: at least the displayed size and, as in the programs,
+ * twice the resized size. */
 function eighthsOf(size) {
     const resized = cropOf(size)?.resized;
     const suffice = (eighths) => resized && size.width * eighths >= 16 * resized.width
@@ -123,7 +123,8 @@ async function inputOf(key, look = null) {
     return known ?? keep(name, input, input.byteLength);
 }
 
-/** { tokens } after a block, or after the final norm; and other outputs of the same pass. */
+/** Returns { tokens } after a block, or after the final norm, and the other outputs of the same
+ * pass. */
 async function outputsOf(key, block = null) {
     const name = `${key}/tokens/${block ?? 'last'}`;
     const known = recall(name);
@@ -151,7 +152,7 @@ async function each(keys, text, action) {
     return results;
 }
 
-/** The likeliest classes; of equal ones the lower first. */
+/** The likeliest classes; if two are equal, the one with the lower number comes first. */
 function best(outputs) {
     const logits = naming ? words.logits(jointOf(outputs), naming.embeddings) : outputs.logits;
     if (!logits) return null;
@@ -175,7 +176,8 @@ function cropOf(size) {
 
 const MOST_MAPS = 2 ** 27;           // bytes of attention from one pass through the model
 
-/** Gives `use` [heads, tokens, tokens] for each of some blocks, one after the other. */
+/** Calls `use` with the attention [heads, tokens, tokens] of several blocks, one after the
+ * other. */
 async function eachAttention(key, blocks, use) {
     const { num_heads, num_tokens } = model.info.config;
     const most = Math.max(1, Math.floor(MOST_MAPS / (4 * num_heads * num_tokens ** 2)));
@@ -193,7 +195,7 @@ async function eachAttention(key, blocks, use) {
     }
 }
 
-/** The attention of one token, or the mean of all (-1), to the patches in a head. */
+/** The attention of one token (-1: the mean of all tokens) to the patches, in one head. */
 function rowOf(maps, head, from) {
     const { num_tokens: tokens, num_patches: patches } = model.info.config;
     const map = maps.subarray(head * tokens * tokens, (head + 1) * tokens * tokens);
@@ -229,10 +231,11 @@ async function openWords() {
     return words;
 }
 
-/** The vector that texts are compared with: the head's, if that is as wide, as in the programs. */
+/** The vector that is compared with texts: as in the programs, the head's output if it is as wide
+ * as a text's vector, else the embedding. */
 const jointOf = ({ logits, embedding }) => (logits?.length === words.dim ? logits : embedding);
 
-/** { embedding, cut } of a text; of several, `text` is the name of all. */
+/** Returns { embedding, cut } of a text; with templates, `text` is the name that they contain. */
 function textOf(text, templates = []) {
     const name = `text/${JSON.stringify([text, ...templates])}`;
     return recall(name) ?? keep(name, words.embedIn(text, templates), 4 * words.dim);
@@ -279,7 +282,7 @@ const answers = {
         return { classes: best(outputs), ms: outputs.ms, crop: cropOf(photos.get(key).size) };
     },
 
-    /** What is learnt from of a photo in a box, which is not kept here. */
+    /** Computes the embedding of a photo in a box. The photo is not kept here. */
     async sample({ file, thumb = false }) {
         checkChannels();
         const decoded = await decode(file, eighthsOf);
@@ -300,7 +303,7 @@ const answers = {
         return learner.learn(base ?? model.file(), given, args);
     },
 
-    /** A frame of the camera, which is not kept. */
+    /** Classifies a frame of the camera, which is not kept. */
     frame({ bitmap }) {
         checkChannels();
         const { width, height } = bitmap;
@@ -362,7 +365,7 @@ const answers = {
         });
     },
 
-    /** Cosines of the first photo's embedding to all. */
+    /** Cosines between the embeddings of the first photo and of all photos. */
     async compare({ keys }) {
         const outputs = await each(keys, 'Compare', (key) => outputsOf(key));
         return outputs.map(({ embedding }) => model.cosine(outputs[0].embedding, embedding));
@@ -381,7 +384,7 @@ const answers = {
         return { context, notes };
     },
 
-    /** Cosines of a text to photos, and what the model makes of them. */
+    /** Cosines between a text and photos, and the model's scores from them. */
     async find({ keys, text }) {
         const { scale, bias, sigmoid, context } = await openWords();
         const { embedding, ...note } = textOf(text);
@@ -408,7 +411,8 @@ function frameContext(width, height) {
 
 const needNoModel = new Set(['open', 'know', 'forget', 'convert']);
 
-/** The arrays and pictures of a response that may be transferred; cached ones must be copied. */
+/** The arrays and pictures of a response that may be transferred. Cached ones must be copied
+ * instead. */
 function movable(result) {
     return result?.view ? [result.view] : [];
 }

@@ -1,5 +1,6 @@
 /* A program for test_abi.sh, which compiles it with one vit.h and runs it with the library of
-   another: program MODEL PHOTO. It prints how opening went and, if it did, the class. */
+ * another: program MODEL PHOTO. It prints the result of opening the model and, on success, the
+ * class. */
 #include "vit.h"
 #include <stdio.h>
 #include <string.h>

@@ -19,7 +19,7 @@ static unsigned char arena[CANARIES + SMALL_MODEL_WORKSPACE + CANARIES];
 static float input[INPUT], logits[CLASSES], again[CLASSES];
 static int failed;
 
-/* An update, received over the air into RAM. */
+/* RAM for an update that was received over the air. */
 static __attribute__((aligned(VIT_ALIGN))) unsigned char update[SMALL_MODEL_SIZE];
 
 static void print_number(int number) {
@@ -52,7 +52,7 @@ static int canaries_live(const unsigned char *start) {
     return 1;
 }
 
-/* A session of exactly so many bytes, at any address, writes only into these. */
+/* A session in exactly the needed number of bytes, at any address, must write only into these. */
 static void check_arena(void) {
     vit_session session;
     vit_outputs outputs;

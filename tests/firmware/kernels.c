@@ -14,7 +14,7 @@
 
 enum { MAX_ROWS = 4, MAX_DEPTH = 400, RUNS = 8 };
 
-/* Panels and rows of any type: what kernels read is aligned like this. */
+/* Panels and rows of any type, with the alignment that kernels require. */
 static union {
     float align;
     unsigned char bytes[MAX_DEPTH * 64 + 128];
@@ -23,7 +23,7 @@ static union {
     float numbers[MAX_DEPTH + 4];
     unsigned char bytes[4 * (MAX_DEPTH + 4)];
 } rows[MAX_ROWS];
-static float inputs[MAX_ROWS][MAX_DEPTH]; /* the values for the reference */
+static float inputs[MAX_ROWS][MAX_DEPTH]; /* the same values as the reference reads them */
 static float tile[VIT__MAX_TILE_ROWS * 16];
 
 static uint32_t seed = 1;
@@ -64,7 +64,7 @@ static void print_case(vit_isa isa, int dtype, int count, int depth) {
 
 /* --- inputs ------------------------------------------------------------------------------- */
 
-/* extreme: all weights and inputs are the smallest or the largest possible. */
+/* If `extreme` is set, every weight and input is the smallest or the largest possible. */
 static void fill_rows(vit__form form, int depth, int extreme) {
     int i, r;
     for (r = 0; r < MAX_ROWS; r++) {
@@ -95,11 +95,12 @@ static void fill_int8(int depth, int extreme) {
     }
 }
 
-/* Weight k of a column of int4, as stored; 8, for zero, after the last one. */
+/* Weight k of a column of int4, as it is stored; beyond the last weight 8, which stands for
+ * zero. */
 static void fill_int4(int depth, int extreme) {
     const int size = (int)vit__panel_bytes(VIT_I4, depth);
     int i;
-    for (i = 0; i < size; i++) { /* the upper byte of a scale keeps it in the ordinary range */
+    for (i = 0; i < size; i++) { /* an upper byte that gives scales of ordinary size */
         const int group = i / VIT__I4_GROUP, at = i % VIT__I4_GROUP;
         const int k = 32 * group + (at - 32) / 64 * 4 + at % 4;
         const uint32_t bits = random_bits();
@@ -125,7 +126,7 @@ static void fill_floats(vit_dtype dtype, vit__form form, int depth) {
         const float weight = random_float();
         memcpy(panel.bytes + i * 4, &weight, 4);
     }
-    for (i = 1; i < size && dtype != VIT_F32; i += 2) { /* the upper byte of f16 and bf16 */
+    for (i = 1; i < size && dtype != VIT_F32; i += 2) { /* the upper bytes of f16 and bf16 */
         panel.bytes[i] = (unsigned char)(0x3a + i % 5 / 4 * 0x80);
     }
     for (r = 0; r < MAX_ROWS; r++) {
@@ -195,7 +196,7 @@ static float float_wanted(vit_dtype dtype, int row, int column, int depth) {
 
 /* --- runs one product several times and counts the instructions ------------------------ */
 
-/* The instructions in 1000 ticks of the clock, by a loop of 2 instructions. */
+/* Counts the instructions in 1000 ticks of the clock, with a loop of 2 instructions. */
 static uint32_t instructions_per_1000_ticks(void) {
     const uint32_t start = board_clock();
     uint32_t turns = 2000000;

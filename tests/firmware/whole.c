@@ -24,7 +24,7 @@ static void print_bits(float number) {
 }
 
 int main(void) {
-    /* after the weights: the photo and the logits, too large for the RAM */
+    /* the photo and the logits are too large for the RAM, so they follow the weights */
     float *input = (float *)(uintptr_t)(WEIGHTS + (WEIGHTS_SIZE + 63) / 64 * 64), *logits;
     static vit_model model;
     static vit_session session;

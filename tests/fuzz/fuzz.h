@@ -15,7 +15,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A condition that must hold for any input; the fuzzer keeps an input that breaks it. */
+/* A condition that must hold for any input; the fuzzer keeps an input for which it does not
+ * hold. */
 static inline void fuzz_require(bool holds, const char *what) {
     if (holds) return;
     fprintf(stderr, "does not hold: %s\n", what);
@@ -30,7 +31,8 @@ static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size) {
     return copy;
 }
 
-/* Reads the first and the last elements of a tensor, which may claim to have very many. */
+/* Reads only the first and the last elements of a tensor, because a damaged tensor may claim to
+ * have very many. */
 static inline bool fuzz_read_tensor(checkpoint *c, const checkpoint_tensor_info *t, report *r) {
     enum { MOST = 64 };
     float values[MOST];

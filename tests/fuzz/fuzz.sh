@@ -5,10 +5,10 @@
 #     tests/fuzz/fuzz.sh RUNSx [NAME...]         or so many runs ("100000000x")
 #
 # BIN=build/msan chooses the fuzzers of the memory sanitizer; "0x" runs them on the findings of the
-# others. Each fuzzer begins with the seeds of make_corpus and its earlier findings:
+# other fuzzers. Each fuzzer begins with the seeds of make_corpus and its earlier findings:
 # build/fuzz/found/NAME. A failing input is kept as build/fuzz/NAME-crash-...; pass it to
-# build/fuzz/NAME to reproduce the failure. The last line is "N passed, N failed": one for each
-# fuzzer.
+# build/fuzz/NAME to reproduce the failure. The last line is "N passed, N failed": each fuzzer
+# counts once.
 set -u
 cd "$(dirname "$0")/../.."
 amount=$1
@@ -28,7 +28,7 @@ seeds=build/fuzz/corpus.$$ # several may run beside each other
 trap 'rm -rf "$seeds"' EXIT
 build/plain/tests/fuzz/make_corpus tests/data "$seeds" >/dev/null || exit 1
 
-# one NAME: prints its line, and makes a file if it passed
+# one NAME: runs the fuzzer, prints its line, and makes a file if it passed
 one() {
     local name=$1 log=$BIN/$1.log options=()
     [ ! -e "tests/fuzz/$name.dict" ] || options=("-dict=tests/fuzz/$name.dict")

@@ -1,5 +1,5 @@
-/* fuzz_code.c - the input as an author's Python, or as a notebook, beside a small checkpoint. A first
- * byte chooses. What is found must be text in one line with a place in the file.
+/* fuzz_code.c - reads the input as an author's Python, or as a notebook, beside a small checkpoint.
+ * A first byte chooses. Each finding must be text in one line, with a place in the file.
  */
 #include "fuzz.h"
 

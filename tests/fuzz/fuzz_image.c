@@ -1,4 +1,4 @@
-/* fuzz_image.c - the input as an image file. */
+/* fuzz_image.c - decodes the input as an image file. */
 #define _GNU_SOURCE
 #include "fuzz_path.h"
 

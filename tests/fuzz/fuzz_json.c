@@ -1,5 +1,5 @@
-/* fuzz_json.c - the input as JSON, as the config.json beside a checkpoint, and as an author's own
- * configuration, in JSON or YAML. */
+/* fuzz_json.c - reads the input as JSON, as the config.json beside a checkpoint, and as an author's
+ * own configuration, in JSON or YAML. */
 #define _GNU_SOURCE
 #include "base/report.h"
 #include "fuzz_path.h"

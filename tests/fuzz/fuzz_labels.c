@@ -1,4 +1,4 @@
-/* fuzz_labels.c - the input as a text file of labels. */
+/* fuzz_labels.c - reads the input as a text file of labels. */
 #define _GNU_SOURCE
 #include "base/report.h"
 #include "fuzz_path.h"

@@ -1,4 +1,4 @@
-/* fuzz_npz.c - the input as a .npy file: alone, and as the only array of an .npz archive. */
+/* fuzz_npz.c - reads the input as a .npy file: alone, and as the only array of an .npz archive. */
 #include "base/npy.h"
 #include "fuzz_zip.h"
 

@@ -1,5 +1,5 @@
-/* fuzz_path.h - the input as a file, for functions that take a path: a file in memory, whose name
- * stays the same.
+/* fuzz_path.h - gives the input to functions that take a path: a file in memory, always with the
+ * same name.
  */
 #ifndef FUZZ_PATH_H
 #define FUZZ_PATH_H

@@ -20,7 +20,8 @@ static void as_zip(const uint8_t *pickle, size_t size, bool script) {
     free(file);
 }
 
-/* Three constant pickles come first; the input holds the two others and the storages. */
+/* The file begins with three constant pickles; the input holds the other two pickles and the
+ * storages. */
 static void as_legacy(const uint8_t *pickle, size_t size) {
     static const char front[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
                                 "\x80\x02M\xe9\x03.\x80\x02}.";

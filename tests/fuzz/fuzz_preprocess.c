@@ -1,5 +1,5 @@
-/* fuzz_preprocess.c - any settings and any small photo through vit_preprocess. The input is a list
- * of numbers, then the pixels, in blocks of exactly the size that is needed.
+/* fuzz_preprocess.c - passes any small photo with any settings to vit_preprocess. The input is a
+ * list of numbers, then the pixels; each block of memory has exactly the needed size.
  */
 #include "fuzz.h"
 
@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     vit_image image;
     memset(&model, 0, sizeof model);
     memset(&image, 0, sizeof image);
-    model.abi = VIT_ABI_OF_PROGRAM; /* with tensors, which are not read: the model is open */
+    model.abi = VIT_ABI_OF_PROGRAM; /* a model with tensors counts as open; they are not read */
     model.tensors = data;
     model.config = take_config(&in);
     image.width = take(&in, 0, 7) ? take(&in, 1, 40) : take(&in, 1, 5000);

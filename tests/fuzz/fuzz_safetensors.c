@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const size_t length = size - 1;
     uint8_t *file = fuzz_copy(data + 1, length);
     uint8_t *end = length > 8 ? memchr(file + 8, '\n', length - 8) : NULL;
-    if (data[0] % 2 == 0 && end) { /* the header up to the first line's end */
+    if (data[0] % 2 == 0 && end) { /* the header ends at the first newline */
         uint64_t header = (uint64_t)(end - file) - 7;
         for (int i = 0; i < 8; i++) file[i] = (uint8_t)(header >> 8 * i);
         *end = ' ';

@@ -1,4 +1,4 @@
-/* fuzz_structure.c - models whose names and shapes the input chooses, found by structure. A model
+/* fuzz_structure.c - matches by structure models whose names and shapes the input chooses. A model
  * that is found must be readable; a refusal must have a reason.
  */
 #include "fuzz.h"

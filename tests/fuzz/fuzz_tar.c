@@ -1,5 +1,5 @@
-/* fuzz_tar.c - the input as an archive of photos: its members, and the samples that they are. The
- * checksums of its headers are corrected before. */
+/* fuzz_tar.c - reads the input as an archive of photos: its members, and the samples that they
+ * form. The checksums of its headers are corrected first. */
 #include "base/source.h"
 #include "fuzz.h"
 #include "../tar_memory.h"

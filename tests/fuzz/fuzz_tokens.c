@@ -1,5 +1,6 @@
-/* fuzz_tokens.c - a tokenizer and a text, or a tokenizer's file: the lowest two bits of the first byte
- * choose, the others are the size of the text, which ends the input. */
+/* fuzz_tokens.c - reads the input as a tokenizer and a text, or as a tokenizer's file. The lowest
+ * two bits of the first byte choose; its other bits are the size of the text, which is the end of
+ * the input. */
 #define _GNU_SOURCE
 #include "fuzz_path.h"
 #include "text/token_plan.h"

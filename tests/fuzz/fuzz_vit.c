@@ -1,5 +1,5 @@
-/* fuzz_vit.c - reads the input as a .vit file, after a byte of switches. These choose whether size
- * and checksum are corrected before it is opened, and whether a model that opens is run.
+/* fuzz_vit.c - reads the input as a .vit file, after a byte of switches. They decide whether size
+ * and checksum are corrected before the file is opened, and whether a model that opens is run.
  */
 #include "fuzz_model.h"
 

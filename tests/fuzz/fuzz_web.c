@@ -1,6 +1,6 @@
 /* fuzz_web.c - the exports of the WebAssembly module, built natively: the input is eight numbers,
- * then a .vit file, as fuzz_vit has it. A model that opens gets every call that a page makes, with
- * the numbers as photo, block, patch and head.
+ * then the input of fuzz_vit. On a model that opens, it makes every call that a page makes; the
+ * numbers are photo, block, patch and head.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
@@ -17,7 +17,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     return fuzz_mutate_model(data, size, max_size, seed, NUMBERS);
 }
 
-/* Limits memory and time, which are short for the module and for the fuzzer. */
+/* Skips models that need much memory, which the module lacks, or much time. */
 static bool is_small(const vit_model *model) {
     const vit_config *c = &model->config;
     const size_t input = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;

@@ -1,4 +1,4 @@
-/* fuzz_zip.c - a whole file as a zip archive of torch.save or numpy.savez. */
+/* fuzz_zip.c - reads the input as a zip archive of torch.save or numpy.savez. */
 #include "fuzz_zip.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

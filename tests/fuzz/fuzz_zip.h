@@ -1,5 +1,5 @@
-/* fuzz_zip.h - zip archives for fuzzers: made from the input, or the input with corrected
- * checksums, which no mutation would guess.
+/* fuzz_zip.h - zip archives for fuzzers: an archive made from the input, or the input itself with
+ * corrected checksums, which no mutation would guess.
  */
 #ifndef FUZZ_ZIP_H
 #define FUZZ_ZIP_H
@@ -33,7 +33,7 @@ static inline void fuzz_mend_zip(uint8_t *file, size_t size) {
 typedef struct fuzz_zip {
     uint8_t *bytes;
     size_t size;
-    uint8_t directory[512]; /* of few entries with short names */
+    uint8_t directory[512]; /* enough for a few entries with short names */
     size_t directory_size;
     unsigned count;
 } fuzz_zip;

@@ -28,7 +28,7 @@ static int written;
 
 /* --- writing ----------------------------------------------------------------- */
 
-/* Writes a seed of that fuzzer; if before >= 0, after this byte of switches. */
+/* Writes a seed of that fuzzer; if before >= 0, the seed begins with this byte of switches. */
 static void write_seed(const char *fuzzer, int before, const void *data, size_t size) {
     char path[512];
     const uint8_t first = (uint8_t)before;
@@ -159,7 +159,7 @@ static void write_arrays(void) {
 #define SEED(text)                                                                                 \
     { text, sizeof(text) - 1 }
 
-/* Modules in modules, with attributes; an array of NumPy; a storage as bytes. */
+/* Nested modules with attributes, an array of NumPy, and a storage as bytes. */
 #define FLOAT4 "\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40"
 #define ARRAY                                                                                      \
     "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85"                              \
@@ -264,7 +264,8 @@ static size_t put_gguf_text(uint8_t *to, const char *text) {
     return 8 + strlen(text);
 }
 
-/* A pair of each type, and a tensor [2, n] of the type after one with a bias of another shape. */
+/* A pair of each type; then, for a type, a tensor [2, n] after one that has a bias of another
+ * shape. */
 static void write_gguf(uint32_t type, uint64_t row, size_t bytes) {
     static const struct {
         const char *key;
@@ -406,8 +407,7 @@ static void write_tokens(int algorithm, uint32_t kind) {
     tplan_step_prepend(&p, &p.steps, "\xe2\x96\x81", true);
     p.first.rows[0][0] = kind;
     if (!tplan_write(&p, &blob, &r)) exit(1);
-    blob.data[16] = (unsigned char)(kind %
-                                    3); /* how it splits; the table of classes would be large */
+    blob.data[16] = (unsigned char)(kind % 3); /* how it splits, without the large table */
     if (blob.size < 8000) {
         unsigned char *data = realloc(blob.data, blob.size + sizeof text);
         if (!data) exit(1);

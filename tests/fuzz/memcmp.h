@@ -1,5 +1,6 @@
 /* memcmp.h - included before vit.h for the fuzzers. libFuzzer traces the library's memcmp, which
- * costs half the time, so this memcmp calls it only if the first and the sixth bytes are equal.
+ * takes half of the time. This memcmp therefore calls it only if the first and the sixth bytes are
+ * equal.
  */
 #ifndef FUZZ_MEMCMP_H
 #define FUZZ_MEMCMP_H

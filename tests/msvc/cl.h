@@ -1,6 +1,6 @@
 /* cl.h - included first, after shim.h: hides from vit.h that the compiler is clang, so that it gets
- * the macros of Microsoft's compiler. That compiler accepts any intrinsic in any function; for
- * clang, the command line names the instruction sets.
+ * the macros of Microsoft's compiler. Microsoft's compiler accepts any intrinsic in any function;
+ * clang needs the instruction sets on the command line.
  */
 #include <immintrin.h>
 #include <intrin.h>

@@ -1,5 +1,5 @@
 /* shim.h - included first: adapts MinGW-w64's headers to a compiler of Microsoft's dialect, for
- * which they define no attributes, and to 64-bit ARM, which they lack.
+ * which they have no attributes, and to 64-bit ARM, which they do not support.
  */
 #if defined(_M_ARM64)
 #include <stdarg.h>
@@ -8,7 +8,7 @@ typedef va_list __gnuc_va_list;
 #endif
 #include <_mingw.h>
 
-#undef __attribute__ /* they define it to nothing, and clang's own headers need it */
+#undef __attribute__ /* these headers define it as nothing, but clang's own headers need it */
 #undef __MINGW_ATTRIB_MALLOC
 #define __MINGW_ATTRIB_MALLOC
 #undef __MINGW_ATTRIB_NORETURN
@@ -21,7 +21,7 @@ typedef va_list __gnuc_va_list;
 #define __MINGW_ATTRIB_DEPRECATED_MSG(text)
 
 #if !defined(_M_ARM64)
-#include <math.h> /* whose constants are no constants for that compiler */
+#include <math.h> /* the constants in this header are no constant expressions for that compiler */
 #undef NAN
 #define NAN __builtin_nanf("")
 #undef INFINITY

@@ -1,4 +1,4 @@
-/* speed.c - the shortest of so many forward passes, in ms, for each tier and model:
+/* speed.c - prints the shortest time of a number of forward passes, in ms, for each tier and model:
  *
  *     speed RUNS MODEL.vit...
  */

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # install.sh [short] - builds programs against an installed copy of vit.h, in each way that
-# tools/packaging offers, in C and in C++, and runs them. The programs are built in a folder of
-# their own, in a clean environment, and must not contain the path of this tree. `make test-more`
-# runs the short part.
+# tools/packaging offers, in C and in C++, and runs them. The programs are built in a separate
+# folder and a clean environment, and must not contain the path of this tree. `make test-more` runs
+# the short part.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/checks.sh
@@ -186,7 +186,7 @@ for language in C CXX; do
     done
 done
 
-# The programs, from a project that uses one.
+# A project that uses one of the programs builds them.
 mkdir "$work/programs"
 cp tests/packages/programs/CMakeLists.txt "$work/programs"
 check "programs: configures" $clean cmake -S "$work/programs" -B "$work/programs/out" \

@@ -1,13 +1,15 @@
 /* immintrin.h - runs the AVX-512 and AVX-VNNI kernels of vit.h on CPUs that have only AVX2.
  *
- * It is on the include path before the compiler's own header, which it includes. SIMDe computes 512
- * bits in two halves. vit.h then marks no function for a larger instruction set and takes every
- * tier as available; this file emulates the instructions that vit.h writes in assembly. So this
- * tests the arithmetic of the kernels, not the encoding of their instructions or their speed.
+ * The include path finds this file before the compiler's own header, which it includes. SIMDe
+ * computes 512 bits in two halves. vit.h then marks no function for a larger instruction set and
+ * takes every tier as available; this file emulates the instructions that vit.h writes in assembly.
+ * Such a build tests the arithmetic of the kernels, but not the encoding of their instructions or
+ * their speed.
  *
  * SIMDe 0.7 lacks five conversions and a shuffle, and its vdpbf16ps adds in another order, does not
- * fuse and keeps denormals, so this file has these seven. Its vdpbf16ps may return another NaN than
- * the CPU, and may keep a result that rounds up to 2^-126, where the CPU returns zero.
+ * fuse and keeps denormals. This file defines these seven. The vdpbf16ps of this file may return
+ * another NaN than the CPU, and may keep a result that rounds up to 2^-126, where the CPU returns
+ * zero.
  */
 #ifndef EMULATED_IMMINTRIN_H
 #define EMULATED_IMMINTRIN_H
@@ -39,7 +41,7 @@
                                                    : emulated_dpbf16)(c, x, w);
 #define EMULATED_IS_DPWSSD(instruction) (strstr(instruction, "vpdpwssd") != NULL)
 
-/* The call without a parameter becomes "all"; the definition with (void) becomes that of another
+/* A call without a parameter becomes "all"; a definition with (void) becomes that of another
  * function. */
 #define vit__detect_x86(parameters) EMULATED_DETECT_##parameters
 #define EMULATED_DETECT_            ~0u
@@ -122,7 +124,7 @@ static inline float emulated_bf16(uint32_t upper) {
     return emulated_flush(x);
 }
 
-/* Pairs of bf16, the second of each first. */
+/* Pairs of bf16, with the second of each pair first. */
 static inline __m512 emulated_dpbf16(__m512 c, __m512 x, __m512 w) {
     const uint32_t upper = 0xffff0000u;
     uint32_t a[16], b[16];

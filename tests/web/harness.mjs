@@ -71,7 +71,7 @@ async function sendMade(name, response, policy) {
 
 /**
  * Serves the page, and under /made/ the files that the tests made; `requests` lists the paths.
- * useless: a service worker that does nothing; lacks: the missing files.
+ * `useless` adds a service worker that does nothing; `lacks` names the files that are missing.
  */
 async function startServer({ isolation = true, useless = false, lacks = null } = {}) {
     const requests = [];
@@ -94,7 +94,8 @@ async function startServer({ isolation = true, useless = false, lacks = null } =
     return { url, requests, close: () => { server.closeAllConnections(); server.close(); } };
 }
 
-/** The proxy for every host except localhost: each request here has left the machine. */
+/** The proxy for every host except localhost: a request that arrives here would have left the
+ * machine. */
 async function startTrap() {
     const caught = [];
     const server = createServer((request, response) => {
@@ -115,8 +116,8 @@ const trap = await startTrap();
 const browsers = new Map();
 
 /**
- * One process for each set of flags, started at its first use. It looks for updates at an address
- * where no server listens.
+ * One browser process for each set of flags, started when it is first used. The browser looks for
+ * updates at an address where no server listens.
  */
 export async function browserWith(...flags) {
     const key = flags.join(' ');
@@ -137,9 +138,9 @@ export async function closeAll() {
     for (const server of Object.values(servers)) server.close();
 }
 
-/** Servers: with the headers for threads; without; without, with a service worker that sets none;
- * without the best module, without compressed modules, without any module; without the example;
- * without words.wasm. */
+/** Servers: with the headers for threads; without these headers; without them and with a service
+ * worker that sets none; without the best module; without compressed modules; without any module;
+ * without the example; without words.wasm. */
 export const servers = {
     isolated: await startServer(),
     plain: await startServer({ isolation: false }),
@@ -179,8 +180,9 @@ function observe() {
 /** A browser profile of its own, with the page in it. */
 export class Visit {
     /**
-     * flags are the browser's; isolation: true if the server sets the headers; serviceWorkers:
-     * 'allow' or 'block'; query: part of the page's address; the rest are Playwright's options.
+     * `flags` go to the browser; `isolation` is true if the server sets the headers;
+     * `serviceWorkers` is 'allow' or 'block'; `query` is part of the page's address; the others are
+     * Playwright's options.
      */
     static async open({ flags = [], isolation = true, serviceWorkers = 'block', query = '',
                         path = '', ready = true, server, ...options } = {}) {
@@ -223,13 +225,13 @@ export class Visit {
         this.overlooked = pattern;
     }
 
-    /** Waits until the page is in one of these states. */
+    /** Waits until the page reaches one of these states. */
     async until(...states) {
         await this.page.waitForFunction((wanted) =>
             wanted.includes(document.documentElement.dataset.state), states);
     }
 
-    /** Starts work in the page, and waits until it is over and stays so for a while. */
+    /** Starts work in the page, and waits until the page has been idle for a while. */
     async work(action) {
         const before = await this.page.evaluate(() => observed.states.length);
         await action();
@@ -270,7 +272,7 @@ export class Visit {
     }
 }
 
-/** A test that is one visit. */
+/** A test that consists of one visit. */
 export async function visit(name, options, action) {
     await test(name, async () => {
         const visited = await Visit.open(options);

@@ -7,7 +7,7 @@ import { Visit, expect, same, seen, servers, test, visit } from './harness.mjs';
 const noSimd = '--js-flags=--no-enable-sse4-1';
 const noWasm = '--js-flags=--jitless';
 
-/** The page's words while it computes, and for the cat. */
+/** The texts that the page shows while it computes, and for the cat. */
 async function computes(visited, threads, kind) {
     const { page } = visited;
     await visited.drop(pathOf('cat.png'));
@@ -58,7 +58,8 @@ export default async function isolation() {
         const count = loads(servers.plain);
         const visited = await Visit.open({ isolation: false, serviceWorkers: 'allow',
             ready: false });
-        visited.overlook(/ERR_ABORTED/); // files that the first load was fetching
+        visited.overlook(/ERR_ABORTED/); // requests for files that the first load was still
+                                         // fetching
         const { page } = visited;
         await page.waitForFunction(() => globalThis.crossOriginIsolated).catch(() => {});
         expect(await isolated(page), 'not isolated');

@@ -5,8 +5,9 @@ import { Visit, expect, same, test } from './harness.mjs';
 const WIDTH = 4000, HEIGHT = 3000;
 
 /**
- * Runs in the page. For each EXIF orientation: scales the pixels of a whole decode() to those of
- * one at a quarter, and gives the mean difference; for orientation 1 also the milliseconds of both.
+ * Runs in the page. For each EXIF orientation, scales the pixels of a whole decode() down to a
+ * quarter, and returns their mean difference from those of a decode() at a quarter; for orientation
+ * 1 also the milliseconds of both.
  */
 async function decodeInPage({ width, height }) {
     const { decode } = await import('/decode.mjs');
@@ -15,7 +16,8 @@ async function decodeInPage({ width, height }) {
     canvas.getContext('2d').drawImage(picture, 0, 0, width, height);
     const plain = new Uint8Array(await (await canvas.convertToBlob({
         type: 'image/jpeg', quality: 0.9 })).arrayBuffer());
-    /** An APP1 segment after the first marker: TIFF, big-endian, one entry, the orientation. */
+    /** An APP1 segment after the first marker: a big-endian TIFF with one entry, the
+     * orientation. */
     const turned = (orientation) => new Blob([plain.subarray(0, 2), Uint8Array.of(
         0xff, 0xe1, 0, 34, 0x45, 0x78, 0x69, 0x66, 0, 0, 0x4d, 0x4d, 0, 42, 0, 0, 0, 8, 0, 1,
         0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0, 0, 0, 0, 0), plain.subarray(2)]);

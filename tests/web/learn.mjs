@@ -44,7 +44,8 @@ const colours = { red: [200, 40, 40], green: [40, 180, 40], blue: [40, 60, 200],
 
 const models = new Map();
 
-/** { name, classes, embedding } of photos that are files in the work folder, too. */
+/** Returns { name, classes, embedding } of photos, which are also written as files into the work
+ * folder. */
 async function photosOf(file, counts, classesOf = (name) => [name]) {
     if (!models.has(file)) models.set(file, await Model.open(file, { threads: 1 }));
     const model = models.get(file), photos = [];
@@ -83,7 +84,7 @@ const times = ['embed_seconds', 'learn_seconds'];
 const timeless = (report) => report && JSON.stringify(report, (key, value) =>
     (times.includes(key) ? undefined : value));
 
-/** The learnt bytes, or null. */
+/** The bytes of the learnt file, or null. */
 async function compare(title, model, photos, args = []) {
     const ours = await learner.learn(fs.readFileSync(model), photos, args);
     const theirs = learnNatively(model, photos, args);

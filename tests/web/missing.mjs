@@ -30,7 +30,7 @@ const [best, next] = choices;
 const cases = new Map();
 const page = Buffer.from('<!doctype html><title>Not found</title><p>Go to the first page.');
 
-/** The server's answer for a file: null to serve it, or a status, or the bytes that replace it. */
+/** The server's answer for a file: null serves it, a number is a status, and bytes replace it. */
 const server = createServer((request, response) => {
     const [, folder, name] = request.url.split('/');
     const found = cases.get(folder);
@@ -78,7 +78,7 @@ const damages = {
     'is another module': (name) => files.get(`convert.wasm${isPacked(name) ? '.gz' : ''}`),
 };
 for (const [what, damage] of Object.entries(damages)) {
-    // With and without threads, the engine has different modules of the same file.
+    // The engine makes different modules of one file for use with and without threads.
     const both = folderOf((name, bytes) => (isBest(name) ? damage(name, bytes) : null));
     for (const threads of [1, 2, 1]) {
         is(await opens({ base: both.base, threads }), next.kind, `the best ${what}`);
@@ -123,7 +123,7 @@ const alone = [['convert.wasm', (options) => Converter.open(options)],
 for (const [file, open] of alone) {
     const opened = ({ base }) => open({ base }).then(() => 'yes', ({ message }) => message);
     for (const [what, damage] of Object.entries(damages)) {
-        if (what === 'is another module') continue; // it is this one, or as good to load
+        if (what === 'is another module') continue; // it is this module, or one that loads as well
         const packed = folderOf((name, bytes) => (isPacked(name) ? damage(name, bytes) : null));
         for (let i = 0; i < 2; i++) is(await opened(packed), 'yes', `${file}.gz ${what}`);
         is(packed.requests.join(' '), `${file}.gz ${file}`, `${file}.gz ${what}`);

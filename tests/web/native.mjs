@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 
-/** { values }: the floats of a .npy file. */
+/** Reads the floats of a .npy file: { values }. */
 export function readNpy(path) {
     const bytes = readFileSync(path);
     const end = 10 + bytes.readUInt16LE(8);
@@ -26,12 +26,12 @@ export function noise(width, height, seed = 1) {
     return { width, height, data, format: 'rgb8' };
 }
 
-/** Same length and the same bits; NaN is NaN. */
+/** True for the same length and the same bits; all NaNs are equal. */
 export function equal(a, b) {
     return a.length === b.length && a.every((x, i) => Object.is(x, b[i]));
 }
 
-/** The programs in a folder, on one model. */
+/** Runs the programs in a folder on one model. */
 export class Native {
     constructor(folder, model, work) {
         this.folder = folder;

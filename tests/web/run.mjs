@@ -24,7 +24,7 @@ for (const name of names.length ? names : all) {
     console.log(`-- ${name}: ${((performance.now() - start) / 1000).toFixed(1)} s`);
 }
 
-/** The checks over the records of all visits. */
+/** Checks that cover the records of all visits. */
 if (seen.visits) {
     await test('no message of a page or a worker, no failed request', () => {
         expect(!seen.problems.length, [...new Set(seen.problems)].slice(0, 5).join('; '));

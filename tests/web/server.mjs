@@ -10,7 +10,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { handler } from '../../examples/web/serve.mjs';
 import { expect, same, servers, test } from './harness.mjs';
 
-/** { status, headers, body }; the path is sent unchanged. */
+/** Returns { status, headers, body }. The path is sent unchanged. */
 function ask(path, { headers = {}, method = 'GET', server = servers.isolated } = {}) {
     const { hostname, port } = new URL(server.url);
     return new Promise((done, fail) => {
@@ -27,7 +27,8 @@ function ask(path, { headers = {}, method = 'GET', server = servers.isolated } =
 
 const started = [];
 
-/** Starts it as a command; resolves to { out, status } after its first line or its end. */
+/** Starts serve.mjs as a command; resolves to { out, status } after its first line of output or its
+ * end. */
 async function start(...args) {
     const child = spawn('node', ['examples/web/serve.mjs', ...args]);
     started.push(child);
@@ -48,7 +49,7 @@ const outside = ['/../classify.c', '/%2e%2e/classify.c', '/..%2f..%2fvit.h', '/%
                  '/vit/.', '/vit', '/none', '/constructor', '/%00', '/%zz', '/index.html%00.js',
                  '//etc/passwd/../../etc/passwd', '/vit/../../../vit.h'];
 
-const runtime = 250000, everything = 780000; // bytes; one visit fetches a part of them
+const runtime = 250000, everything = 780000; // bytes of all files; one visit fetches only a part
 
 const kb = (bytes) => (bytes / 1000).toFixed(0);
 

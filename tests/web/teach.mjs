@@ -63,7 +63,7 @@ async function downloaded({ page }) {
 const equal = (a, b, what) => expect(Buffer.compare(a, b) === 0,
     `${what}: ${a.length} bytes, expected the ${b.length} of vit-learn`);
 
-/** How many of each the browser keeps: boxes, photos, lessons. */
+/** The numbers of boxes, photos and lessons that the browser keeps. */
 const stored = ({ page }) => page.evaluate(() => new Promise((done, fail) => {
     const request = indexedDB.open('vit-teach', 1);
     request.onerror = () => fail(request.error);
@@ -183,7 +183,8 @@ async function nextVisit() {
 
 // --- the keyboard and the screen reader --------------------------------------------------------------
 
-/** { role, name } of what can have the focus in the card, as the browser tells a screen reader. */
+/** { role, name } of each element in the card that can have the focus, as a screen reader gets
+ * them. */
 async function controlsOf({ cdp, page }) {
     await cdp.send('Accessibility.enable');
     const { root } = await cdp.send('DOM.getDocument');
@@ -218,7 +219,7 @@ async function byKeyboard() {
         same(await focused(), 'Name of box 1', 'the focus, once it is open');
         for (const [i, name] of ['red', 'blue'].entries()) {
             await tabTo(`Name of box ${i + 1}`);
-            await page.keyboard.type(name);              // over the name that is selected
+            await page.keyboard.type(name);              // replaces the selected name
             await tabTo(`Add photos to ${name}`);
             const chooser = page.waitForEvent('filechooser');
             await page.keyboard.press('Enter');
@@ -316,7 +317,8 @@ async function byCamera() {
         await says(/^red: 1 frame added/);
         same(parseInt(await countAt(page, 0), 10), pressed + 1, 'frames, after a click');
 
-        await page.locator('#learn').click();    // the camera's frames keep the page at work
+        await page.locator('#learn').click();    // the page never becomes idle, because of the
+                                                 // camera's frames
         await page.waitForFunction(() => document.querySelector('#model-title').textContent ===
             'Model: mine.vit' && document.querySelector('#bars .name').textContent === 'red'
             && / frames a second/.test(document.querySelector('#speed').textContent));
@@ -334,7 +336,8 @@ async function otherModels() {
         const two = { red: three.red, blue: three.blue };
         await open(visited);
         await fill(visited, two);
-        await visited.drop(pathOf('int8.vit'));          // the photos' embeddings are of the other
+        await visited.drop(pathOf('int8.vit'));          // the stored embeddings are from the other
+                                                         // model
         await teach(visited);
         equal(await downloaded(visited), native(two, pathOf('int8.vit')), 'by int8');
 

@@ -7,14 +7,15 @@ import { Visit, built, expect, same, test } from './harness.mjs';
 
 const references = resolve('tests/web/reference');
 const LARGEST = 200000;     // bytes of all references
-const APART = 40;           // levels of 255 that count as different; antialiasing changes less
+const APART = 40;           // difference in levels of 255 that counts; antialiasing changes less
 const SHARE = 0.01;         // of the pixels may
 const MEAN = 2;             // of all differences
 
 export const look = (...args) => json('tools/vit-look', ...args, '--json', '-o', pathOf('look.png'));
 const catPng = pathOf('cat.png');
 
-/** Runs in the page: all canvases of an element, small, on one sheet; as a PNG. */
+/** Runs in the page: draws small copies of all canvases of an element on one sheet; returns a
+ * PNG. */
 async function sheetOf(selector) {
     const all = [...document.querySelectorAll(`${selector} canvas`)]
         .filter((canvas) => canvas.checkVisibility() && canvas.width > 4);
@@ -85,7 +86,8 @@ export function sameRange(caption, { images }, image = 0) {
     expect(shown.length === 2, `"${caption}": no range`);
 }
 
-/** The middle of a patch of the cat's grid of 8 x 8, on a map; and in the photo's pixels. */
+/** The middle of a patch in the cat's grid of 8 x 8: its place on a map, and in the photo's
+ * pixels. */
 const inMap = async (page, name, row, column) => {
     const canvas = await page.locator(`#${name}-map canvas`).boundingBox();
     return { x: canvas.x + (column + 0.5) / 8 * canvas.width,

@@ -47,7 +47,8 @@ async function name(visited, texts, template = '') {
 const found = ({ page }) => page.locator('#found button').evaluateAll((buttons) =>
     buttons.map(({ title, dataset }) => ({ name: title, cosine: Number(dataset.cosine) })));
 
-/** Equal up to APART, in the same order, but for those that are as near to each other. */
+/** True if values agree to within APART and have the same order, except where two are that close to
+ * each other. */
 function compare(shown, native, value, what) {
     same(shown.map((one) => one.name).sort(), native.map((one) => one.name).sort(), what);
     for (const [i, { name: at, [value]: is }] of shown.entries()) {
@@ -113,7 +114,7 @@ async function asNative(title, file) {
     });
 }
 
-/** The bundled model's text encoder is trained: what the words say counts. */
+/** The bundled model's text encoder is trained, so the meaning of the words matters here. */
 async function asBundled() {
     await visit('words: the bundled model finds the cat, and names it', {}, async (visited) => {
         const { page } = visited;

@@ -6,7 +6,7 @@ import { convert, damage, model, pathOf, random, write } from './files.mjs';
 import { shownClasses } from './classes.mjs';
 import { Visit, expect, same, test } from './harness.mjs';
 
-/** A file, and the text that the message must have. */
+/** A file, and the text that the message must contain. */
 const wrong = [
     ['song.mp3', /neither a photo nor a model/],
     ['words.txt', /belong to a checkpoint/],
@@ -177,7 +177,7 @@ function makeFiles() {
     for (const folder of ['album', 'nothing']) mkdirSync(pathOf(folder), { recursive: true });
 }
 
-/** The seed makes every run equal; `together` files are dropped at once. */
+/** The seed makes all runs equal; files are dropped in groups of `together`. */
 async function damagedFiles(what, bytes, ending, together) {
     await test(`${damages} damaged ${what}: the page stays usable`, async () => {
         const visited = await Visit.open();

@@ -9,7 +9,7 @@
 enum {
     JSON_MAX_DEPTH = 64,
     JSON_MAX_VALUES = 1000000,
-    JSON_MAX_NUMBER = 400, /* characters; the longest useful double has about 330 */
+    JSON_MAX_NUMBER = 400, /* characters of a number; the longest useful double has about 330 */
 };
 
 typedef struct json_parser {
@@ -44,7 +44,7 @@ static bool json_new(json_parser *p, json_kind kind, json_value **out) {
     if (p->values++ >= p->max_values)
         return json_fail(p, p->max_values == JSON_MAX_VALUES
                                 ? "more than 1000000 values"
-                                : "more values than an eighth of its bytes");
+                                : "more than one value for every 8 bytes");
     value = memory_take(p->memory, sizeof *value);
     if (!value) return report_no_memory(p->report);
     value->kind = (uint8_t)kind;
@@ -89,7 +89,7 @@ static char *json_put_utf8(char *to, uint32_t code) {
     return to;
 }
 
-/* After "\u": one code unit, or two that form a surrogate pair. */
+/* Reads the part after "\u": one code unit, or two that form a surrogate pair. */
 static bool json_unicode_escape(json_parser *p, char **to) {
     uint32_t code, low;
     if (!json_hex4(p, &code)) return false;
@@ -154,7 +154,7 @@ static size_t json_skip_digits(json_parser *p) {
     return p->at - start;
 }
 
-/* Skips one number of the grammar. integral is set if it has neither '.' nor exponent. */
+/* Skips a number. `integral` becomes true if it has neither '.' nor exponent. */
 static bool json_scan_number(json_parser *p, bool *integral) {
     *integral = true;
     json_accept(p, '-');
@@ -228,7 +228,7 @@ static bool json_parse_key(json_parser *p, const char **key) {
     return json_fail(p, "':' expected");
 }
 
-/* Arrays and objects differ in their closing character and in having keys. */
+/* Reads an array or an object; an object has keys, and another closing character. */
 static bool json_parse_children(json_parser *p, json_value *parent, int depth) {
     bool object = parent->kind == JSON_OBJECT;
     json_value **end = &parent->u.first;

@@ -30,14 +30,14 @@ typedef struct json_value json_value;
 struct json_value {
     uint8_t kind;     /* json_kind */
     bool integral;    /* number: written without '.' or exponent and fits an int64 */
-    uint32_t count;   /* array, object: number of children */
+    uint32_t count;   /* array or object: number of children */
     const char *key;  /* inside an object */
     json_value *next; /* next child of the same parent */
     union {
         const char *string;
         json_value *first; /* first child */
         double number;
-        int64_t integer; /* replaces number if integral; json_number reads both */
+        int64_t integer; /* replaces `number` if integral; json_number reads both */
     } u;
 };
 
@@ -46,9 +46,9 @@ typedef struct json_document {
     json_value *root;
 } json_document;
 
-/* text[size] must be writable: it becomes a NUL. unique_keys refuses an object with a repeated key;
- * otherwise json_get finds the first. base is added to the byte offsets in messages. On failure
- * there is nothing to free. */
+/* text[size] must be writable: it becomes a NUL. With `unique_keys`, an object with a repeated key
+ * is refused; otherwise json_get finds the first. `base` is added to the byte offsets in messages.
+ * On failure there is nothing to free. */
 bool json_parse(json_document *document, char *text, size_t size, bool unique_keys, uint64_t base,
                 report *r);
 void json_free(json_document *document);

@@ -7,7 +7,7 @@
 
 struct memory_block {
     memory_block *next;
-    size_t used, size; /* size of the bytes that follow */
+    size_t used, size; /* number of the bytes that follow */
 };
 
 enum {
@@ -167,7 +167,7 @@ uint16_t bytes_to_half(float value) {
 
 float bytes_bfloat(uint16_t bits) { return bytes_float((uint32_t)bits << 16); }
 
-/* Values beyond float's range become infinity, as in NumPy; in C the cast is undefined. */
+/* Values beyond float's range become infinity, as in NumPy. In C such a cast is undefined. */
 float bytes_double(uint64_t bits) {
     double value;
     memcpy(&value, &bits, sizeof value);

@@ -44,7 +44,7 @@ static const struct {
     { 'u', 1 }, { 'u', 2 }, { 'u', 4 }, { 'u', 8 }, { 'b', 1 }, { 'V', 2 },
 };
 
-/* Loads the bits of one element, whatever the byte orders of file and machine. */
+/* Loads the bits of one element. The file and this machine may have any byte order. */
 static uint64_t load_bits(const unsigned char *bytes, unsigned size, bool big_endian) {
     uint64_t bits = 0;
     for (unsigned i = 0; i < size; i++) {
@@ -80,7 +80,7 @@ typedef struct header {
     int64_t dims[NPY_MAX_DIMS];
 } header;
 
-/* Only the first error is kept; `next` and `end` bound the rest of the literal. */
+/* Only the first error is kept. `next` and `end` delimit the rest of the literal. */
 typedef struct reader {
     const char *next, *end;
     report *report;
@@ -138,7 +138,7 @@ static bool read_bool(reader *r, bool *value) {
     return damaged(r, "True or False expected");
 }
 
-/* "<f4": byte order, kind, size. A list instead of a string is a record type. */
+/* "<f4": byte order, kind, size. A list in place of the string describes a record type. */
 static bool read_type(reader *r, header *h) {
     char text[32];
     skip_space(r);
@@ -274,7 +274,7 @@ static bool check_size(const reader *r, const header *h, uint64_t available, uin
     return true;
 }
 
-/* The place in the file of the element that is number `index` of `count` in C order. */
+/* The place in the file of element number `index` of `count`, counted in C order. */
 static size_t fortran_position(const header *h, size_t index, size_t count) {
     size_t position = 0, stride = count;
     for (int i = h->ndim - 1; i >= 0; i--) {

@@ -26,7 +26,7 @@ typedef struct npy_array {
     int64_t dims[NPY_MAX_DIMS];
     size_t count;           /* product of dims                                  */
     float *data;            /* C order                                          */
-    const uint16_t *halves; /* set by npy_map_rows, instead of data             */
+    const uint16_t *halves; /* set by npy_map_rows in place of `data`             */
     void *mapped;           /* private: the file that npy_map mapped, and its size */
     size_t mapped_size;
 } npy_array;
@@ -38,11 +38,11 @@ bool npy_read(const char *path, npy_array *array, report *r);
 bool npy_parse(const void *data, size_t size, npy_array *array, report *r);
 
 /* Like npy_read, but maps a regular file of <f4 in C order, as npy_write writes it, instead of
- * copying. Opening a file of gigabytes then costs nothing, and processes share its pages. Writing
- * to data changes only this process's copy. */
+ * copying. So opening a file of gigabytes takes no time, and processes share its pages. Writing to
+ * data changes only this process's copy. */
 bool npy_map(const char *path, npy_array *array, report *r);
 
-/* Like npy_map, but maps a regular file of <f2 too, and then sets halves instead of data. */
+/* Like npy_map, but also maps a regular file of <f2; then it sets `halves` in place of `data`. */
 bool npy_map_rows(const char *path, npy_array *array, report *r);
 
 /* Frees an array, whether read or mapped. */
@@ -62,8 +62,8 @@ typedef struct npy_header {
 
 enum { NPY_MAX_HEADER = 12 + 65536 };
 
-/* data holds the first `available` bytes of a file of `size` bytes: at least NPY_MAX_HEADER, unless
- * the file is shorter. */
+/* `data` holds the first `available` bytes of a file of `size` bytes: at least NPY_MAX_HEADER
+ * bytes, or the whole file. */
 bool npy_read_header(const void *data, size_t available, uint64_t size, npy_header *out, report *r);
 
 /* The type of the written values: <f4, or <f2 after rounding. */

@@ -20,7 +20,7 @@ static void set_text(report *r, const char *format, va_list arguments) {
     r->failed = true;
 }
 
-/* The macros of these names are for callers. */
+/* Removes the macros of these names, which are for callers. */
 #undef report_fail
 #undef report_no_memory
 #undef report_detail
@@ -133,7 +133,7 @@ bool text_is_control(uint32_t c) {
            (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
-/* The widths of most terminals: combining accents, East Asian letters, emoji. */
+/* The widths of characters on most terminals: combining accents, East Asian letters, emoji. */
 static int columns_of(uint32_t c) {
     if ((c >= 0x300 && c <= 0x36F) || (c >= 0x200B && c <= 0x200D) || (c >= 0xFE00 && c <= 0xFE0F))
         return 0;

@@ -1,4 +1,4 @@
-/* report.h - errors: stores the message of a failing function, and prints it.
+/* report.h - reports of errors: stores the message of a failing function, and prints it.
  *
  * tools/base owns error reports, memory, bytes, text, files, JSON, .npy, checksums; the
  * implementation of vit.h; it may include os.
@@ -34,7 +34,7 @@ typedef struct report {
 report report_make(void); /* no failure yet */
 
 /* These return false, so that a function can end with `return report_fail(...)`. The macros show
- * that to compilers and analysers, which see one file at a time. In a statement, cast them to
+ * the result to compilers and analysers, which see one file at a time. In a statement, cast them to
  * void. */
 bool report_fail(report *r, const char *format, ...) REPORT_PRINTF(2, 3);
 bool report_no_memory(report *r);
@@ -42,8 +42,8 @@ bool report_no_memory(report *r);
 bool report_detail(report *r, const char *detail);
 /* Adds the file's name to the failure: `return parse(text, r) || report_file(r, path)`. */
 bool report_file(report *r, const char *file);
-/* A failure with several causes has a line for each. False if the line, with `spare` more bytes,
- * does not fit; it is then left out. */
+/* A failure with several causes has a line for each. False if the line and `spare` more bytes do
+ * not fit; the line is then left out. */
 bool report_line(report *r, size_t spare, const char *text);
 #define report_fail(...)         (report_fail(__VA_ARGS__), false)
 #define report_no_memory(r)      (report_no_memory(r), false)
@@ -68,12 +68,14 @@ uint32_t text_utf8_value(const char *text, size_t length); /* the character that
  * direction marks. */
 bool text_is_control(uint32_t c);
 
-/* These make a text safe for a terminal, because names of files and labels of models may be
- * anybody's. Controls and invalid UTF-8 become "\n", "\x1b", "\u202e". A backslash stays as it is.
+/* These functions make a text safe for a terminal, because names of files and labels of models may
+ * come from anybody. Controls and invalid UTF-8 become "\n", "\x1b", "\u202e". A backslash stays as
+ * it is.
  *
- * Writes as much of a text as fits so many bytes and columns; returns the columns it takes. */
+ * Writes as much of a text as fits into the given bytes and columns; returns the number of columns
+ * used. */
 int text_show(char *to, size_t size, int columns, const char *from);
-/* Writes only the first character, and sets the number of its columns. Returns its length
+/* Writes only the first character of the text, and sets *columns to its width. Returns its length
  * before. */
 enum { TEXT_SHOWN_SIZE = 8 }; /* "\u202e" */
 size_t text_show_first(const char *text, size_t size, char shown[TEXT_SHOWN_SIZE], int *columns);

@@ -120,7 +120,7 @@ bool source_read_all(const char *path, size_t limit, unsigned char **data, size_
 
 /* === Paths === */
 
-/* "FOLDER/BETWEEN/NAME" if such a file can be read, else NULL. */
+/* Returns "FOLDER/BETWEEN/NAME" if this file can be read, otherwise NULL. */
 static char *readable(const char *folder, size_t length, const char *between, const char *name) {
     size_t size = length + strlen(between) + strlen(name) + 3;
     char *path = malloc(size);
@@ -192,7 +192,7 @@ static bool read_octal(const uint8_t *at, const uint8_t *end, uint64_t *value) {
     return at == end || *at == ' ' || *at == 0;
 }
 
-/* GNU's form for large numbers: a set bit, then big-endian bytes. */
+/* In GNU's form for large numbers, a set bit precedes big-endian bytes. */
 static bool read_binary(const uint8_t *at, const uint8_t *end, uint64_t *value) {
     *value = *at++ & 0x7f;
     for (; at < end; at++) {

@@ -12,7 +12,7 @@ typedef struct source {
     const char *name;
     const uint8_t *memory; /* NULL: a file */
     int descriptor;
-    uint64_t start; /* start in the file, for a part of one */
+    uint64_t start; /* start of the part in its file */
     uint64_t size;
 } source;
 
@@ -24,7 +24,7 @@ void source_close(source *s);
 bool source_is_folder(const char *path);
 bool source_exists(const char *path);
 
-/* Reads all `size` bytes; on failure the message has the end of the file. */
+/* Reads all `size` bytes; the message about a failure has the size of the file. */
 bool source_read(const source *s, uint64_t offset, void *destination, size_t size, report *r);
 
 /* Reads a whole file or pipe ("-": standard input); malloc'ed, with a NUL after the last byte.
@@ -39,7 +39,8 @@ bool source_read_all(const char *path, size_t limit, unsigned char **data, size_
  * time. malloc'ed; NULL if it was not found or memory is exhausted. */
 char *paths_find_model(const char *name);
 
-/* The part after the last slash, ignoring one at the end: "b" for "a/b", "b/" for "a/b/". */
+/* The part after the last slash; a slash at the end does not count: "b" for "a/b", "b/" for
+ * "a/b/". */
 const char *paths_file_name(const char *path);
 /* Separator between a folder and a name in it: "/", or "" if the folder ends with a slash. */
 const char *paths_slash(const char *folder);
@@ -56,7 +57,7 @@ typedef struct tar_header {
     char type;     /* '0' is a file, for old archives too */
     uint64_t size; /* size of the data that follow, up to 2^63 - 1 */
     char name[TAR_HEADER_NAME + 1];
-    bool extended; /* GNU's sparse files: more of the header follows */
+    bool extended; /* a sparse file of GNU tar, whose header continues */
 } tar_header;
 
 /* False if the checksum or the size is damaged. */

@@ -7,16 +7,16 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* "f16" for VIT_F16, and the reverse, which also accepts PyTorch's "float16" and similar names; -1
- * for an unknown name. To add a type: add its name as a row in tensor.c. The compiler then names
- * the switches over vit_dtype that lack it. */
+/* Returns "f16" for VIT_F16. The reverse function also accepts PyTorch's "float16" and similar
+ * names; -1 stands for an unknown name. To add a type: add its name as a row in tensor.c. The
+ * compiler then names the switches over vit_dtype that lack it. */
 const char *tensor_dtype_name(vit_dtype dtype);
 int tensor_find_dtype(const char *name);
 
 /* True if a weight of this type is a small integer times a scale. */
 bool tensor_is_quantised(vit_dtype dtype);
 
-/* Number of elements: of the whole tensor, and of a row (all dimensions but the first). */
+/* The number of elements of the whole tensor, and of a row (all dimensions but the first). */
 uint64_t tensor_count(const vit_tensor *tensor);
 size_t tensor_depth(const vit_tensor *tensor);
 

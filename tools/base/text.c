@@ -40,7 +40,8 @@ bool text_is_name(const char *text, size_t size) {
     return true;
 }
 
-/* strtol and strtod also accept leading white space and hexadecimal, so this check comes first. */
+/* strtol and strtod would also accept leading white space and hexadecimal, so this check comes
+ * first. */
 static bool looks_decimal(const char *text) {
     size_t length = strlen(text);
     return length > 0 && length < 64 && strspn(text, "0123456789+-.eE") == length;
@@ -134,7 +135,7 @@ const char *text_grouped(uint64_t value, char text[32]) {
 }
 
 /* Matches one character against a set, "[...]"; *set is behind its bracket and moves behind the
- * set. Without a closing bracket it is not a set: returns false and leaves *set. */
+ * set. Without a closing bracket it is not a set: returns false, and leaves *set unchanged. */
 static bool match_set(const char **set, char c, bool *matched) {
     const char *p = *set;
     const bool negated = *p == '!';
@@ -166,7 +167,7 @@ static bool match_one(const char **pattern, char c) {
 }
 
 bool text_matches(const char *pattern, const char *text) {
-    const char *star = NULL, *from = NULL; /* the latest *, and the end of the text it stands for */
+    const char *star = NULL, *from = NULL; /* the latest '*', and the end of its text */
     while (*text) {
         const char *next = pattern;
         if (*pattern == '*') {

@@ -13,8 +13,8 @@
 bool text_is_name(const char *text, size_t size);
 
 /* fprintf for text that people read: control characters and invalid UTF-8 are made visible
- * (report.h). A line can begin only with a newline at the beginning or the end of the format. "..."
- * replaces text beyond REPORT_SIZE bytes. */
+ * (report.h). Only newlines at the beginning or the end of the format begin a line. "..." replaces
+ * text beyond REPORT_SIZE bytes. */
 void text_print(FILE *file, const char *format, ...) REPORT_PRINTF(2, 3);
 
 /* Strings owned by others, such as argv; free with text_list_free. */
@@ -32,8 +32,8 @@ bool text_read_number(const char *text, double min, double max, double *value);
 /* "384", or "384x256": height, then width. */
 bool text_read_size(const char *text, long min, long max, int size[2]);
 
-/* True if a pattern matches the whole text. * stands for any characters, ? for one, [a-z] for one
- * of these, [!a-z] for one that is none of these. A backslash quotes the next character. */
+/* True if a pattern matches the whole text. * stands for any characters, ? for one character, [a-z]
+ * for one of the set, [!a-z] for one outside the set. A backslash quotes the next character. */
 bool text_matches(const char *pattern, const char *text);
 
 /* The number of letters to change, insert or delete to turn one text into another. A text longer
@@ -45,7 +45,7 @@ int text_distance(const char *a, const char *b);
  * last. */
 char *text_take_field(char **at, char separator);
 
-/* Appends as much to a text as fits. */
+/* Appends to a text as much as fits. */
 void text_append(char *text, size_t size, const char *format, ...) REPORT_PRINTF(3, 4);
 
 /* 5717416 -> "5,717,416" */

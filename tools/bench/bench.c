@@ -15,7 +15,7 @@
 /* ------------------------------------------------------------------------- */
 /* The loops                                                                 */
 /*                                                                           */
-/* Twelve or more sums, so that none waits for its own last addition: fused  */
+/* The loops have twelve or more sums, so that none waits for its own last addition: fused  */
 /* multiply-adds take four or five cycles, and two may begin in each; with   */
 /* AVX-512 24, because vdpbf16ps takes six cycles, and twelve sums only just */
 /* do. Where there is assembly it is written out, because a compiler may     */
@@ -34,11 +34,11 @@ static const uint32_t numbers[2][16] = {
       0xbf563f2a, 0x3f1b3f40 },
 };
 
-/* one(2) to one(13); registers 0 and 1 hold the factors, 14 and 15 the products. */
+/* one(2) to one(13). Registers 0 and 1 hold the factors, and registers 14 and 15 the products. */
 #define PEAK_TWELVE(one)                                                                           \
     one(2) one(3) one(4) one(5) one(6) one(7) one(8) one(9) one(10) one(11) one(12) one(13)
 
-/* Registers 14 and 15, for products, lie between these and one(16) to one(27). */
+/* one(2) to one(13) and one(16) to one(27); registers 14 and 15 are for products. */
 #define PEAK_TWENTY_FOUR(one)                                                                      \
     PEAK_TWELVE(one)                                                                               \
     one(16) one(17) one(18) one(19) one(20) one(21) one(22) one(23) one(24) one(25) one(26) one(27)
@@ -72,7 +72,7 @@ static const uint32_t numbers[2][16] = {
 #define PEAK_CLOBBERED_512 PEAK_CLOBBERED
 #endif
 
-/* void name(uint64_t rounds), with registers of one width ("ymm") and SUMS times `one`. */
+/* Defines void name(uint64_t rounds), with registers of one width ("ymm") and SUMS times `one`. */
 #define PEAK_LOOP(name, one) PEAK_LOOP_OF(name, "ymm", PEAK_TWELVE, PEAK_CLEAR, one, PEAK_CLOBBERED)
 #define PEAK_LOOP_512(name, one)                                                                   \
     PEAK_LOOP_OF(name, "zmm", PEAK_TWENTY_FOUR, PEAK_CLEAR_512, one, PEAK_CLOBBERED_512)
@@ -106,7 +106,7 @@ static const uint32_t numbers[2][16] = {
     "vpmaddwd %%zmm0, %%zmm14, %%zmm14\n\t"                                                        \
     "vpaddd %%zmm14, %%zmm" #n ", %%zmm" #n "\n\t"
 
-/* For CPUs without AVX, whose instructions overwrite a factor: hence the copies. */
+/* For CPUs without AVX. Their instructions overwrite a factor, hence the copies. */
 #define PEAK_CLEAR_SSE(n) "pxor %%xmm" #n ", %%xmm" #n "\n\t"
 #define PEAK_LOOP_SSE(name, one)                                                                   \
     static void name(uint64_t rounds) {                                                            \
@@ -134,7 +134,7 @@ PEAK_LOOP_512(run_fma_512, PEAK_FMA_512)
 PEAK_LOOP_512(run_bf16_512, PEAK_BF16_512)
 PEAK_LOOP_512(run_vnni_512, PEAK_VNNI_512)
 PEAK_LOOP(run_add16_256, PEAK_ADD16_256)
-/* More sums would exceed the text size that compilers must accept. */
+/* With more sums, the text would exceed the size that compilers must accept. */
 PEAK_LOOP_OF(run_add16_512, "zmm", PEAK_TWELVE, PEAK_CLEAR_512, PEAK_ADD16_512, PEAK_CLOBBERED)
 #if PEAK_AVX_VNNI
 PEAK_LOOP(run_vnni_256, PEAK_VNNI_256)
@@ -163,7 +163,7 @@ static void run_fmla_128(uint64_t rounds) {
 
 #endif
 
-/* Plain C: the compiler's vectors of four where it has them, otherwise single floats. */
+/* Plain C uses the compiler's vectors of four where it has them, otherwise single floats. */
 #if defined(__GNUC__)
 typedef float peak_vector __attribute__((vector_size(16)));
 #else
@@ -196,7 +196,7 @@ static void run_plain(uint64_t rounds) {
 /* Which loop                                                                */
 /* ------------------------------------------------------------------------- */
 
-enum { SUMS = 12, SUMS_512 = 24 }; /* instructions of a round, except in NEON's loops */
+enum { SUMS = 12, SUMS_512 = 24 }; /* instructions in a round, except in the loops of NEON */
 
 /* Takes the first row whose isa is a prefix of the tier's name and whose dtype is a prefix of the
  * type's name; NULL stands for any type. A tier missing from this table ("avx512-fp16") gets the
@@ -247,7 +247,7 @@ typedef struct peak_job {
 
 /* One task per thread: all tasks take equally long. */
 static void peak_task(void *arg, int index) {
-    enum { CHUNK = 10000 }; /* some 20 microseconds, long compared with reading the clock */
+    enum { CHUNK = 10000 }; /* some 20 microseconds; reading the clock takes far less */
     peak_job *job = arg;
     double start = cli_now_ms(), passed, operations = 0;
     do {
@@ -271,8 +271,8 @@ double peak_measure(const peak_loop *loop, const vit_executor *executor, double 
 
 /* === The operations of a model === */
 
-/* Multiply-adds of a block that computes only its first `queries` tokens, with k and v of all
- * tokens. */
+/* Multiply-adds of a block that computes k and v for all tokens, and the rest only for the first
+ * `queries` tokens. */
 static double block_products(const vit_config *c, double queries) {
     double tokens = c->num_tokens, dim = c->embed_dim;
     double width = (double)c->num_heads * c->head_dim;
@@ -324,9 +324,9 @@ double bench_operations(const vit_config *c) {
 
 /* === A model of random weights === */
 
-/* Fills in n values around `base`, with the spread of timm's initial weights (standard deviation
- * 0.02). There are 256 different values, none of which is denormal in f16. One step of xorshift
- * gives eight values. */
+/* Fills in n values around `base`, with the standard deviation of timm's initial weights, 0.02.
+ * There are 256 different values, none of which is denormal in f16. One step of xorshift gives
+ * eight values. */
 static void fill_random(float *to, size_t n, float base, uint64_t *state) {
     float values[256];
     for (int i = 0; i < 256; i++) values[i] = base + ((float)i - 127.5f) * (0.0346f / 127.5f);
@@ -340,15 +340,15 @@ static void fill_random(float *to, size_t n, float base, uint64_t *state) {
     }
 }
 
-/* The mean of a tensor's values. */
+/* The mean of the values to put into a tensor. */
 static float base_of(const vit_tensor *tensor) {
     if (strncmp(tensor->name, "preprocess.", 11) == 0) return 0.5f;
     return strstr(tensor->name, "norm") && strstr(tensor->name, "weight") ? 1.0f : 0.0f;
 }
 
-/* Makes a row of int8 like those of a calibration, which the fastest kernels need; see section
- * "fits16" in vit.h. The first weight is the largest, 127 steps, and alone in its lane; all others
- * have at most 31. */
+/* Makes a row of int8 as a calibration would, because the fastest kernels need such rows; see
+ * section "fits16" in vit.h. The first weight is the largest, 127 steps, and alone in its lane; all
+ * others have at most 31. */
 static void fit_row(float *row, size_t size) {
     const float step = 0.0346f / 31;
     for (size_t k = 0; k < size; k++) row[k] = (float)(int)(row[k] / step) * step;

@@ -28,8 +28,9 @@ typedef struct peak_loop {
     void (*run)(uint64_t rounds); /* call it only if the CPU has the instruction */
 } peak_loop;
 
-/* isa and dtype are names of vit_isa_name and `vit-convert --dtype`. Types that are widened to f32
- * get the loop of f32. Never NULL: the fallback is plain C in vectors of four. */
+/* isa and dtype are names of vit_isa_name and `vit-convert --dtype`. Types that the kernels widen
+ * to f32 get the loop of f32. The result is never NULL: the fallback is plain C in vectors of
+ * four. */
 const peak_loop *peak_find(const char *isa, const char *dtype);
 
 /* Runs the loop on every thread of the executor for `ms`; returns the sum of their GFLOP/s. */
@@ -39,7 +40,7 @@ double peak_measure(const peak_loop *loop, const vit_executor *executor, double 
 
 /* The number of arithmetic operations in a forward pass. */
 
-/* Multiplications and additions for one image, if only the logits (or the embedding) are
+/* Counts multiplications and additions for one image, if only the logits (or the embedding) are
  * computed. */
 double bench_operations(const vit_config *config);
 

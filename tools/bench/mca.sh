@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # mca.sh [aarch64|x86_64] - simulates the inner loops of vit.h's register tiles on several CPUs, as
-# gcc and clang compile them. Prints the share of the multiplications' throughput that a loop
-# reaches, in percent. Below 97 it prints the limit: the busiest unit, by llvm-mca's name for it,
+# gcc and clang compile them. For each loop, prints the percentage that it reaches of the throughput
+# of its multiplications. Below 97 it prints the limit: the busiest unit, by llvm-mca's name for it,
 # "front end" (too many instructions), or "latency". MCA=llvm-mca-22 selects another version.
 #
-# The throughput covers only the multiplications and the additions of their products, from
-# registers, as far as the units allow.
+# This throughput is that of only the multiplications and the additions of their products, with all
+# operands in registers; the CPU's units limit it.
 set -eu
 cd "$(dirname "$0")/../.."
 work=build/mca
 mkdir -p $work
 mca=${MCA-llvm-mca-19}
 
-# simulate TRIPLE CPU FILE: cycles of an iteration by simulation and by throughput alone, the limit
+# simulate TRIPLE CPU FILE: prints the cycles of an iteration by simulation and by throughput alone,
+# and the limit
 simulate() {
     "$mca" -mtriple="$1" -mcpu="$2" -iterations=1000 -instruction-info=0 "$3" 2>"$3.log" | awk '
         /^Total Cycles/ { cycles = $3 / 1000 }
@@ -34,7 +35,7 @@ simulate() {
         }'
 }
 
-# Keeps only the arithmetic: instructions whose products are added up, and the additions.
+# Keeps only the arithmetic: the multiplications whose products are added up, and these additions.
 arithmetic() {
     awk '/[\t ]v?(fn?m|dpbf|pdp|pmadd|mulps|addps|padd)/ ||
         /\t([fsu]ml|[su]mull|[su]adalp|us?dot|sdot|[su]mmla|bf)/ {
@@ -71,7 +72,7 @@ cell() {
     echo "${shares:--}${limits:+ $limits}"
 }
 
-# table TARGET TILES CPU...: a row for each loop whose function fits the pattern
+# table TARGET TILES CPU...: prints a row for each loop whose function matches the pattern TILES
 table() {
     local target=$1 tiles=$2 file name cpu rows=0
     shift 2

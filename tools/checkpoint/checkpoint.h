@@ -66,7 +66,7 @@ typedef enum checkpoint_dtype {
 } checkpoint_dtype;
 
 typedef struct checkpoint_tensor_info {
-    const char *name;           /* key in the state dict; '.' joins the keys of nested dicts */
+    const char *name;           /* the key in the state dict; '.' joins the keys of nested dicts */
     const char *stored_name;    /* the name before rename_tensors */
     const char *container_name; /* its place in the file: shard, zip entry, storage key */
     checkpoint_dtype dtype;     /* stored type; checkpoint_read always converts to float */
@@ -104,8 +104,8 @@ bool checkpoint_open(const char *path, checkpoint **out, report *r);
 /* Opens the state dict at this path, if the file has several; NULL for the usual one. */
 bool checkpoint_open_weights(const char *path, const char *weights, checkpoint **out, report *r);
 
-/* Opens a file in memory, which must outlive the checkpoint. name is used only in messages. Shards
- * cannot be opened this way. */
+/* Opens a file in memory, which must outlive the checkpoint. `name` is used only in messages.
+ * Sharded checkpoints cannot be opened in this way. */
 bool checkpoint_open_memory(const char *name, const void *data, size_t size, checkpoint **out,
                             report *r);
 
@@ -118,12 +118,12 @@ void checkpoint_close(checkpoint *c);
  * "GGUF" */
 const char *checkpoint_kind(const checkpoint *c);
 
-/* The path of the state dict within the checkpoint, e.g. "model_ema" or "state_dict.module"; "" for
- * the whole file. */
+/* The path of the chosen state dict within the checkpoint, such as "model_ema" or
+ * "state_dict.module"; "" for the whole file. */
 const char *checkpoint_wrapper(const checkpoint *c);
 
-/* The state dicts to choose from: paths such as "model" and "model_ema". checkpoint_wrapper is the
- * chosen one. The count is 0 if the file has only one. */
+/* The state dicts to choose from: paths such as "model" and "model_ema". checkpoint_wrapper returns
+ * the chosen path. The count is 0 if the file has only one. */
 size_t checkpoint_choice_count(const checkpoint *c);
 const char *checkpoint_choice(const checkpoint *c, size_t i);
 
@@ -132,7 +132,7 @@ size_t checkpoint_count(const checkpoint *c);
 const checkpoint_tensor_info *checkpoint_tensor(const checkpoint *c, size_t i);
 const checkpoint_tensor_info *checkpoint_find(const checkpoint *c, const char *name);
 
-/* The files that were read (an index of shards first), whose hashes the provenance lists. */
+/* The files that were read; an index of shards comes first. The provenance lists their hashes. */
 size_t checkpoint_file_count(const checkpoint *c);
 const checkpoint_file_info *checkpoint_file(const checkpoint *c, size_t i);
 
@@ -141,15 +141,15 @@ const checkpoint_file_info *checkpoint_file(const checkpoint *c, size_t i);
 size_t checkpoint_skipped_count(const checkpoint *c);
 const checkpoint_metadata_entry *checkpoint_skipped(const checkpoint *c, size_t i);
 
-/* safetensors' __metadata__, or the strings and numbers next to a PyTorch state dict. */
+/* The __metadata__ of safetensors, or the strings and numbers next to a PyTorch state dict. */
 size_t checkpoint_metadata_count(const checkpoint *c);
 const checkpoint_metadata_entry *checkpoint_metadata(const checkpoint *c, size_t i);
 
-/* The attributes of a whole module or a TorchScript archive, module by module. Besides the
- * attributes themselves ("class" comes first), TorchScript's code contributes, and an ONNX graph
- * too, "code.activation" (gelu, gelu_tanh, quick_gelu, squared_relu, or PyTorch's name of a
- * function, such as silu or mish), "code.layer_norm_eps", "code.num_heads", "code.attn_scale", "code.norm_first" and
- * "code.softmax" (softmax or log_softmax). A function is given by its name, such as
+/* The attributes of a whole module or a TorchScript archive, module by module. The first attribute
+ * is "class". The code of TorchScript, or an ONNX graph, adds further ones: "code.activation"
+ * (gelu, gelu_tanh, quick_gelu, squared_relu, or PyTorch's name of a function, such as silu or
+ * mish), "code.layer_norm_eps", "code.num_heads", "code.attn_scale", "code.norm_first" and
+ * "code.softmax" (softmax or log_softmax). The value of a function is its name, such as
  * "torch._C._nn.gelu". */
 size_t checkpoint_attribute_count(const checkpoint *c);
 const checkpoint_attribute *checkpoint_attribute_at(const checkpoint *c, size_t i);
@@ -168,17 +168,19 @@ const char *const *checkpoint_labels(const checkpoint *c);
 /* Reads elements first .. first + count - 1 in row-major order, whatever the strides, as float: f16
  * and bf16 are exact, f64 and integers rounded to nearest, bool is 0 or 1. Contiguous tensors are
  * streamed through a small buffer. For a strided tensor, memory holds the part of the storage that
- * it uses; a deflated zip entry is held whole. Both stay until another one is needed. */
+ * it uses; a deflated zip entry is held whole. Both stay in memory until another part or entry is
+ * needed. */
 bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *tensor, int64_t first,
                      int64_t count, float *destination, report *r);
 
 /* Reads every zip entry and checks its CRC-32; returns true at once for other containers.
- * checkpoint_open checks only the parts that it reads, so this function finds damaged weights. */
+ * checkpoint_open checks only the parts that it reads, so only this function finds damaged
+ * weights. */
 bool checkpoint_verify(checkpoint *c, report *r);
 
 /* Renames tensors, so that a model with other names matches a known layout. Each rule is
- * "theirs=ours". The n-th '*' in theirs stands for any text, which replaces the n-th '*' in ours.
- * The first rule that matches a name applies; a rule without a match is an error. */
+ * "theirs=ours". The n-th '*' in `theirs` stands for any text, which replaces the n-th '*' in
+ * `ours`. The first rule that matches a name applies; a rule without a match is an error. */
 bool rename_tensors(checkpoint *c, const text_list *rules, report *r);
 
 #endif

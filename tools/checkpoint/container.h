@@ -26,7 +26,7 @@
 typedef struct checkpoint_storage {
     size_t file; /* index of its source */
     zip_entry bytes;
-    const uint8_t *memory; /* the bytes themselves, if they were decoded; otherwise NULL */
+    const uint8_t *memory; /* the decoded bytes, if they were decoded; otherwise NULL */
     bool has_crc;
     bool big_endian;
 } checkpoint_storage;
@@ -101,22 +101,25 @@ bool checkpoint_add_choice(checkpoint *c, const char *path, report *r);
 bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *name,
                               const char *value, report *r);
 
-/* Memory for the bytes of a storage, which live as long as the checkpoint. The total is limited to
- * 32 times the files and 16 MiB, because one part of a file could be decoded many times. */
+/* Allocates memory for the bytes of a storage, which lives as long as the checkpoint. The total is
+ * at most 32 times the size of the files, plus 16 MiB, because one part of a file could be decoded
+ * many times. */
 uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r);
 
-/* Opens the file of this name in the folder of another one, once; the name must not leave it. */
+/* Opens, only once, the file with this name in the folder of another file. The name must not lead
+ * out of the folder. */
 bool checkpoint_open_beside(checkpoint *c, size_t file, const char *name, size_t *index, report *r);
 
 /* === For open.c === */
 
-/* Sorts the tensors by name after the last one was added; refuses two of one name. */
+/* Call it after the last tensor was added: sorts the tensors by name, and refuses two with one
+ * name. */
 bool checkpoint_index_names(checkpoint *c, report *r);
 
 /* === For rename_tensors === */
 
-/* Renames a tensor. checkpoint_find then works only after checkpoint_renamed, which refuses two
- * tensors of one name. */
+/* Renames a tensor. Afterwards call checkpoint_renamed, which refuses two tensors with one name;
+ * until then checkpoint_find does not work. */
 bool checkpoint_rename(checkpoint *c, size_t i, const char *name, report *r);
 bool checkpoint_renamed(checkpoint *c, report *r);
 
@@ -126,14 +129,14 @@ bool checkpoint_renamed(checkpoint *c, report *r);
 bool checkpoint_add_values(checkpoint *c, const char *name, const float *values, size_t count,
                            size_t *storage, report *r);
 
-/* Replaces the list of tensors by views of the same storages, under other names. Copies the texts;
+/* Replaces the list of tensors by views of the same storages with other names. Copies the texts;
  * pointers to the old tensors become invalid. On failure the list is unchanged. */
 bool checkpoint_replace(checkpoint *c, const checkpoint_tensor_info *tensors, size_t count,
                         report *r);
 
 /* === The readers: each reads source number `file` into c === */
 
-/* Opens any container; a container may hold another one. */
+/* Opens a container of any kind; some containers hold another container. */
 bool checkpoint_open_inside(checkpoint *c, size_t file, report *r);
 
 bool safetensors_open(checkpoint *c, size_t file, report *r);
@@ -150,7 +153,7 @@ bool gguf_open(checkpoint *c, size_t file, report *r);
 
 bool ggml_find_type(uint32_t type, checkpoint_dtype *dtype);
 
-/* Bytes of the data; the name, dims and dtype are set. */
+/* The bytes of the tensor's data, from its name, dims and dtype. */
 bool ggml_data_size(const checkpoint_tensor_info *t, uint64_t *size, report *r);
 bool ggml_add_tensor(checkpoint *c, size_t file, uint64_t at, uint64_t size,
                      checkpoint_tensor_info *t, report *r);

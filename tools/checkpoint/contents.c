@@ -28,8 +28,8 @@ void checkpoint_contiguous_strides(checkpoint_tensor_info *t) {
     }
 }
 
-/* The count must fit, and so must the product without the zero dimensions, because strides of an
- * empty tensor are computed like any others. */
+/* The number of elements must fit an int64, and so must the product of the dimensions other than 0,
+ * from which the strides of an empty tensor are computed. */
 static bool checkpoint_check_dims(checkpoint_tensor_info *t, report *r) {
     const uint64_t most = INT64_MAX / 16;
     uint64_t product = 1;
@@ -211,8 +211,8 @@ static bool checkpoint_sort_names(const checkpoint_tensor_info *tensors, size_t 
 
 /* === The limit of repeated tensors === */
 
-/* The largest ratio of all tensors to the stored bytes, which blocks with shared weights and
- * expanded tables need. */
+/* The largest accepted ratio of all tensors to the stored bytes. Blocks with shared weights and
+ * expanded tables need a large one. */
 #define CHECKPOINT_MOST_REPEATS 64
 #define CHECKPOINT_FREE_REPEATS ((uint64_t)64 << 20)
 
@@ -226,7 +226,7 @@ static int checkpoint_compare_storages(const void *a, const void *b) {
     return x->bytes.size < y->bytes.size ? 1 : x->bytes.size > y->bytes.size ? -1 : 0;
 }
 
-/* Bytes of all storages, counting each place once. */
+/* The bytes of all storages, in which each byte of a file counts once. */
 static bool checkpoint_count_stored(const checkpoint *c, uint64_t *stored, report *r) {
     const checkpoint_storage **sorted = malloc((c->storage_count + 1) * sizeof *sorted);
     size_t i;
@@ -243,8 +243,8 @@ static bool checkpoint_count_stored(const checkpoint *c, uint64_t *stored, repor
     return true;
 }
 
-/* A view of stride 0 makes any size from one element, but a file of kilobytes must not fill a
-   disk. */
+/* A view with stride 0 can have any size with a single element, but a file of kilobytes must not
+ * fill a disk. */
 static bool checkpoint_check_repeats(const checkpoint *c, report *r) {
     const checkpoint_tensor_info *largest = c->tensors;
     uint64_t stored, most, all = 0;

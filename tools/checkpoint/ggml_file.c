@@ -53,14 +53,14 @@ static bool read_label(ggml_reader *g, size_t expected) {
     char text[1024];
     if (!read_numbers(g, numbers, 2)) return false;
     if (numbers[0] != expected || numbers[1] >= sizeof text)
-        return report_fail(g->report, "label %u of %u bytes, expected that of class %u",
+        return report_fail(g->report, "found label %u of %u bytes, expected label %u",
                            (unsigned)numbers[0], (unsigned)numbers[1], (unsigned)expected);
     if (!read_bytes(g, text, numbers[1])) return false;
     text[numbers[1]] = '\0';
     return checkpoint_add_label(g->c, text, g->report);
 }
 
-/* Stores the header's values as settings, which layout_inspect compares with the tensors, because
+/* Stores the header's values as settings. layout_inspect compares them with the tensors, because
  * nothing marks the end of the tensors. */
 static bool read_header(ggml_reader *g) {
     static const char *const names[] = {

@@ -7,8 +7,8 @@
  *     tensors: name, u32 number of dims, u64 dims (the fastest first), u32 type, u64 offset of the
  *         data from the first multiple of general.alignment (or 32) after the last of these
  *
- * Each tensor's data must follow that of the tensor before at the next multiple, as all writers
- * store them, so no byte belongs to two tensors.
+ * The data of each tensor must begin at the next multiple after those of the previous tensor, as
+ * all writers store them. So no byte belongs to two tensors.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 
 enum {
     GGUF_MAX_PAIRS = 65536,
-    GGUF_MAX_TEXTS = 1 << 21, /* in the arrays of a file, such as the words of a tokenizer */
+    GGUF_MAX_TEXTS = 1 << 21, /* texts in the arrays of a file, such as the words of a tokenizer */
     GGUF_MAX_KEPT = 16,       /* values of an array that is kept */
     GGUF_TEXT = 1025,
 };
@@ -82,13 +82,13 @@ static bool gguf_name(gguf_reader *g, const char *what, char name[GGUF_TEXT]) {
 
 /* === Values === */
 
-/* Bytes of a number; 0 for a text, an array or an unknown type. */
+/* The bytes of a number of this type; 0 for a text, an array or an unknown type. */
 static size_t number_size(uint64_t type) {
     static const uint8_t sizes[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
     return type < sizeof sizes ? sizes[type] : 0;
 }
 
-/* With as many digits as tell it from its neighbours. */
+/* Writes a number with enough digits to distinguish it from its neighbours. */
 static void append_float(char text[GGUF_TEXT], float value) {
     char digits[32];
     float read;
@@ -123,7 +123,7 @@ static bool skip_texts(gguf_reader *g, uint64_t count) {
     return true;
 }
 
-/* Keeps a short array of numbers as "(0.5, 0.5, 0.5)"; another becomes "". */
+/* Keeps a short array of numbers as "(0.5, 0.5, 0.5)"; any other array becomes "". */
 static bool gguf_array(gguf_reader *g, const char *key, char text[GGUF_TEXT]) {
     uint64_t type, count, size, i;
     if (!gguf_number(g, 4, &type) || !gguf_number(g, 8, &count)) return false;
@@ -153,8 +153,9 @@ static bool gguf_value(gguf_reader *g, const char *key, uint64_t type, char text
 
 /* === The pairs === */
 
-/* Values of clip.projector_type. why: the tower is no plain ViT. is_tanh: clip.use_gelu stands for
- * the original's "gelu_pytorch_tanh", in other files for its "gelu". */
+/* Values of clip.projector_type. `why` is the reason if the tower is no plain ViT. `is_tanh`:
+ * clip.use_gelu stands for the original's "gelu_pytorch_tanh"; in other files it stands for
+ * "gelu". */
 typedef struct gguf_projector {
     const char *name, *why;
     bool is_tanh;
@@ -210,8 +211,8 @@ static bool check_projector(const gguf_reader *g) {
                        g->projector, known ? known->why : "a type that this version does not know");
 }
 
-/* The names that settings.h has for a key, as in vit.cpp's header, or a training program; those of
- * dinov2.cpp last. */
+/* The keys, and the names of their settings in settings.h, in vit.cpp's header or in a training
+ * program. Those of dinov2.cpp come last. */
 static const struct {
     const char *key, *setting;
 } told[] = {
@@ -292,7 +293,7 @@ static uint64_t align(const gguf_reader *g, uint64_t at) {
     return (at + g->alignment - 1) & ~(g->alignment - 1);
 }
 
-/* *end is the end of the data so far, counted from the first. */
+/* *`end` is the end of the data so far, relative to the first byte of data. */
 static bool gguf_tensor(gguf_reader *g, uint64_t *end) {
     char name[GGUF_TEXT];
     checkpoint_tensor_info t;
@@ -358,8 +359,8 @@ static const checkpoint_tensor_info *find(const gguf_reader *g, const char *end)
     return NULL;
 }
 
-/* clip.cpp and the files after it call the first layer of an MLP ffn_down, later ones ffn_up. The
- * first layer is the one that is as wide as a token. */
+/* In files of clip.cpp and in files that follow it, the first layer of an MLP is called ffn_down,
+ * in later files ffn_up. The first layer is the one that reads as many values as a token has. */
 static bool name_mlp(gguf_reader *g) {
     const checkpoint_tensor_info *up = find(g, ".ffn_up.weight"), *token = find(g, ".ln2.weight");
     size_t i;
@@ -383,8 +384,8 @@ static bool name_mlp(gguf_reader *g) {
     return true;
 }
 
-/* Neither flag means quick_gelu in CLIP; SigLIP has no class token, and older writers knew no name
- * for its activation. */
+/* If neither flag is set, CLIP uses quick_gelu. Files without a class token are SigLIP's, whose
+ * activation older writers could not name. */
 static bool put_activation(gguf_reader *g) {
     const char *word = g->has_silu             ? "silu"
                        : g->has_gelu           ? find_projector(g)->is_tanh ? "gelu_tanh" : "gelu"
@@ -396,7 +397,8 @@ static bool put_activation(gguf_reader *g) {
            checkpoint_add_metadata(g->c, "activation", word, g->report);
 }
 
-/* Blocks after the file's own block_count leave the tower: the language model reads none. */
+/* Blocks after the block_count of the file do not belong to the tower: the language model does not
+ * read them. */
 static bool name_later_blocks(gguf_reader *g) {
     static const char path[] = "v.blk.";
     size_t i;
@@ -439,7 +441,8 @@ bool gguf_open(checkpoint *c, size_t file, report *r) {
 
 /* === Blocks of 256 values === */
 
-/* Scale and minimum of the i-th eighth: 6 bits each, the last four of them split. */
+/* The scale and the minimum of the i-th eighth, with 6 bits each. Those of the last four eighths
+ * are split. */
 static void unpack_scale(const uint8_t *packed, int i, float *scale, float *minimum) {
     const int low = i < 4 ? packed[i] & 63 : (packed[i + 4] & 15) | (packed[i - 4] >> 6) << 4;
     const int high = i < 4 ? packed[i + 4] & 63 : packed[i + 4] >> 4 | (packed[i] >> 6) << 4;
@@ -447,8 +450,9 @@ static void unpack_scale(const uint8_t *packed, int i, float *scale, float *mini
     *minimum *= (float)high;
 }
 
-/* Halves of a scale and a minimum, 12 bytes of factors on both, for Q5_K 32 bytes of fifth bits,
- * then bytes with a value of the even eighth and one of the odd. */
+/* A block has a scale and a minimum as halves, 12 bytes of factors for both, for Q5_K 32 bytes of
+ * fifth bits, then bytes that each hold a value of an even eighth and one of the next, odd
+ * eighth. */
 static void unpack_4_or_5(bool has_fifth, const uint8_t *raw, float *values) {
     const uint8_t *fifth = raw + 16;
     int i, j;
@@ -464,7 +468,8 @@ static void unpack_4_or_5(bool has_fifth, const uint8_t *raw, float *values) {
     }
 }
 
-/* 128 bytes of low halves, 64 of pairs of high bits, 16 factors of 16 values each, the scale. */
+/* A block has 128 bytes of low 4-bit halves, 64 bytes of pairs of high bits, 16 factors for 16
+ * values each, and the scale. */
 static void unpack_6(const uint8_t *raw, float *values) {
     const float scale = bytes_half(bytes_load16(raw + 208));
     int i;

@@ -33,8 +33,8 @@ bool inflate_whole(const void *stream, size_t stream_size, void *destination, si
                                             (int)stream_size + INFLATE_PADDING) == (int)size;
 }
 
-/* A full buffer is not an error here. stb_image does not distinguish the two, and keeps the decoded
-   bytes. */
+/* A full buffer is not an error here, but stb_image does not distinguish it from damage. It keeps
+ * the decoded bytes. */
 void inflate_start(const void *stream, size_t stream_size, void *destination, size_t size) {
     memset(destination, 0, size);
     stbi_zlib_decode_noheader_buffer(destination, (int)size, stream,

@@ -34,7 +34,7 @@ static checkpoint_dtype dtype_of(const npy_header *header) {
     }
 }
 
-/* The first bytes of an entry, enough for the longest header. malloc'ed. */
+/* Reads the first bytes of an entry, enough for the longest header. malloc'ed. */
 static void *read_start(const source *s, const zip_entry *entry, size_t *size, report *r) {
     void *data;
     *size = entry->size < NPY_MAX_HEADER ? (size_t)entry->size : NPY_MAX_HEADER;

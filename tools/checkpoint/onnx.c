@@ -1,11 +1,11 @@
 /* onnx.c - the weights and settings of a plain ViT in an ONNX graph.
  *
  * A .onnx file is a protobuf: a graph of nodes, and the tensors that they use. Exporters keep the
- * names of most parameters, but transpose and rename those of linear layers. The reader follows the
- * image through the graph, finds the layers by their operators, and gives their weights the names
- * that they had before the export. Facts that only the graph shows become attributes: heads,
- * epsilon, activation, pooling. Each node that the image passes must have a role in a plain ViT; the first
- * one without a role is refused. Nodes that compute shapes are not checked.
+ * names of most parameters, but transpose and rename the weights of linear layers. The reader
+ * follows the image through the graph, finds the layers by their operators, and gives the weights
+ * the names that they had before the export. Facts that only the graph shows become attributes:
+ * heads, epsilon, activation, pooling. Each node that the image passes must have a role in a plain
+ * ViT; the first one without a role is refused. Nodes that compute shapes are not checked.
  */
 #include <math.h>
 #include <stdio.h>
@@ -21,17 +21,17 @@ enum {
     ONNX_MOST_NODES = 50000,
     ONNX_MOST_TENSORS = CHECKPOINT_MAX_TENSORS,
     ONNX_MOST_INPUTS = 64,
-    ONNX_MOST_NUMBERS = 16,   /* of a shape or a list */
-    ONNX_MOST_STEPS = 64,     /* from one layer back to the one before */
-    ONNX_MOST_USERS = 64,     /* of one value, that are looked at */
-    ONNX_DEPTH = 10,          /* of a sum that gives a scalar */
-    ONNX_MOST_WORK = 1 << 20, /* constants that are read; 48 blocks take 3,507 */
+    ONNX_MOST_NUMBERS = 16,   /* numbers of a shape or a list */
+    ONNX_MOST_STEPS = 64,     /* nodes from one layer back to the previous one */
+    ONNX_MOST_USERS = 64,     /* users of one value that are considered */
+    ONNX_DEPTH = 10,          /* depth of nested operations that give a scalar */
+    ONNX_MOST_WORK = 1 << 20, /* reads of constants; 48 blocks take 3,507 */
     ONNX_MOST_NESTED = 3,
     ONNX_MEMORY = 64 << 20,
 };
 
 typedef enum onnx_op {
-    OP_OTHER, /* no layer and no view of one */
+    OP_OTHER, /* neither a layer nor a view of its result */
     OP_ADD,
     OP_CAST,
     OP_CONCAT,
@@ -126,7 +126,7 @@ static const struct {
     { "Unsqueeze", OP_UNSQUEEZE, false },
 };
 
-/* The layer whose result a node gives. */
+/* The layer whose result the node gives. */
 typedef enum onnx_part {
     PART_NONE,
     PART_INSIDE, /* a step of a layer, but not its last */
@@ -134,13 +134,13 @@ typedef enum onnx_part {
     PART_LINEAR,
     PART_NORM,
     PART_ACT,
-    PART_SCORES, /* q k^T, the scale, the softmax, and its product with v */
+    PART_SCORES, /* the nodes of q k^T, the scale, the softmax, and the product with v */
 } onnx_part;
 
 typedef struct onnx_attribute {
     const char *name, *text;
     int64_t integer, integers[ONNX_MOST_NUMBERS];
-    int count; /* of integers; those beyond ONNX_MOST_NUMBERS are left out */
+    int count; /* number of integers; those beyond ONNX_MOST_NUMBERS are left out */
     float number;
     int tensor; /* -1: none */
 } onnx_attribute;
@@ -148,19 +148,19 @@ typedef struct onnx_attribute {
 typedef struct onnx_node {
     const char *name, *op_name, *domain;
     onnx_op op;
-    int *inputs, *next_use; /* values, -1 if left out; the next user of the same value */
+    int *inputs, *next_use; /* values, -1 if left out; and the next user of each */
     int *outputs;
     int input_count, output_count, attribute_count;
     onnx_attribute *attributes;
     onnx_part part;
-    int from, weight, bias;        /* values: what the layer takes, its parameters (-1: none) */
-    int scale_of;                  /* the node whose scales a quantised weight has; -1: itself */
-    const char *activation, *role; /* role: the module's name, if it follows from the order */
-    int k, v;                      /* of a softmax: the layers that give them; q is `last` */
+    int from, weight, bias;        /* values: the layer's input, and its parameters (-1: none) */
+    int scale_of;                  /* node with a quantised weight's scales; -1: this one */
+    const char *activation, *role; /* role: the module's name, if the order shows it */
+    int k, v;                      /* for a softmax: the layers that give k and v; `last` gives q */
     double eps;
     int heads;
     bool is_unscaled; /* scores without a factor */
-    int last;         /* the last node of the layer that begins here */
+    int last;         /* the last node of the layer that this node begins */
 } onnx_node;
 
 typedef struct onnx_value {
@@ -175,7 +175,7 @@ typedef struct onnx_reader {
     size_t file;
     report *report;
     memory_arena memory;
-    checkpoint_tensor_info *tensors; /* count = 0: of a type that weights cannot have */
+    checkpoint_tensor_info *tensors; /* count is 0 for a type that weights cannot have */
     size_t tensor_count, tensor_capacity;
     onnx_node *nodes;
     size_t node_count, node_capacity;
@@ -184,7 +184,7 @@ typedef struct onnx_reader {
     int *table; /* of names; -1: empty */
     size_t table_size;
     int image;        /* value */
-    int work, nested; /* reads of constants; shapes within shapes */
+    int work, nested; /* numbers of reads of constants; depth of nested shapes */
     bool has_graph, in_blocks, by_order, is_apart;
     uint8_t window[4096];
     uint64_t window_at;
@@ -195,7 +195,7 @@ typedef struct onnx_reader {
 
 typedef struct onnx_field {
     unsigned number, wire;
-    uint64_t value;   /* of a varint or a fixed number */
+    uint64_t value;   /* the value of a varint or a fixed number */
     uint64_t at, end; /* of bytes */
 } onnx_field;
 
@@ -205,7 +205,7 @@ static bool onnx_damaged(onnx_reader *o, uint64_t at) {
     return report_fail(o->report, "ONNX: damaged at byte %llu", (unsigned long long)at);
 }
 
-/* The bytes lie within the file. */
+/* Reads bytes, which must lie within the file. */
 static bool onnx_bytes(onnx_reader *o, uint64_t at, void *to, size_t size) {
     const source *s = &o->c->sources[o->file];
     if (at < o->window_at || at + size > o->window_at + o->window_size) {
@@ -232,7 +232,8 @@ static bool onnx_varint(onnx_reader *o, uint64_t *at, uint64_t end, uint64_t *va
     return onnx_damaged(o, *at);
 }
 
-/* Takes a field off a message; false at its end, and if it is damaged. */
+/* Reads the next field of a message; false at the end of the message, or if the message is
+ * damaged. */
 static bool onnx_next(onnx_reader *o, uint64_t *at, uint64_t end, onnx_field *f) {
     uint8_t bytes[8];
     uint64_t tag;
@@ -256,7 +257,7 @@ static bool onnx_next(onnx_reader *o, uint64_t *at, uint64_t end, onnx_field *f)
     return true;
 }
 
-/* "" for a field of another kind. */
+/* The text of a field; "" for a field of another kind. */
 static const char *onnx_text(onnx_reader *o, const onnx_field *f) {
     const size_t size = f->wire == WIRE_BYTES ? (size_t)(f->end - f->at) : 0;
     char text[1025];
@@ -271,7 +272,8 @@ static const char *onnx_text(onnx_reader *o, const onnx_field *f) {
     return copy;
 }
 
-/* Appends the integers of a field, packed or single, as long as they fit; *count counts all. */
+/* Appends the integers of a field, packed or single, as long as they fit; *count also counts those
+ * that do not fit. */
 static bool onnx_integers(onnx_reader *o, const onnx_field *f, int64_t *to, int most, int *count) {
     uint64_t at = f->at, value = f->value;
     if (f->wire != WIRE_BYTES) {
@@ -298,11 +300,11 @@ static const struct {
     { 11, CHECKPOINT_F64 }, { 16, CHECKPOINT_BF16 },
 };
 
-/* A tensor's data may stand in one of several fields; those of numbers may be in parts. */
+/* The data of a tensor are in one of several fields; fields of numbers may come in parts. */
 typedef struct onnx_data {
     uint64_t at, size; /* of raw bytes */
     bool is_raw, is_external;
-    uint64_t first, end; /* the message, for numbers in fields */
+    uint64_t first, end; /* the message of the tensor, which may hold numbers in fields */
     unsigned field;
     const char *location;
     uint64_t offset, length;
@@ -456,7 +458,7 @@ static bool onnx_grow_table(onnx_reader *o) {
     return true;
 }
 
-/* The value of this name, which is added if it is new; -1 without memory. */
+/* The value with this name, which is added if it is new; -1 if memory is exhausted. */
 static int onnx_value_of(onnx_reader *o, const char *name) {
     onnx_value *values, v = { 0 };
     uint32_t hash = 2166136261u;
@@ -505,7 +507,7 @@ static onnx_op onnx_find_op(const char *name, const char *domain) {
     return OP_OTHER;
 }
 
-/* Counts the fields of a node, for the size of its arrays. */
+/* Counts the fields of a node, which gives the sizes of its arrays. */
 static bool onnx_count_node(onnx_reader *o, uint64_t at, uint64_t end, size_t counts[6]) {
     onnx_field f;
     memset(counts, 0, 6 * sizeof *counts);
@@ -647,7 +649,8 @@ static int64_t onnx_integer(const onnx_node *n, const char *name, int64_t otherw
     return a ? a->integer : otherwise;
 }
 
-/* The next node after `n` that has this operator and takes the value; NULL for the first. */
+/* The next node after `n` that has this operator and takes the value. If `n` is NULL, the first
+ * such node. */
 static onnx_node *onnx_user(const onnx_reader *o, int v, onnx_op op, const onnx_node *after) {
     int use = v >= 0 ? o->values[v].user : -1, steps = 0;
     bool is_after = !after;
@@ -660,7 +663,7 @@ static onnx_node *onnx_user(const onnx_reader *o, int v, onnx_op op, const onnx_
     return NULL;
 }
 
-/* The operand of a node of two that is not this value. */
+/* Of the two operands of a node, the one that is not this value. */
 static int onnx_other(const onnx_node *n, int v) {
     return onnx_input(n, n->input_count > 0 && n->inputs[0] == v ? 1 : 0);
 }
@@ -671,7 +674,7 @@ static int onnx_constant_tensor(const onnx_reader *o, int v) {
     return v < 0 ? -1 : a ? a->tensor : o->values[v].tensor;
 }
 
-/* Up to `most` numbers of a constant; their count, or -1. */
+/* Reads up to `most` numbers of a constant; returns their count, or -1. */
 static int onnx_numbers(onnx_reader *o, int v, float *to, int most) {
     const int tensor = onnx_constant_tensor(o, v);
     const onnx_node *n = onnx_producer(o, v);
@@ -696,12 +699,12 @@ static int onnx_numbers(onnx_reader *o, int v, float *to, int most) {
 
 static bool onnx_scalar(onnx_reader *o, int v, int depth, double *out);
 
-/* 0 for what is no size */
+/* 0 if the number is no size */
 static int64_t onnx_size(float number) {
     return number >= 1 && number <= 1 << 20 ? (int64_t)number : 0;
 }
 
-/* The sizes that a Reshape gives; -1 for those that it computes otherwise. */
+/* The sizes of the result of a Reshape; -1 for sizes that cannot be computed here. */
 static int onnx_sizes(onnx_reader *o, int v, float to[ONNX_MOST_NUMBERS]) {
     const onnx_node *n = onnx_producer(o, v);
     int count = onnx_numbers(o, v, to, ONNX_MOST_NUMBERS), i;
@@ -733,7 +736,7 @@ static const checkpoint_tensor_info *onnx_tensor_of(const onnx_reader *o, int v)
 static bool onnx_weight_dims(const onnx_reader *o, const onnx_node *n, int64_t *rows,
                              int64_t *columns);
 
-/* The last dimension of a value of the image; 0 if it is unknown. */
+/* The last dimension of a value that depends on the image; 0 if it is unknown. */
 static int64_t onnx_width(onnx_reader *o, int v) {
     bool is_transposed = false;
     int step;
@@ -760,13 +763,13 @@ static int64_t onnx_width(onnx_reader *o, int v) {
         perm = n->op == OP_TRANSPOSE ? onnx_attribute_of(n, "perm") : NULL;
         if (perm && perm->count > 0 && perm->count <= ONNX_MOST_NUMBERS &&
             perm->integers[perm->count - 1] != perm->count - 1)
-            is_transposed = true; /* the patches, before they are tokens */
+            is_transposed = true; /* the patches, before they become tokens */
         v = onnx_is_image(o, onnx_input(n, 0)) ? n->inputs[0] : onnx_input(n, 1);
     }
     return 0;
 }
 
-/* A size that is taken from a shape: the last one is known. */
+/* A size that a node takes from a shape. Only the last size of a shape is known. */
 static bool onnx_shape_element(onnx_reader *o, const onnx_node *n, double *out) {
     const onnx_node *shape = onnx_producer(o, onnx_input(n, 0));
     float index[1];
@@ -805,7 +808,7 @@ static bool onnx_is_number(onnx_reader *o, int v, double number) {
 
 /* === Constants === */
 
-/* The tensor behind a constant, as stored, after casts and views; -1: none. */
+/* The stored tensor from which a constant follows by casts and views; -1: none. */
 static int onnx_base(const onnx_reader *o, int v) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -818,7 +821,7 @@ static int onnx_base(const onnx_reader *o, int v) {
     return -1;
 }
 
-/* True if the constant is seen with its two dimensions exchanged. */
+/* True if the two dimensions of the constant are exchanged on the way to its user. */
 static bool onnx_is_transposed(const onnx_reader *o, int v) {
     bool transposed = false;
     int step;
@@ -861,14 +864,15 @@ static int onnx_index(const onnx_reader *o, const onnx_node *n) { return (int)(n
 
 static int onnx_output(const onnx_node *n) { return n->output_count > 0 ? n->outputs[0] : -1; }
 
-/* An Add of the bias behind a layer. */
+/* Takes an Add that adds the bias after a layer. */
 static onnx_node *onnx_add_of_bias(const onnx_reader *o, int v, int64_t rows) {
     onnx_node *add = onnx_user(o, v, OP_ADD, NULL);
     const checkpoint_tensor_info *t = add ? onnx_tensor_of(o, onnx_other(add, v)) : NULL;
     return t && t->count == rows && checkpoint_is_float(t->dtype) && rows > 1 ? add : NULL;
 }
 
-/* The last step of an integer product: a cast and a factor, the scales of both sides. */
+/* Takes the last steps of an integer product: a cast, and a factor that is the product of both
+ * scales. */
 static onnx_node *onnx_rescale(const onnx_reader *o, onnx_node *n, int *scale) {
     onnx_node *cast = onnx_user(o, onnx_output(n), OP_CAST, NULL), *mul, *factor;
     mul = cast ? onnx_user(o, onnx_output(cast), OP_MUL, NULL) : NULL;
@@ -881,7 +885,7 @@ static onnx_node *onnx_rescale(const onnx_reader *o, onnx_node *n, int *scale) {
     return onnx_base(o, *scale) >= 0 ? mul : NULL;
 }
 
-/* The value that is quantised, or cast, for a layer. */
+/* The value before it was quantised, or cast, for a layer. */
 static int onnx_before_quantised(const onnx_reader *o, int v) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -913,7 +917,7 @@ static bool onnx_find_linear(onnx_reader *o, onnx_node *n) {
     if (n->op == OP_MATMUL_INTEGER || n->op == OP_CONV_INTEGER) {
         last = onnx_rescale(o, n, &scale);
         if (!last) return onnx_refuse(o, n, "an integer product without the scale of its weights");
-        n->bias = scale; /* for the values of the weight */
+        n->bias = scale; /* kept for the values of the weight */
     }
     n->scale_of = onnx_index(o, n);
     n->weight = weight;
@@ -954,7 +958,8 @@ static void onnx_inside(const onnx_reader *o, int v) {
     if (n && n->part == PART_NONE) n->part = PART_INSIDE;
 }
 
-/* LayerNorm in its parts, from its root: (x - mean) / sqrt(mean((x - mean)^2) + eps) w + b */
+/* Takes a LayerNorm that is written out, found by its root: (x - mean) / sqrt(mean((x - mean)^2) +
+ * eps) w + b */
 static bool onnx_find_norm(onnx_reader *o, onnx_node *root) {
     onnx_node *sum = onnx_producer(o, onnx_input(root, 0)), *mean, *square, *div, *mul, *add, *sub;
     int x, centred, i;
@@ -1007,7 +1012,7 @@ static bool onnx_take_norm(onnx_reader *o, onnx_node *n) {
     return (n->eps >= 0 && n->eps < 1) || onnx_refuse(o, n, "an epsilon between 0 and 1 expected");
 }
 
-/* Marks what lies between the input of an activation and its last node, backwards. */
+/* Goes back from the last node of an activation to its input, and marks all nodes between. */
 static void onnx_mark_between(onnx_reader *o, const onnx_node *last, int x, int depth) {
     int i;
     for (i = 0; i < last->input_count && depth > 0; i++) {
@@ -1026,7 +1031,8 @@ static void onnx_end_act(onnx_reader *o, onnx_node *last, int x, const char *nam
     last->activation = name;
 }
 
-/* x (1 + f) / 2, in the three orders that exporters write; f is the output of Erf or Tanh. */
+/* Recognises x (1 + f) / 2 in the three orders that exporters write; f is the output of Erf or
+ * Tanh. */
 static onnx_node *onnx_gelu_end(onnx_reader *o, const onnx_node *f, int x) {
     onnx_node *add = onnx_user(o, onnx_output(f), OP_ADD, NULL), *mul, *half;
     int other;
@@ -1142,12 +1148,12 @@ static bool onnx_find_layer(onnx_reader *o, onnx_node *n) {
 
 /* === Attention === */
 
-/* What lies between a linear layer and the scores: a factor, and the sizes of heads. */
+/* The facts between a linear layer and the scores: a factor, and the sizes of heads. */
 typedef struct onnx_path {
     double factor;
     int64_t head_dim, heads; /* 0: unknown */
-    int third;               /* of q, k and v in one; -1: none */
-    bool is_by_head;         /* each head has its q, k and v together */
+    int third;               /* index of q, k or v in a joint layer; -1: none */
+    bool is_by_head;         /* the q, k and v of each head are together */
 } onnx_path;
 
 static void onnx_see_sizes(onnx_reader *o, const onnx_node *reshape, onnx_path *path) {
@@ -1155,7 +1161,7 @@ static void onnx_see_sizes(onnx_reader *o, const onnx_node *reshape, onnx_path *
     const int count = onnx_sizes(o, onnx_input(reshape, 1), sizes);
     const bool is_of_three = count >= 3 && path->head_dim > 0 && path->heads == 0 &&
                              fabsf(sizes[count - 2] - 3) < 0.5f;
-    if (is_of_three) return; /* q, k and v, which are then cut into heads */
+    if (is_of_three) return; /* a value that holds q, k and v, which are then cut into heads */
     if (count >= 5 && fabsf(sizes[count - 3] - 3) > 0.5f) path->is_by_head = true;
     if (count >= 4) {
         if (onnx_size(sizes[count - 1])) path->head_dim = onnx_size(sizes[count - 1]);
@@ -1165,7 +1171,7 @@ static void onnx_see_sizes(onnx_reader *o, const onnx_node *reshape, onnx_path *
     }
 }
 
-/* Takes a factor of a scalar; false if the node has none. */
+/* Takes a multiplication or division by a scalar; false if the node is none. */
 static bool onnx_take_factor(onnx_reader *o, onnx_node *n, int *v, onnx_path *path) {
     const int i = onnx_is_image(o, onnx_input(n, 0)) ? 0 : 1;
     double factor;
@@ -1178,7 +1184,7 @@ static bool onnx_take_factor(onnx_reader *o, onnx_node *n, int *v, onnx_path *pa
     return true;
 }
 
-/* Which third of q, k and v a node takes; -1 if that is not known. */
+/* The third of q, k and v that a node takes; -1 if it is not known. */
 static int onnx_third(onnx_reader *o, const onnx_node *n, int v) {
     float first[1], last[1];
     int i;
@@ -1195,7 +1201,7 @@ static int onnx_third(onnx_reader *o, const onnx_node *n, int v) {
     return -1;
 }
 
-/* The linear layer that gives q, k or v. */
+/* Finds the linear layer that gives q, k or v. */
 static onnx_node *onnx_trace(onnx_reader *o, int v, onnx_path *path) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -1279,8 +1285,8 @@ static bool onnx_finish_scores(onnx_reader *o, onnx_node *softmax, const onnx_no
     proj = mix ? onnx_proj_behind(o, mix) : NULL;
     if (!v || !proj || q->from != k->from || q->from != v->from)
         return onnx_refuse(o, softmax,
-                           "no self-attention: q, k and v of one input, and a linear "
-                           "layer behind them, expected");
+                           "no self-attention: expected q, k and v of one input, and a linear "
+                           "layer after them");
     if (q == k &&
         (k != v || path->third != 0 || of_k.third != 1 || of_v.third != 2 || path->is_by_head))
         return onnx_refuse(o, softmax, "q, k and v of one layer in an order other than timm's");
@@ -1316,7 +1322,9 @@ static bool onnx_find_scores(onnx_reader *o, onnx_node *softmax) {
         }
         if (onnx_take_factor(o, n, &v, &path)) continue;
         if (n->op == OP_ADD)
-            return onnx_refuse(o, n, "a mask or positions on the scores, which are not read");
+            return onnx_refuse(o, n,
+                               "a mask or positions added to the scores, which are not "
+                               "supported");
         if (n->op != OP_CAST && n->op != OP_IDENTITY) return true;
         v = onnx_input(n, 0);
     }
@@ -1325,7 +1333,8 @@ static bool onnx_find_scores(onnx_reader *o, onnx_node *softmax) {
 
 /* === Weights === */
 
-/* Reads the scales or zero points of a quantised tensor: one, or as many as rows along an axis. */
+/* Reads the scales or zero points of a quantised tensor: a single number, or one for each row along
+ * an axis. */
 static float *onnx_read_factors(onnx_reader *o, int v, int64_t count, int64_t *found, float none) {
     const checkpoint_tensor_info *t = v >= 0 ? onnx_tensor_of(o, v) : NULL;
     float *values;
@@ -1361,7 +1370,7 @@ static uint8_t *onnx_add_computed(onnx_reader *o, checkpoint_tensor_info *t, int
     return block;
 }
 
-/* (q - zero point) scale, along an axis */
+/* Computes (q - zero point) scale, along an axis */
 static bool onnx_dequantise(onnx_reader *o, checkpoint_tensor_info *t, int scale, int zero,
                             int64_t axis) {
     const checkpoint_tensor_info q = *t;
@@ -1393,11 +1402,12 @@ static bool onnx_dequantise(onnx_reader *o, checkpoint_tensor_info *t, int scale
     return good;
 }
 
-/* The rows of MatMulNBits: blocks of 4 or 8 bits with a scale and perhaps a zero point. */
+/* Unpacks the rows of MatMulNBits: blocks of values of 4 or 8 bits, each block with a scale and
+ * perhaps a zero point. */
 typedef struct onnx_blocks {
-    int64_t rows, columns, size, count; /* of a block; blocks in a row */
+    int64_t rows, columns, size, count; /* values in a block; blocks in a row */
     unsigned bits;
-    float *bytes, *scales, *zeros; /* zeros: bytes of packed ones, numbers, or NULL */
+    float *bytes, *scales, *zeros; /* zero points: packed bytes, numbers, or NULL */
     bool are_packed;
 } onnx_blocks;
 
@@ -1420,7 +1430,7 @@ static bool onnx_read_blocks(onnx_reader *o, const onnx_node *n, const checkpoin
         b->size < 16 || b->size > 1 << 16 || (b->bits != 4 && b->bits != 8) ||
         onnx_input(n, 4) >= 0)
         return onnx_refuse(o, n,
-                           "4 or 8 bits, blocks of 16 or more and no order of groups expected");
+                           "expected 4 or 8 bits, blocks of 16 or more, and no order of groups");
     b->count = (b->columns + b->size - 1) / b->size;
     row = b->count * b->size * b->bits / 8;
     all = b->rows * b->count;
@@ -1474,7 +1484,7 @@ static bool onnx_unpack_blocks(onnx_reader *o, const onnx_node *n, checkpoint_te
     return good;
 }
 
-/* The DequantizeLinear between a constant and its user; NULL: none. */
+/* Finds the DequantizeLinear between a constant and its user; NULL: none. */
 static const onnx_node *onnx_dequantise_before(const onnx_reader *o, int v) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -1490,7 +1500,7 @@ static const onnx_node *onnx_dequantise_before(const onnx_reader *o, int v) {
 
 enum { ONNX_NAME = 1100 };
 
-/* False for a name that an exporter made. Without what quantisers append. */
+/* False for a name that an exporter made up. Without what quantisers append. */
 static bool onnx_is_given(const char *name, char clean[ONNX_NAME]) {
     static const char *const starts[] = { "onnx::", "val_", "/", "graph_", "_val" };
     static const char *const ends[] = { "_quantized", "_quant", "_Q4", "_Q8" };
@@ -1523,7 +1533,7 @@ static bool onnx_scope(const char *name, char scope[ONNX_NAME]) {
         if (used + length + 2 > ONNX_NAME) return false;
         if (used > last && used - last < length && !strncmp(scope + last, name, used - last) &&
             name[used - last] == '.')
-            used = last; /* this part says it again */
+            used = last; /* this part repeats the previous one */
         else if (used > 0) scope[used++] = '.';
         last = used;
         memcpy(scope + used, name, length);
@@ -1532,7 +1542,8 @@ static bool onnx_scope(const char *name, char scope[ONNX_NAME]) {
     return used > 0;
 }
 
-/* The name of a parameter: its own, that of its sibling, or that of the module that the node is in. */
+/* The name of a parameter: its own, or one made from the name of its sibling or of the node's
+ * module. */
 static bool onnx_find_name(const onnx_reader *o, const onnx_node *n, int v, const char *what,
                            int sibling, const char *whats, char name[ONNX_NAME]) {
     const int base = onnx_base(o, v), other = sibling >= 0 ? onnx_base(o, sibling) : -1;
@@ -1551,7 +1562,7 @@ static bool onnx_name(onnx_reader *o, const onnx_node *n, int v, const char *wha
                       const char *whats, char name[ONNX_NAME]) {
     return onnx_find_name(o, n, v, what, sibling, whats, name) ||
            onnx_refuse(o, n,
-                       "neither names nor the order of layers tell which one this is; export "
+                       "neither names nor the order of layers show which layer this is; export "
                        "with the names of parameters");
 }
 
@@ -1564,7 +1575,7 @@ static bool onnx_add(onnx_reader *o, checkpoint_tensor_info *t, const char *name
         o->report);
 }
 
-/* Adds a parameter as it is stored, once. */
+/* Adds a parameter unchanged, and only once. */
 static bool onnx_publish(onnx_reader *o, const onnx_node *n, int v, const char *name) {
     const onnx_node *dequantise = onnx_dequantise_before(o, v);
     const int base = onnx_base(o, v);
@@ -1594,7 +1605,7 @@ static void onnx_exchange(checkpoint_tensor_info *t) {
     t->strides[1] = stride;
 }
 
-/* Adds the weight of a layer; a linear one gets rows for outputs, as PyTorch has it. */
+/* Adds the weight of a layer; that of a linear layer gets a row for each output, as in PyTorch. */
 static bool onnx_publish_weight(onnx_reader *o, onnx_node *n, const char *name) {
     const onnx_node *by = &o->nodes[n->scale_of];
     const int base = onnx_base(o, n->weight);
@@ -1631,7 +1642,8 @@ static bool onnx_say(onnx_reader *o, const char *module, const char *name, const
     return checkpoint_add_attribute(o->c, module, name, value, o->report);
 }
 
-/* Writes a number with the fewest digits that give the same f32, or the same f16: 1e-06. */
+/* Writes a number, such as 1e-06, with the fewest digits that give the same f32, or the same
+ * f16. */
 static bool onnx_say_number(onnx_reader *o, const char *module, const char *name, double number) {
     char text[32];
     int digits;
@@ -1693,7 +1705,7 @@ static bool onnx_take_linear(onnx_reader *o, onnx_node *n) {
            onnx_publish(o, n, n->bias, name);
 }
 
-/* The module of a layer's weight. */
+/* The module to which the weight of a layer belongs. */
 static bool onnx_module_of(onnx_reader *o, const onnx_node *n, char module[ONNX_NAME]) {
     char name[ONNX_NAME];
     if (!onnx_name(o, n, n->weight, "weight", n->bias, "bias", name)) return false;
@@ -1702,7 +1714,7 @@ static bool onnx_module_of(onnx_reader *o, const onnx_node *n, char module[ONNX_
 }
 
 static bool onnx_take_norm_weights(onnx_reader *o, onnx_node *n) {
-    const double least = 1.2e-7; /* below, an epsilon of f16 is not what the model had */
+    const double least = 1.2e-7; /* a smaller epsilon in f16 differs from the model's own epsilon */
     char name[ONNX_NAME], module[ONNX_NAME];
     const checkpoint_tensor_info *t = onnx_tensor_of(o, n->weight);
     if (!onnx_name(o, n, n->weight, "weight", n->bias, "bias", name) ||
@@ -1716,7 +1728,7 @@ static bool onnx_take_norm_weights(onnx_reader *o, onnx_node *n) {
            onnx_say_number(o, module, "code.layer_norm_eps", n->eps);
 }
 
-/* Skips what changes no token and no order of tokens. */
+/* Skips nodes that change neither tokens nor their order. */
 static int onnx_plain(onnx_reader *o, int v) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -1734,7 +1746,7 @@ static int onnx_plain(onnx_reader *o, int v) {
     return v;
 }
 
-/* The input of the first layer of a branch that ends here: attention or MLP. -1: it is none. */
+/* If a branch, attention or an MLP, ends here, the input of its first layer; otherwise -1. */
 static int onnx_branch(onnx_reader *o, int v, onnx_node **last, onnx_node **first) {
     onnx_node *n = onnx_producer(o, onnx_plain(o, v));
     int step;
@@ -1790,8 +1802,8 @@ static bool onnx_take_residual(onnx_reader *o, onnx_node *n) {
                        "of x or of its norm expected");
 }
 
-/* The name of a class token or of positions that the exporter renamed, after that of the patch
- * embedding. */
+/* Makes the name of a class token or of positions that the exporter renamed, from the name of the
+ * patch embedding. */
 static bool onnx_name_stem(onnx_reader *o, const onnx_node *n, int v, bool is_position,
                            char name[ONNX_NAME]) {
     static const char *const families[][3] = {
@@ -1811,7 +1823,7 @@ static bool onnx_name_stem(onnx_reader *o, const onnx_node *n, int v, bool is_po
     return onnx_refuse(o, n, "a constant without a name");
 }
 
-/* The only parameter from which constants are computed: slices and resampled positions. */
+/* The only parameter from which a constant is computed, by slicing or resampling of positions. */
 static bool onnx_only_leaf(const onnx_reader *o, int v, int depth, int *budget, int *leaf) {
     const onnx_node *n = onnx_producer(o, v);
     const int tensor = onnx_constant_tensor(o, v);
@@ -1846,7 +1858,7 @@ static bool onnx_take_add(onnx_reader *o, onnx_node *n) {
     return onnx_take_stem(o, n, onnx_input(n, 1 - image), true);
 }
 
-/* LayerScale, of a layer in a branch */
+/* Takes the LayerScale of a branch */
 static bool onnx_take_scale(onnx_reader *o, onnx_node *n) {
     const int image = onnx_is_image(o, onnx_input(n, 0)) ? 0 : 1, v = onnx_input(n, 1 - image);
     const onnx_node *layer = onnx_producer(o, onnx_plain(o, onnx_input(n, image)));
@@ -1868,7 +1880,7 @@ static bool onnx_take_concat(onnx_reader *o, onnx_node *n) {
     return true;
 }
 
-/* True if a value follows from the last norm by views alone. */
+/* True if only views lie between the last norm and this value. */
 static bool onnx_is_normed(onnx_reader *o, int v, bool *is_sliced) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -1884,13 +1896,13 @@ static bool onnx_is_normed(onnx_reader *o, int v, bool *is_sliced) {
 static bool onnx_say_pool(onnx_reader *o, const onnx_node *n, const char *word) {
     bool is_sliced = false;
     const bool is_normed = onnx_is_normed(o, onnx_input(n, 0), &is_sliced);
-    const bool is_token = !strcmp(word, "token"); /* its norm may come before or after */
+    const bool is_token = !strcmp(word, "token"); /* its norm may come before it or after it */
     return onnx_say(o, "", "code.pool", word) &&
            onnx_say(o, "", "code.norm_after_pool", is_normed || is_token ? "false" : "true") &&
            (is_token || onnx_say(o, "", "code.pool_prefix", is_sliced ? "false" : "true"));
 }
 
-/* The mean over the tokens. */
+/* Takes the mean over the tokens. */
 static bool onnx_take_mean(onnx_reader *o, onnx_node *n) {
     const onnx_attribute *axes = onnx_attribute_of(n, "axes");
     float axis[1];
@@ -1901,13 +1913,13 @@ static bool onnx_take_mean(onnx_reader *o, onnx_node *n) {
     return onnx_say_pool(o, n, "avg");
 }
 
-/* One token of all, or those without the first. Elsewhere, a part of q, k and v. */
+/* Takes one token, or all tokens but the first. Elsewhere, takes a part of q, k and v. */
 static bool onnx_take_part(onnx_reader *o, onnx_node *n) {
     const onnx_node *from = onnx_producer(o, onnx_plain(o, onnx_input(n, 0)));
     float first[1], last[1], axis[1];
     bool is_stream;
     if (!onnx_is_image(o, onnx_input(n, 0)))
-        return onnx_refuse(o, n, "its data are not the image's");
+        return onnx_refuse(o, n, "its data do not come from the image");
     is_stream = from &&
                 (from->part == PART_NORM || (from->part == PART_NONE && from->op == OP_ADD));
     if (n->op == OP_GATHER) {
@@ -1991,7 +2003,7 @@ static bool onnx_take_node(onnx_reader *o, onnx_node *n) {
 
 /* === The file === */
 
-/* Links values to their users and checks that nodes come after what they use. */
+/* Links values to their users, and checks that nodes come after the values that they use. */
 static bool onnx_link(onnx_reader *o) {
     size_t i;
     int k;
@@ -2008,7 +2020,7 @@ static bool onnx_link(onnx_reader *o) {
             const onnx_value *v = n->inputs[k] >= 0 ? &o->values[n->inputs[k]] : NULL;
             if (v && v->tensor < 0 && !v->is_ready)
                 return report_fail(o->report,
-                                   "node \"%.200s\" (%.60s): nothing before it gives "
+                                   "node \"%.200s\" (%.60s): no earlier node gives "
                                    "\"%.200s\"",
                                    n->name, n->op_name, v->name);
         }
@@ -2018,7 +2030,8 @@ static bool onnx_link(onnx_reader *o) {
     return true;
 }
 
-/* The input of the graph that the first convolution takes; all that follows from it. */
+/* Finds the input of the graph that the first convolution takes, and all values that follow from
+ * it. */
 static bool onnx_follow_image(onnx_reader *o) {
     size_t i;
     int k;
@@ -2051,8 +2064,8 @@ static bool onnx_follow_image(onnx_reader *o) {
 
 /* === Graphs without names === */
 
-/* The modules of a block and around them, as timm names them if q, k and v are one layer, and
- * otherwise as transformers does. */
+/* The names of the modules of a block and around the blocks: timm's if q, k and v are one layer,
+ * otherwise those of transformers. */
 typedef enum onnx_role {
     ROLE_PATCHES,
     ROLE_NORM1,
@@ -2084,7 +2097,8 @@ static const char *const onnx_roles[2][ROLE_COUNT] = {
       "vit.layernorm", NULL, "classifier" },
 };
 
-/* The formats are those above. A node keeps its first role; without one, it is refused later. */
+/* Gives a node a role in one of the formats above. A node keeps its first role; a node without a
+ * role is refused later. */
 static bool onnx_set_role(onnx_reader *o, onnx_node *n, bool is_apart, onnx_role role, int block) {
     const char *format = onnx_roles[is_apart][role], *number = format ? strstr(format, "%d") : NULL;
     char text[96];
@@ -2096,7 +2110,7 @@ static bool onnx_set_role(onnx_reader *o, onnx_node *n, bool is_apart, onnx_role
     return n->role || report_no_memory(o->report);
 }
 
-/* Gives the layers of a branch their roles; *block counts MLPs. */
+/* Gives the layers of a branch their roles; *block counts the MLPs. */
 static bool onnx_order_branch(onnx_reader *o, const onnx_node *add, int *block) {
     int i;
     for (i = 0; i < 2; i++) {
@@ -2117,7 +2131,8 @@ static bool onnx_order_branch(onnx_reader *o, const onnx_node *add, int *block) 
         scale = onnx_producer(o, onnx_plain(o, onnx_input(add, i)));
         if (scale == last) scale = NULL;
         first = onnx_producer(o, onnx_plain(o, from));
-        if (first && first->part != PART_NORM) first = NULL; /* a norm behind: refused later */
+        if (first && first->part != PART_NORM)
+            first = NULL; /* the norm comes after: refused later */
         if (!onnx_set_role(o, last, o->is_apart, is_attention ? ROLE_PROJ : ROLE_FC2, *block) ||
             !onnx_set_role(o, scale, o->is_apart, is_attention ? ROLE_SCALE1 : ROLE_SCALE2,
                            *block) ||
@@ -2129,7 +2144,7 @@ static bool onnx_order_branch(onnx_reader *o, const onnx_node *add, int *block) 
     return true;
 }
 
-/* True for the stream behind a block, or a token of it. */
+/* True for the tokens after a block, or for one of them. */
 static bool onnx_residual_before(const onnx_reader *o, const onnx_node *n) {
     int step;
     for (step = 0; n && step < ONNX_MOST_STEPS; step++) {
@@ -2142,7 +2157,7 @@ static bool onnx_residual_before(const onnx_reader *o, const onnx_node *n) {
     return false;
 }
 
-/* Names all layers by their order if those of some are lost. */
+/* Names all layers by their order, if the names of some are lost. */
 static bool onnx_name_by_order(onnx_reader *o) {
     int block = 0;
     bool is_named = true;

@@ -46,7 +46,7 @@ static bool checkpoint_add_file(checkpoint *c, const char *path, size_t *index, 
 enum { CHECKPOINT_HEAD_SIZE = 512 };
 
 typedef struct checkpoint_head {
-    uint8_t bytes[CHECKPOINT_HEAD_SIZE + 1]; /* the start of the file and a NUL */
+    uint8_t bytes[CHECKPOINT_HEAD_SIZE + 1]; /* the start of the file, and a NUL */
     size_t size;
     uint64_t file_size;
 } checkpoint_head;
@@ -79,8 +79,8 @@ static bool probe_npz(const checkpoint_head *head) {
     return probe_zip(head) && name_size >= 4 && head_has(head, 30 + name_size - 4, ".npy");
 }
 
-/* PROTO, perhaps FRAME, then LONG1 with the 10 bytes of 0x1950a86a20f9469cfc6c, STOP; or, before
- * protocol 2, the number as text. */
+/* A legacy file of PyTorch: PROTO, perhaps FRAME, then LONG1 with the 10 bytes of
+ * 0x1950a86a20f9469cfc6c, and STOP. Before protocol 2 the number is text. */
 static bool probe_torch_legacy(const checkpoint_head *head) {
     static const uint8_t magic[13] = {
         0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, '.',
@@ -92,7 +92,7 @@ static bool probe_torch_legacy(const checkpoint_head *head) {
     return false;
 }
 
-/* PROTO; or, before protocol 2, a dict that goes to the memo, or its class. */
+/* A pickle: PROTO or, before protocol 2, a dict that goes to the memo, or the class of the dict. */
 static bool probe_pickle(const checkpoint_head *head) {
     static const char *const starts[] = {
         "(dp", "}q", "ccollections\n", "ccopy_reg\n", "ccopyreg\n",
@@ -103,7 +103,7 @@ static bool probe_pickle(const checkpoint_head *head) {
     return head->bytes[0] == 0x80 && head->bytes[1] <= 5;
 }
 
-/* The four files of the oldest torch.save. */
+/* The four files in a tar that the oldest torch.save wrote. */
 static bool probe_torch_tar(const checkpoint_head *head) {
     static const char *const names[] = { "sys_info", "pickle", "tensors", "storages" };
     size_t i;
@@ -142,16 +142,16 @@ static bool probe_image(const checkpoint_head *head) {
     return head_begins(head, magics) || head_has(head, 8, "WEBP");
 }
 
-/* ONNX: the version of the format, then the producer's name, the graph or a version of
- * operators. */
+/* ONNX begins with the version of the format; then comes the producer's name, the graph or a
+ * version of operators. */
 static bool probe_onnx(const checkpoint_head *head) {
     const uint8_t *bytes = head->bytes;
     return bytes[0] == 0x08 && bytes[1] >= 3 && bytes[1] < 32 &&
            (bytes[2] == 0x12 || bytes[2] == 0x3a || bytes[2] == 0x42);
 }
 
-/* TensorFlow: a SavedModel, whose version is 1, or a graph's first node, which begins with its
- * name. */
+/* TensorFlow's files begin with the version 1 of a SavedModel, or with the first node of a graph,
+ * which begins with its name. */
 static bool probe_tensorflow(const checkpoint_head *head) {
     return head_has(head, 0, "\x08\x01\x12") ||
            (head->bytes[0] == 0x0a && (head->bytes[2] == 0x0a || head->bytes[3] == 0x0a));
@@ -273,7 +273,7 @@ static bool checkpoint_shard_name_ok(const char *name) {
            !strchr(name, '/') && !strchr(name, '\\') && !strstr(name, "..");
 }
 
-/* Index of the file with this path; file_count if it is not open. */
+/* The index of the file with this path; file_count if it is not open. */
 static size_t checkpoint_find_file(const checkpoint *c, const char *path) {
     size_t i;
     for (i = 0; i < c->file_count; i++)
@@ -326,7 +326,7 @@ static bool checkpoint_is_skipped(const checkpoint *c, const char *name) {
     return false;
 }
 
-/* The index and the shards must agree on the shard of each tensor. */
+/* Checks that each tensor is in the shard that the index gives for it. */
 static bool checkpoint_check_shard(checkpoint *c, const json_value *entry, report *r) {
     const checkpoint_tensor_info *t = checkpoint_find(c, entry->key);
     const char *path;
@@ -387,7 +387,7 @@ static checkpoint *checkpoint_new(void) {
     return c;
 }
 
-/* Both open functions end here. */
+/* The common end of both functions that open a checkpoint. */
 static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *r) {
     ok = ok && (c->by_name || checkpoint_index_names(c, r));
     if (ok && c->wanted && c->wrapper[0] == '\0')

@@ -19,7 +19,7 @@ enum {
 /* The state of the virtual machine. */
 typedef struct pickle_machine {
     const source *source;
-    uint64_t position, end; /* place of the first byte not yet in the buffer */
+    uint64_t position, end; /* offset of the first byte that is not in the buffer yet */
     uint8_t buffer[4096];
     size_t buffer_at, buffer_size;
     pickle_value **stack;
@@ -29,7 +29,7 @@ typedef struct pickle_machine {
     pickle_value **memo;
     size_t memo_count, memo_capacity;
     size_t persistent_capacity;
-    uint8_t *line; /* PICKLE_MAX_TEXT + 2 bytes for a text in quotes; or NULL */
+    uint8_t *line; /* room for a text in quotes, PICKLE_MAX_TEXT + 2 bytes; or NULL */
     size_t values, max_values;
     pickle_value *none;
     pickle_document *document;
@@ -100,7 +100,7 @@ static bool pickle_skip(pickle_machine *m, uint64_t size) {
     return true;
 }
 
-/* An unsigned little-endian number of 1, 2, 4 or 8 bytes. */
+/* Reads an unsigned little-endian number of 1, 2, 4 or 8 bytes. */
 static bool pickle_take_number(pickle_machine *m, unsigned width, uint64_t *number) {
     uint8_t bytes[8] = { 0 };
     if (!pickle_take(m, bytes, width)) return false;
@@ -117,7 +117,7 @@ static bool pickle_take_line(pickle_machine *m, char line[PICKLE_MAX_LINE], size
     return pickle_fail(m, "line without an end");
 }
 
-/* A number of protocol 0; *fits is set if it has at most 64 bits. */
+/* Reads a number of protocol 0; *fits becomes true if it has at most 64 bits. */
 static bool pickle_take_decimal(pickle_machine *m, int64_t *number, bool *fits) {
     char line[PICKLE_MAX_LINE], *end;
     size_t length;
@@ -147,7 +147,7 @@ static bool pickle_nest(pickle_machine *m, pickle_value *parent, const pickle_va
     return true;
 }
 
-/* Makes room for `more` items; doubles, so that appending stays linear. */
+/* Makes room for `more` items. The size doubles, so that appending takes linear time. */
 static bool pickle_reserve(pickle_machine *m, pickle_value *value, size_t more) {
     size_t needed = value->count + more, capacity = (size_t)value->capacity * 2;
     pickle_value **items;
@@ -256,7 +256,7 @@ static bool pickle_op_int(pickle_machine *m, unsigned width) {
     return pickle_push_integer(m, PICKLE_INT, (int64_t)number);
 }
 
-/* A two's complement number of any length; beyond 64 bits it becomes opaque. */
+/* Reads a two's complement number of any length; its value is kept only up to 64 bits. */
 static bool pickle_op_long(pickle_machine *m, unsigned width) {
     uint64_t size, number = 0;
     uint8_t bytes[8];
@@ -283,7 +283,7 @@ static bool pickle_op_float(pickle_machine *m, unsigned unused) {
     return pickle_push(m, value);
 }
 
-/* Notes only the place of the text, which may hold the elements of an array. */
+/* Keeps only the place of the text, because it may hold the elements of an array. */
 static bool pickle_push_long_text(pickle_machine *m, uint64_t at, uint64_t size,
                                   pickle_encoding encoding) {
     pickle_value *value = pickle_new(m, PICKLE_LONG_TEXT);
@@ -412,7 +412,7 @@ static bool pickle_extend_list(pickle_machine *m, pickle_value *const *items, si
     if (list->kind == PICKLE_LIST || list->kind == PICKLE_SET)
         return pickle_add(m, list, items, count);
     if (list->kind == PICKLE_CALL)
-        return true; /* a list of a foreign class; its contents are unused */
+        return true; /* a list of an unknown class, whose contents are not used */
     return pickle_fail(m, "items for something that is not a list");
 }
 
@@ -423,7 +423,7 @@ static bool pickle_extend_dict(pickle_machine *m, pickle_value *const *items, si
     if (dict->kind == PICKLE_DICT) return pickle_add(m, dict, items, count);
     if (dict->kind != PICKLE_CALL)
         return pickle_fail(m, "entries for something that is not a dict");
-    contents = &dict->u.items[PICKLE_CONTENTS]; /* a dict of a foreign class */
+    contents = &dict->u.items[PICKLE_CONTENTS]; /* a dict of an unknown class */
     if (!*contents && !(*contents = pickle_new(m, PICKLE_DICT))) return false;
     return pickle_add(m, *contents, items, count) && pickle_nest(m, dict, *contents);
 }
@@ -572,7 +572,8 @@ static bool pickle_push_call(pickle_machine *m, pickle_value *callable, pickle_v
            pickle_push(m, call);
 }
 
-/* REDUCE and NEWOBJ differ only in the function that Python would call. */
+/* The same code serves REDUCE and NEWOBJ, which differ only in the function that Python would
+ * call. */
 static bool pickle_op_call(pickle_machine *m, unsigned unused) {
     pickle_value *arguments = pickle_pop(m), *callable = pickle_pop(m);
     (void)unused;
@@ -594,7 +595,7 @@ static bool pickle_op_instance(pickle_machine *m, unsigned unused) {
     return pickle_push_call(m, m->stack[m->height + 1], m->stack[m->height]);
 }
 
-/* As above, with the class as a value above the mark. */
+/* Like the opcode above, but the class is one of the values above the mark. */
 static bool pickle_op_object(pickle_machine *m, unsigned unused) {
     pickle_value **items = NULL, *arguments;
     size_t count = 0;
@@ -606,7 +607,7 @@ static bool pickle_op_object(pickle_machine *m, unsigned unused) {
            pickle_push_call(m, items[0], arguments);
 }
 
-/* NEWOBJ_EX has keyword arguments on top, which are dropped. */
+/* NEWOBJ_EX also has keyword arguments on top of the stack, which are dropped. */
 static bool pickle_op_call_keywords(pickle_machine *m, unsigned unused) {
     return pickle_pop(m) && pickle_op_call(m, unused);
 }
@@ -718,7 +719,7 @@ enum {
 };
 
 static bool pickle_run(pickle_machine *m) {
-    uint8_t row_of[256] = { 0 }; /* row + 1, 0 for an unknown opcode */
+    uint8_t row_of[256] = { 0 }; /* the row of each opcode + 1; 0 for an unknown opcode */
     size_t i, steps;
     for (i = 0; i < PICKLE_OPERATION_COUNT; i++)
         row_of[pickle_operations[i].code] = (uint8_t)(i + 1);

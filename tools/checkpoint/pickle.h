@@ -37,7 +37,7 @@ typedef enum pickle_kind {
     PICKLE_GLOBAL,     /* text: "module.name" */
     PICKLE_CALL,       /* items: callable, arguments, state (BUILD) or NULL, dict or NULL */
     PICKLE_PERSISTENT, /* items: the persistent id */
-    PICKLE_LONG_TEXT,  /* integer: place in the source; encoding; pickle_long_size: its size */
+    PICKLE_LONG_TEXT,  /* integer: its offset in the source; encoding; pickle_long_size */
     PICKLE_OPAQUE,     /* integer of more than 64 bits */
 } pickle_kind;
 
@@ -47,17 +47,17 @@ enum { PICKLE_CALLABLE, PICKLE_ARGUMENTS, PICKLE_STATE, PICKLE_CONTENTS, PICKLE_
 typedef enum pickle_encoding {
     PICKLE_PLAIN,
     PICKLE_ESCAPED_BYTES, /* a string of Python 2 as source code, without its quotes: \x00 */
-    PICKLE_ESCAPED_TEXT,  /* Latin-1 with \u20ac for what that lacks */
+    PICKLE_ESCAPED_TEXT,  /* Latin-1, with escapes such as \u20ac for all other characters */
 } pickle_encoding;
 
 typedef struct pickle_value pickle_value;
 
 struct pickle_value {
     uint8_t kind;
-    uint8_t depth;    /* nesting below, as known when it was built */
+    uint8_t depth;    /* depth of the values in it, at the time when it was built */
     uint8_t encoding; /* encoding of a long text */
     uint32_t count;
-    uint32_t capacity; /* room for items, while a container grows */
+    uint32_t capacity; /* capacity of items, while a container grows */
     union {
         int64_t integer;
         double number;
@@ -88,8 +88,8 @@ bool pickle_is_text(const pickle_value *value, pickle_kind kind, const char *tex
 
 uint64_t pickle_long_size(const pickle_value *long_text);
 
-/* Decodes an encoded text to bytes or UTF-8; returns the length, at most twice `size`. `from` may
- * be the second half of a buffer of twice that size that starts at `to`. */
+/* Decodes an encoded text to bytes or UTF-8; returns the length, at most twice `size`. The buffer
+ * at `to` has 2 * size bytes; `from` may be its second half. */
 size_t pickle_decode(pickle_encoding encoding, const uint8_t *from, size_t size, uint8_t *to);
 
 #endif

@@ -17,7 +17,7 @@
  * storage, deflated ones from the inflated entry.
  */
 
-/* === Conversion of `count` little-endian elements at raw to float === */
+/* === Conversion of `count` little-endian elements at `raw` to float === */
 
 static float checkpoint_convert_one(checkpoint_dtype dtype, const uint8_t *raw) {
     switch (dtype) {
@@ -140,7 +140,7 @@ static bool checkpoint_gather_run(checkpoint *c, const checkpoint_tensor_info *t
     return true;
 }
 
-/* Logical index -> position along each dimension. */
+/* Turns a logical index into the position along each dimension. */
 static void checkpoint_unravel(const checkpoint_tensor_info *t, int64_t first, int64_t *position) {
     int i;
     for (i = t->ndim - 1; i >= 0; i--) {
@@ -196,8 +196,8 @@ static bool checkpoint_read_pieces(checkpoint *c, const checkpoint_tensor_info *
     return true;
 }
 
-/* === ggml's quantised blocks: a scale, perhaps a minimum, and 32 values of 4, 5 or 8 bits; those of
- * 256 in gguf_file.c === */
+/* === The quantised blocks of ggml have a scale, perhaps a minimum, and 32 values of 4, 5 or 8
+ * bits; gguf_file.c reads blocks of 256 values === */
 
 static void checkpoint_unpack_block(checkpoint_dtype dtype, const uint8_t *raw, float *values) {
     const bool has_minimum = dtype == CHECKPOINT_Q4_1 || dtype == CHECKPOINT_Q5_1;
@@ -282,7 +282,7 @@ typedef struct rename_piece {
 typedef struct rename_rule {
     char theirs[RENAME_MAX_NAME];
     const char *ours;
-    bool is_layer; /* a layer's name stands for its tensors, so ".*" was added */
+    bool is_layer; /* ".*" was added, because a layer's name stands for all of its tensors */
     bool used;
 } rename_rule;
 

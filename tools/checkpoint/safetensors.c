@@ -107,7 +107,7 @@ static bool safetensors_check_size(safetensors_reader *s, const checkpoint_tenso
                        (unsigned long long)bytes);
 }
 
-/* One storage for each tensor: a range may start at any byte. */
+/* Each tensor gets its own storage, because a range may start at any byte. */
 static bool safetensors_add_tensor(safetensors_reader *s, checkpoint_tensor_info *t,
                                    const safetensors_range *range, uint64_t element_size) {
     checkpoint_storage storage = { 0 };

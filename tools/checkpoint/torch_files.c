@@ -59,7 +59,7 @@ static bool torch_zip_place(torch_reader *t, const char *name, const torch_stora
     return true;
 }
 
-/* The message names a checkpoint inside the archive, or else the first entry. */
+/* The message names a checkpoint inside the archive or, if there is none, the first entry. */
 static bool torch_refuse_zip(const torch_zip *z) {
     static const char *const ends[] = { ".pth", ".pt", ".bin", ".ckpt", ".safetensors", ".npz" };
     size_t i, k;
@@ -115,7 +115,7 @@ static bool torch_read_byteorder(torch_zip *z) {
     return report_fail(z->reader.report, "zip: byteorder \"%.8s\", little or big expected", text);
 }
 
-/* Bytes of an entry, malloc'ed; NULL on failure. */
+/* Reads the bytes of an entry, malloc'ed; NULL on failure. */
 static uint8_t *torch_inflate(torch_zip *z, const zip_entry *entry) {
     report *r = z->reader.report;
     uint8_t *bytes = NULL;
@@ -160,7 +160,8 @@ static void torch_close_pickle(torch_zip *z) {
 
 /* === TorchScript === */
 
-/* The class's text in code/: "__torch__.a.b.Name" is class Name in code/__torch__/a/b.py. */
+/* Finds the text of a class in code/: "__torch__.a.b.Name" is class Name in
+ * code/__torch__/a/b.py. */
 static char *torch_read_code(torch_zip *z, const char *class) {
     const char *dot = strrchr(class, '.');
     char path[TORCH_MAX_NAME];
@@ -248,7 +249,7 @@ bool torch_zip_open(checkpoint *c, size_t file, report *r) {
 typedef struct torch_legacy_storage {
     const char *key;
     uint64_t element_size, count; /* from the persistent id */
-    uint64_t offset;              /* offset of the first element; 0 if the list of keys lacks it */
+    uint64_t offset;              /* offset of the first element; 0 if no key is listed */
     size_t index;                 /* index in the checkpoint's storages, once added */
     bool added;
 } torch_legacy_storage;
@@ -294,8 +295,8 @@ static bool torch_legacy_place(torch_reader *t, const char *name, const torch_st
     return true;
 }
 
-/* Lists every storage that the object mentions, even outside the state dict. All of them follow in
- * the file, and only the class of the storage shows the size of an element. */
+/* Lists every storage that the object mentions, even outside the state dict, because all of them
+ * follow in the file. Only the class of a storage shows the size of its elements. */
 static bool torch_collect_storages(torch_legacy *l) {
     size_t i, count = l->reader.pickle.persistent_count;
     l->storages = calloc(count + 1, sizeof *l->storages);
@@ -315,7 +316,7 @@ static bool torch_collect_storages(torch_legacy *l) {
     return true;
 }
 
-/* Several tensors may share a storage, but they must agree on it. */
+/* Several tensors may share a storage, but they must give the same type and size for it. */
 static bool torch_unify_storages(torch_legacy *l) {
     size_t i, kept = 0;
     for (i = 0; i < l->count; i++) {
@@ -332,7 +333,7 @@ static bool torch_unify_storages(torch_legacy *l) {
     return true;
 }
 
-/* *at becomes the end of the storage. */
+/* **at becomes the end of the storage. */
 static bool torch_locate_storage(torch_legacy *l, const char *key, uint64_t *at) {
     report *r = l->reader.report;
     torch_legacy_storage *storage = torch_find_legacy(l, key);
@@ -405,7 +406,7 @@ static bool torch_read_keys(torch_legacy *l) {
     return ok;
 }
 
-/* Reads up to the place of each storage. Call torch_close_legacy even after a failure. */
+/* Reads the file up to the places of the storages. Call torch_close_legacy even after a failure. */
 static bool torch_read_legacy(torch_legacy *l, uint64_t at, size_t max_values) {
     return torch_skip_preamble(l, &at) &&
            pickle_load(&l->reader.pickle, l->source, at, l->end, max_values, l->reader.report) &&
@@ -432,14 +433,14 @@ bool torch_legacy_open(checkpoint *c, size_t file, report *r) {
     return ok;
 }
 
-/* === In a pickle of Python's own === */
+/* === Files inside a pickle that Python itself wrote === */
 
 bool torch_is_nested(const pickle_value *value) {
     return pickle_is_text(torch_part(value, PICKLE_CALLABLE), PICKLE_GLOBAL,
                           "torch.storage._load_from_bytes");
 }
 
-/* The only storage of such a file: its object is the storage. */
+/* Such a file has a single storage, which is its object. */
 static bool torch_find_nested(torch_legacy *l, const char *name, torch_storage *storage,
                               checkpoint_storage *found) {
     torch_reader *t = &l->reader;
@@ -451,7 +452,7 @@ static bool torch_find_nested(torch_legacy *l, const char *name, torch_storage *
     found->bytes.name = memory_copy_text(&t->c->memory, place->key, strlen(place->key));
     found->bytes.offset = place->offset;
     found->bytes.size = found->bytes.stored_size = place->count * place->element_size;
-    storage->key = NULL; /* these pointers would dangle once the pickle is freed */
+    storage->key = NULL; /* these pointers would become invalid when the pickle is freed */
     storage->found = found;
     return found->bytes.name || report_no_memory(t->report);
 }

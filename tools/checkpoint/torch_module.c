@@ -6,16 +6,16 @@
 
 /* === Whole modules === */
 
-/* Reads modules that were pickled whole. Such a pickle names their classes and lists their
- * attributes. PyTorch would import the classes. Both are only data here. Tensors get the names of
- * state_dict(), and simple values become attributes of the checkpoint.
+/* Reads modules that were pickled whole. Such a pickle names the classes of the modules and lists
+ * their attributes. PyTorch would import the classes; here both are only data. Tensors get the
+ * names of state_dict(), and simple values become attributes of the checkpoint.
  */
 
 enum { TORCH_MOST_NUMBERS = 8 };
 
 /* === Values as text === */
 
-/* The shortest text that reads back as the same number: 1e-05. */
+/* The shortest text, such as 1e-05, that is read back as the same number. */
 void torch_show_number(double number, char *text, size_t size) {
     int digits = 1;
     do snprintf(text, size, "%.*g", digits, number);
@@ -84,8 +84,8 @@ static const char *torch_class_of(const pickle_value *value) {
 static bool torch_add_entries(torch_reader *t, const char *module, const char *prefix,
                               const pickle_value *dict);
 
-/* functools.partial: the attribute gets the function's name, and its settings go one level
- * below. */
+/* For functools.partial, the value of the attribute is the name of the function, and the settings
+ * are one level below. */
 static bool torch_add_partial(torch_reader *t, const char *module, const char *name,
                               const pickle_value *value) {
     const pickle_value *state = torch_part(value, PICKLE_STATE);
@@ -112,8 +112,8 @@ static bool torch_add_entry(torch_reader *t, const char *module, const char *pre
     return torch_add_entries(t, module, name, inner);
 }
 
-/* Names that begin with '_' are PyTorch's own, except Lightning's hyperparameters. TorchScript's
- * modules are entries of each other. */
+/* Skips names that begin with '_', which are PyTorch's own, except Lightning's hyperparameters. In
+ * TorchScript, modules are attributes of other modules. */
 static bool torch_add_entries(torch_reader *t, const char *module, const char *prefix,
                               const pickle_value *dict) {
     size_t i;
@@ -141,7 +141,7 @@ bool torch_add_attributes(torch_reader *t, const char *module, const pickle_valu
 
 /* === Tensors === */
 
-/* A set of strings; protocols before 4 call set() for it. */
+/* Reads a set of strings; protocols before 4 make it by a call of set(). */
 static bool torch_set_has(torch_reader *t, const pickle_value *set, const pickle_value *key) {
     size_t i;
     if (set && set->kind == PICKLE_CALL) set = torch_item(torch_part(set, PICKLE_ARGUMENTS), 0);
@@ -151,7 +151,7 @@ static bool torch_set_has(torch_reader *t, const pickle_value *set, const pickle
     return false;
 }
 
-/* Visits one of the three dicts of a module, without the names in a set. */
+/* Visits one of the three dicts of a module, except the names in a set. */
 static bool torch_flatten_part(torch_reader *t, char *name, size_t name_size,
                                const pickle_value *part, const pickle_value *without, int depth) {
     const pickle_value *dict = torch_as_dict(part);
@@ -171,7 +171,7 @@ static bool torch_flatten_part(torch_reader *t, char *name, size_t name_size,
     return true;
 }
 
-/* Positions that are computed once may be a plain attribute, neither parameter nor buffer. */
+/* A plain attribute, neither parameter nor buffer, may hold positions that are computed once. */
 static bool torch_add_positions(torch_reader *t, char *name, size_t name_size,
                                 const pickle_value *state) {
     size_t i, size;
@@ -203,9 +203,9 @@ bool torch_flatten_module(torch_reader *t, char *name, size_t name_size, const p
 
 /* NumPy's arrays in a pickle, and bytes in a pickle.
  *
- * An array is _reconstruct(...) with the state (version, shape, dtype, fortran order, bytes), or
- * _frombuffer(bytes, dtype, shape, order) in protocol 5. Protocols before 3 have no bytes. They
- * write a text whose characters are the bytes, and call _codecs.encode(text, "latin1").
+ * An array is a call of _reconstruct(...) with the state (version, shape, dtype, fortran order,
+ * bytes) or, in protocol 5, of _frombuffer(bytes, dtype, shape, order). Protocols before 3 have no
+ * bytes. They write a text whose characters are the bytes, and call _codecs.encode(text, "latin1").
  */
 
 /* === Bytes === */
@@ -215,8 +215,8 @@ static const char *torch_callable(const pickle_value *value) {
     return callable && callable->kind == PICKLE_GLOBAL ? callable->u.text : "";
 }
 
-/* The copy lives as long as the checkpoint; an encoded text is first read into the end of its
-   block. */
+/* The copy lives as long as the checkpoint. An encoded text is first read into the end of the
+ * copy's block. */
 static bool torch_copy_text(torch_reader *t, const pickle_value *value, torch_bytes *bytes) {
     const pickle_encoding encoding = (pickle_encoding)value->encoding;
     const uint64_t size = bytes->size, before = encoding == PICKLE_PLAIN ? 0 : size;
@@ -277,7 +277,7 @@ typedef enum torch_array_form {
     TORCH_FROM_BUFFER,
 } torch_array_form;
 
-/* NumPy 2 has an underscore before core. */
+/* NumPy 2 writes numpy._core instead of numpy.core. */
 static torch_array_form torch_form_of(const pickle_value *value) {
     const char *name = torch_callable(value);
     if (strcmp(name, "numpy.core.multiarray._reconstruct") == 0 ||
@@ -291,7 +291,7 @@ static torch_array_form torch_form_of(const pickle_value *value) {
 
 bool torch_is_array(const pickle_value *value) { return torch_form_of(value) != TORCH_NO_ARRAY; }
 
-/* numpy.dtype("f4", ...) with the state (3, "<", ...); false if it cannot be read. */
+/* Reads numpy.dtype("f4", ...) with the state (3, "<", ...); false if the type is not supported. */
 static bool torch_read_dtype(const pickle_value *value, checkpoint_dtype *dtype, bool *big_endian) {
     static const struct {
         const char *name;
@@ -359,7 +359,7 @@ bool torch_add_array(torch_reader *t, const char *name, const pickle_value *valu
 
 /* === The code of TorchScript === */
 
-/* The code in a TorchScript archive, as text: nothing runs it.
+/* Reads the code in a TorchScript archive as text, and never runs it.
  *
  * A class lists its constants ("eps : Final[float] = 1.0000000000000001e-05"), and its functions
  * call PyTorch's operators by name, with literal numbers. This reveals settings that no tensor
@@ -371,7 +371,7 @@ bool torch_add_array(torch_reader *t, const char *name, const pickle_value *valu
 enum {
     TORCH_MAX_ARGUMENTS = 16,
     TORCH_MAX_ARGUMENT_TEXT = 2048, /* length of one call */
-    TORCH_REMEMBERED = 16,          /* recent attributes that are not added again */
+    TORCH_REMEMBERED = 16,          /* number of recent attributes that are not repeated */
     TORCH_VALUE = 80,
 };
 
@@ -386,7 +386,7 @@ typedef struct torch_description {
     const char *module;
     torch_span body;
     size_t first;   /* its first attribute */
-    int attentions; /* number of softmaxes and similar calls; 2 stands for more */
+    int attentions; /* number of softmaxes and similar calls; 2 means several */
     bool calls_relu, has_cube, has_quick_factor;
     const char *told; /* a call whose fact was already reported */
 } torch_description;
@@ -434,7 +434,8 @@ static size_t torch_split(torch_span text, torch_span items[TORCH_MAX_ARGUMENTS]
     return count;
 }
 
-/* Converts Python's text of a value to checkpoint.h's: 1e-05, true, none, (4), text. */
+/* Converts the text of a value in Python to the form of checkpoint.h: 1e-05, true, none, (4),
+ * text. */
 static void torch_value(torch_span span, char value[TORCH_VALUE]) {
     char *end;
     double number;
@@ -492,9 +493,9 @@ static int torch_count_attentions(torch_span body) {
     return count;
 }
 
-/* Recognises the shape into which [batch, tokens, 3 x heads x width] is split; the 3 may be any of
- * the last three axes. With a single softmax, [batch, tokens, heads, width] counts too, because the
- * rest is often computed. `before` is the number of axes that the list leaves out. */
+/* Recognises the shape that splits [batch, tokens, 3 x heads x width]; any of the last three axes
+ * may have the 3. If there is a single softmax, [batch, tokens, heads, width] counts too, because
+ * the other sizes are often computed. `before` is the number of axes that the list leaves out. */
 static bool torch_say_heads(torch_description *d, torch_span list, size_t before) {
     torch_span items[TORCH_MAX_ARGUMENTS], heads = { NULL, 0 };
     size_t count;
@@ -511,7 +512,7 @@ static bool torch_say_heads(torch_description *d, torch_span list, size_t before
     return !torch_is_number(heads, true) || torch_say_span(d, "code.num_heads", heads);
 }
 
-/* If the code that splits the heads has no arithmetic of its own, the scores have no scale. */
+/* If the code that splits the heads has no arithmetic, the scores are not scaled. */
 static bool torch_say_scale(torch_description *d) {
     static const char *const others[] = {
         "torch.mul", "torch.div", "torch.pow", "sqrt", "scaled_dot", "baddbmm",
@@ -567,7 +568,7 @@ static bool torch_is_sigmoid_of(torch_span span, torch_span x) {
     return torch_same(inner, x);
 }
 
-/* x sigmoid(x) is SiLU; the square of a ReLU is reported as such. */
+/* x sigmoid(x) is SiLU; the square of a ReLU is squared_relu. */
 static bool torch_say_product(torch_description *d, const torch_span *a) {
     const bool first = torch_is_sigmoid_of(a[0], a[1]);
     if (first || torch_is_sigmoid_of(a[1], a[0])) {
@@ -578,8 +579,8 @@ static bool torch_say_product(torch_description *d, const torch_span *a) {
            torch_say(d, "code.activation", "squared_relu");
 }
 
-/* Recognises an activation that is written out: GELU by erf or by tanh of a cube, x sigmoid(1.702
-   x). */
+/* Recognises an activation that is written out: GELU, by erf or by tanh of a cube; x sigmoid(1.702
+ * x). */
 static bool torch_say_formula(torch_description *d, torch_span name, const torch_span *a,
                               size_t count) {
     if (count == 0) return true;
@@ -623,7 +624,8 @@ static bool torch_say_call(torch_description *d, torch_span name, const torch_sp
     return true;
 }
 
-/* Finds the next call of an operator, "torch.NAME(...)"; *rest begins after its bracket. */
+/* Finds the next call of an operator, "torch.NAME(...)"; *rest becomes the text after its opening
+ * bracket. */
 static bool torch_next_call(torch_span *rest, torch_span *name,
                             torch_span arguments[TORCH_MAX_ARGUMENTS], size_t *count) {
     static const char start[] = "torch.";
@@ -734,8 +736,8 @@ static long torch_constant_index(torch_span span) {
     return torch_is_number(digits, true) ? strtol(digits.text, NULL, 10) : -1;
 }
 
-/* A constant that is expanded to the batch is a token, one that is added is a table of positions;
- * all others belong to layers. */
+/* A constant that is expanded to the batch is a token; a constant that is added is a table of
+ * positions; all others belong to layers. */
 static const char *torch_name_part(torch_span operator, size_t part) {
     static const char *const parts[] = { "weight", "bias", "running_mean", "running_var" };
     if (operator.size == 6 && memcmp(operator.text, "expand", 6) == 0) return "cls_token";
@@ -743,9 +745,9 @@ static const char *torch_name_part(torch_span operator, size_t part) {
     return parts[part < 3 ? part : 3];
 }
 
-/* Adds a constant under the name of its role in an operator: "3.linear.weight" for the first
- * constant of the fourth call that has any. A constant that is used twice is added twice, like
- * shared weights. */
+/* Adds a constant under the name of its role in an operator. "3.linear.weight" is the first
+ * constant of the fourth call that has constants. A constant that is used twice is added twice,
+ * like shared weights. */
 static bool torch_add_constant(torch_reader *t, torch_span operator, size_t place, size_t part,
                                long index) {
     const pickle_value *value = torch_item(t->pickle.root, (size_t)index);

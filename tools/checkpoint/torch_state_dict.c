@@ -18,7 +18,7 @@
  */
 
 #ifndef TORCH_MAX_STEPS
-#define TORCH_MAX_STEPS 1000000 /* visited nodes; shared nodes count each time */
+#define TORCH_MAX_STEPS 1000000 /* visited nodes; a shared node counts at each visit */
 #endif
 
 bool torch_step(torch_reader *t) {
@@ -160,7 +160,7 @@ static bool torch_is_count(const pickle_value *value) {
            value->u.integer <= INT64_MAX / 64;
 }
 
-/* The last field of a legacy id: None or (key, offset, count) of a view of the root storage. */
+/* The last field of a legacy id is None, or (key, offset, count) for a view of the root storage. */
 static bool torch_read_view(torch_reader *t, const char *name, const pickle_value *view,
                             torch_storage *storage) {
     const pickle_value *offset = torch_item(view, 1), *count = torch_item(view, 2);
@@ -221,7 +221,7 @@ static bool torch_skip(torch_reader *t, const char *name, const char *reason) {
     return checkpoint_add_skipped(t->c, name, reason, t->report);
 }
 
-/* dtype NULL means that of the storage. */
+/* If `dtype` is NULL, the type is that of the storage. */
 static bool torch_add_view(torch_reader *t, checkpoint_tensor_info *info,
                            const torch_storage *storage, const torch_class *dtype, int64_t offset) {
     uint64_t bytes = storage->count * storage->class->size;
@@ -258,7 +258,8 @@ static bool torch_add_tensor(torch_reader *t, const char *name, const pickle_val
            torch_add_view(t, &info, &storage, dtype, offset->u.integer);
 }
 
-/* Unwraps parameters and subclasses. The loop is bounded, because a cycle may wrap itself. */
+/* Unwraps parameters and subclasses. The number of steps is bounded, because an object may wrap
+ * itself. */
 bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value) {
     const pickle_value *callable = torch_part(value, PICKLE_CALLABLE);
     const pickle_value *arguments = torch_part(value, PICKLE_ARGUMENTS);
@@ -386,8 +387,8 @@ bool torch_read_state_dict(torch_reader *t) {
 
 /* === Which of several === */
 
-/* Chooses the dict or module of a pickle that is the model. Training programs save others next to
- * it: an average of the weights, a teacher, the state of the optimizer.
+/* Chooses the dict or module of a pickle that is the model. Training programs save other dicts next
+ * to it: an average of the weights, a teacher, the state of the optimizer.
  */
 
 /* Searches nested dicts and modules, but not lists, which belong to an optimizer. */
@@ -404,15 +405,15 @@ static bool torch_holds_tensors(torch_reader *t, const pickle_value *value, int 
     return false;
 }
 
-/* Lists the entries to choose from. An object of any other class is searched only if the pickle has
- * nothing else. */
+/* Lists the entries to choose from. Objects that are neither dicts nor modules are searched only if
+ * the pickle has nothing else. */
 static const pickle_value *torch_entries(const torch_reader *t, const pickle_value *value) {
     if (torch_as_module(value)) return NULL;
     return value == t->pickle.root && !torch_as_dict(value) ? torch_as_object(value)
                                                             : torch_as_dict(value);
 }
 
-/* Timm's order first, then common names. */
+/* timm's order of preference, then common names. */
 static const char *const torch_wrappers[] = {
     "state_dict_ema", "model_ema", "state_dict", "model",          "module",
     "teacher",        "student",   "encoder",    "target_encoder", "model_state_dict",
@@ -502,8 +503,8 @@ static bool torch_is_configuration(const pickle_value *key) {
     return false;
 }
 
-/* Adds scalars and lists of numbers next to the state dict. An argparse.Namespace or a dict of
- * settings has them one level down ("args.lr"), or two levels if it holds such a dict again
+/* Adds scalars and lists of numbers next to the state dict. Those in an argparse.Namespace or a
+ * dict of settings are one level down ("args.lr"), and those in a dict within it two levels
  * ("args.model_kwargs"). */
 static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const char *prefix) {
     const bool is_deep = strchr(prefix, '.') != NULL;
@@ -614,7 +615,8 @@ static const pickle_value *torch_take_wanted(torch_reader *t, const pickle_value
     return torch_add_wrapper(t, t->c->wanted) ? torch_descend(t, found) : NULL;
 }
 
-/* NumPy arrays count as tensors only if there are no others; otherwise they are statistics. */
+/* NumPy arrays count as tensors only if there are no other tensors; otherwise they are
+ * statistics. */
 const pickle_value *torch_choose(torch_reader *t) {
     const pickle_value *root = t->pickle.root, *entries = torch_entries(t, root), *chosen;
     char path[TORCH_MAX_NAME] = "";
@@ -636,7 +638,7 @@ static bool torch_is_label(const pickle_value *value) {
     return value->kind == PICKLE_STRING && text_is_name(value->u.text, value->count);
 }
 
-/* The index of a class, which is text after a round trip through JSON. */
+/* The index of a class. It is text if it has passed through JSON. */
 static bool torch_read_index(const pickle_value *value, size_t count, size_t *index) {
     long number = -1;
     if (value->kind == PICKLE_INT && value->u.integer < TORCH_MAX_LABELS)

@@ -17,18 +17,18 @@
 #define TORCH_SHOWN    320 /* length of an attribute or an option as text */
 
 typedef struct torch_class {
-    const char *name; /* names of the storage class and of the dtype */
+    const char *name; /* the name of the storage class, and that of the dtype */
     const char *dtype_name;
     uint8_t size;
     bool supported;
     checkpoint_dtype dtype;
 } torch_class;
 
-/* A storage as a tensor sees it: its bytes, and the place of element 0 within them. */
+/* A storage from the point of view of a tensor: its bytes, and the offset of element 0 in them. */
 typedef struct torch_storage {
     const torch_class *class;
     const char *key;
-    uint64_t base, count;            /* in elements of the class; base > 0: a legacy view */
+    uint64_t base, count;            /* in elements of the class; `base` above 0 is a legacy view */
     uint64_t root_count;             /* elements of the whole storage */
     const checkpoint_storage *found; /* its bytes, if the pickle holds them; otherwise NULL */
 } torch_storage;
@@ -82,7 +82,8 @@ const pickle_value *torch_as_object(const pickle_value *value);
 /* Like torch_as_object, but NULL for anything except an nn.Module. */
 const pickle_value *torch_as_module(const pickle_value *value);
 
-/* name is a buffer of TORCH_MAX_NAME shared by the whole walk; name_size bytes are in use. */
+/* `name` is a buffer of TORCH_MAX_NAME bytes that the whole walk shares; name_size bytes are in
+ * use. */
 bool torch_append_name(torch_reader *t, char *name, size_t name_size, const pickle_value *key,
                        size_t *size);
 bool torch_flatten(torch_reader *t, char *name, size_t name_size, const pickle_value *value,
@@ -96,7 +97,7 @@ bool torch_read_sizes(torch_reader *t, checkpoint_tensor_info *info, const pickl
 /* Chooses the state dict of a pickle. NULL on failure. */
 const pickle_value *torch_choose(torch_reader *t);
 
-/* Adds names of the classes if this entry of a dict has them and no earlier entry did. */
+/* Adds the names of the classes, if this entry of a dict has them and no earlier entry had them. */
 bool torch_add_labels(torch_reader *t, const pickle_value *key, const pickle_value *value);
 
 /* torch_module.c: a module that was pickled whole, with its attributes. */

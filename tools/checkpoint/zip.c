@@ -18,7 +18,7 @@ enum {
     ZIP_MAX_COMMENT = 65535,
     ZIP_MAX_ENTRIES = 100000,
     ZIP_MAX_DIRECTORY = 16 << 20, /* bytes */
-    ZIP_MAX_RATIO = 1032,         /* the maximum of DEFLATE: 258 bytes from two bits */
+    ZIP_MAX_RATIO = 1032,         /* the largest expansion by DEFLATE: 258 bytes from two bits */
     ZIP_MAX_GROWTH = 64 << 20,    /* bytes by which an entry may grow when inflated */
 };
 
@@ -29,12 +29,12 @@ enum {
 #define ZIP_LOCATOR_SIGNATURE 0x07064b50u
 
 #define ZIP_FLAG_ENCRYPTED  0x0001u
-#define ZIP_FLAG_DESCRIPTOR 0x0008u /* the sizes follow the data and are zero in the local header */
+#define ZIP_FLAG_DESCRIPTOR 0x0008u /* the sizes follow the data, and the local header has zeros */
 #define ZIP_FLAGS_SECRET    0x2041u /* encrypted, strongly encrypted, masked headers */
 
 #define ZIP_UNKNOWN32 0xFFFFFFFFu /* the true value is in the zip64 record */
 
-/* The place of the central directory, and the place where it must end. */
+/* The start of the central directory, and the place where it must end. */
 typedef struct zip_directory {
     uint64_t offset, size, count, end;
 } zip_directory;
@@ -63,7 +63,7 @@ static bool zip_find_end(const source *s, uint8_t record[ZIP_END_SIZE], uint64_t
     return found;
 }
 
-/* A 32-bit field must agree with the 64-bit one, unless it is the "see zip64" mark. */
+/* A 32-bit field must equal the 64-bit field, unless it has the value that means "see zip64". */
 static bool zip_agrees(uint64_t narrow, uint64_t unknown, uint64_t wide) {
     return narrow == unknown || narrow == wide;
 }
@@ -124,7 +124,7 @@ static bool zip_find_directory(const source *s, zip_directory *d, report *r) {
 
 /* === Central directory === */
 
-/* The zip64 extra field's payload, or NULL; *size becomes its length. */
+/* The contents of the zip64 extra field, or NULL; *size becomes their length. */
 static const uint8_t *zip_find_zip64(const uint8_t *extra, size_t *size) {
     size_t left = *size;
     *size = 0;
@@ -240,8 +240,8 @@ static bool zip_read_directory(zip_archive *zip, const zip_directory *d, report 
 
 /* === Local headers === */
 
-/* True if the local header has the directory's values. It may have zero if the sizes follow the
- * data, and "see zip64" if a zip64 field has them. */
+/* True if the local header has the directory's values. If the sizes follow the data, it may have
+ * zeros; if a zip64 field has the values, it may have "see zip64". */
 static bool zip_local_agrees(const uint8_t *header, const zip_entry *e) {
     bool later = (bytes_load16(header + 6) & ZIP_FLAG_DESCRIPTOR) != 0;
     uint32_t crc = bytes_load32(header + 14), stored = bytes_load32(header + 18);
@@ -364,7 +364,7 @@ bool zip_read(const source *s, const zip_entry *e, void *destination, report *r)
     return zip_check_crc(e, crc32_add(0, destination, (size_t)e->size), r);
 }
 
-/* In either form, the first n bytes come from the first 2 n stored bytes. */
+/* Stored or deflated, the first n bytes come from the first 2 n bytes of the entry. */
 bool zip_read_start(const source *s, const zip_entry *e, void *destination, size_t size,
                     report *r) {
     const size_t most = 2 * size + 1024;

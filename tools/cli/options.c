@@ -24,7 +24,7 @@ typedef struct parser {
 enum { LONGEST_NAME = 60 };
 static char called[LONGEST_NAME + 1] = "vit";
 
-/* The last part of a path, without Windows' suffix. False if it is not a program's name. */
+/* The last part of a path, without Windows' suffix. False if that is not a program's name. */
 static bool take_name(const char *path) {
     const char *name = path;
     size_t length;
@@ -110,14 +110,14 @@ static bool set_number(const parser *p, const cli_option *o, const char *word, c
                        o->max, value);
 }
 
-/* Stores one value; word is the option as written, for messages. */
+/* Stores one value; `word` is the option as the user wrote it, for messages. */
 static bool set_size(const parser *p, const cli_option *o, const char *word, const char *text) {
     if (text_read_size(text, (long)o->min, (long)o->max, (int *)o->value)) return true;
     return usage_error(p, "%s: expected %s with sides from %.0f to %.0f, found '%.80s'", word,
                        o->argument, o->min, o->max, text);
 }
 
-/* Name number i of the type; NULL after the last. */
+/* Name number i of the type; NULL after the last name. */
 static const char *name_of(cli_type type, int i) {
     if (type == CLI_ISA) return i < VIT_NUM_ISAS ? vit_isa_name((vit_isa)i) : NULL;
     return i < VIT_NUM_DTYPES ? tensor_dtype_name((vit_dtype)i) : NULL;
@@ -160,7 +160,7 @@ static bool set_value(const parser *p, const cli_option *o, const char *word, co
     return false;
 }
 
-/* attached is the value in the same word, or NULL; otherwise the next word is the value. */
+/* `attached` is the value in the same word; if it is NULL, the next word is the value. */
 static bool take_option(parser *p, const cli_option *o, const char *word, const char *attached) {
     if (o->type == CLI_FLAG && attached) {
         return usage_error(p, "option '%.80s' takes no value", word);
@@ -191,7 +191,7 @@ static bool take_long(parser *p, const char *word) {
     return unknown_option(p, word, "");
 }
 
-/* -k5, -k 5, or several flags in one word (-vq). */
+/* Parses -k5, -k 5, or several flags in one word (-vq). */
 static bool take_short(parser *p, const char *word) {
     for (const char *letter = word + 1; *letter; letter++) {
         const cli_option *o = p->program->options;
@@ -284,7 +284,7 @@ static bool check_count(const parser *p, const text_list *operands) {
     return true;
 }
 
-/* Declares the files; no operand may be one of the outputs, which options name. */
+/* Declares the files that the command line names; no operand may also be an output. */
 static bool declare_files(const parser *p, const text_list *operands) {
     report r = report_make();
     for (const cli_option *o = p->program->options; o->name; o++) {

@@ -58,7 +58,7 @@ typedef struct cli_option {
     double min, max; /* for CLI_INT, CLI_NUMBER and CLI_SIZE */
 } cli_option;
 
-/* Rows shared by several programs: the same option has the same letter and name everywhere.
+/* Rows that several programs share, so that an option has the same letter and name everywhere.
  * test_cli.sh compares the --help of all programs. Programs that decode photos also have the rows
  * of image/photos.h. */
 #define CLI_OPTION_MODEL(value)                                                                    \
@@ -116,22 +116,22 @@ typedef struct cli_program {
 } cli_program;
 
 /* Begins every program: calls os_start, and keeps the name under which the program was called, for
- * its messages. If argv[0] is no name, it keeps `own`. */
+ * its messages. If argv[0] is not usable as a name, it keeps `own`. */
 void cli_start(int *argc, char ***argv, const char *own);
 const char *cli_name(void);
 
-/* Prints the error in the command line, and the --help that explains it. Returns CLI_USAGE. */
+/* Prints the error in the command line, and how to get --help. Returns CLI_USAGE. */
 int cli_wrong(const char *program, const char *format, ...) REPORT_PRINTF(2, 3);
 
 /* Sets the options' values and collects the operands (NULL if the program takes none). Returns
  * false if the program should exit with *status, after --help, --version or a usage error, which it
- * has printed. Then there is nothing to free. */
+ * has printed. If it returns false, there is nothing to free. */
 bool cli_parse(const cli_program *program, int argc, char **argv, text_list *operands, int *status);
 
 /* === The model of a program, with better messages than vit.h's === */
 
-/* vit_model_open. Its message has the reason why a file cannot be opened, or states that it is a
- * checkpoint, which must be converted first. */
+/* vit_model_open. The message gives the reason why a file cannot be opened, or states that it is a
+ * checkpoint that must be converted first. */
 bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *r);
 
 /* The file of -m, or the bundled model for NULL, malloc'ed. NULL if it was not found. */

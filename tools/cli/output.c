@@ -47,11 +47,11 @@ void cli_put_field(FILE *file, const char *text) {
 /* === Files that are read and written, or written twice, are refused === */
 
 /* A file that will be written. The outputs on the command line are declared before any input is
- * read and remain to the end, so that every input can be compared with them. */
+ * read, and stay declared to the end, so that every input can be compared with them. */
 typedef struct declared {
     const char *path;       /* the caller's */
     os_identity file;       /* the file behind the path, if it exists */
-    bool exists, is_late;   /* is_late: declared only until it is written */
+    bool exists, is_late;   /* is_late: stays declared only until it is written */
     int is_named, was_read; /* set by several threads */
     char read_as[512];
 } declared;
@@ -126,8 +126,8 @@ static bool is_one(const declared *a, const declared *b) {
     return a->exists ? is_same(&a->file, &b->file) : is_same_place(a->path, b->path);
 }
 
-/* Several outputs may write the same device, so devices are not kept: returns NULL, without a
- * failure. Problems of a folder appear when it is opened. */
+/* Several outputs may write to one device, so devices are not kept: for them it returns NULL,
+ * without a failure. If the path is a folder, opening it will fail later. */
 static declared *declare(const char *path, report *r) {
     const os_kind kind = strcmp(path, "-") ? os_kind_of(path) : OS_NONE;
     declared *d = &outputs[num_outputs];
@@ -157,7 +157,7 @@ bool cli_output_declare(const char *path, report *r) {
     return !r->failed;
 }
 
-/* The file may exist now, and another output may write it again. */
+/* Now the file may exist, and another output may write it. */
 static void undeclare(const char *path) {
     declared *d = find(path);
     if (!d) return;
@@ -174,7 +174,8 @@ static char *copy_text(const char *text) {
     return copy;
 }
 
-/* The temporary files being written, for the code that ends the program; "" for none. */
+/* The temporary files that are being written, for the code that ends the program; "" marks a free
+ * slot. */
 enum { UNFINISHED = 4 };
 static char unfinished[UNFINISHED][LONGEST_PATH];
 
@@ -194,7 +195,7 @@ void cli_temporary_folder(const char *path) {
     if (path) os_before_end(remove_unfinished);
 }
 
-/* The slot of an unfinished temporary file; "" finds a free slot. If all are taken, returns the
+/* The slot of an unfinished temporary file; "" finds a free slot. If no slot is free, returns the
  * last one. */
 static char *unfinished_place(const char *temporary) {
     int i = 0;
@@ -209,9 +210,9 @@ static void watch(const char *temporary) {
     os_before_end(remove_unfinished);
 }
 
-/* The length of the path that a temporary name keeps. A long name is cut to make room for the
- * suffix. A name that is too long for the system stays whole, and fails at once. UTF-8 letters stay
- * whole. */
+/* The length of the part of the path that a temporary name keeps. A long name is cut to make room
+ * for the suffix. A name that is too long for the system is not cut, so that creating the file
+ * fails at once. UTF-8 letters stay whole. */
 static int kept_of(const char *path) {
     const char *name = path;
     size_t length;
@@ -249,7 +250,7 @@ static bool open_temporary(cli_output *output, const char *replaced) {
     return false;
 }
 
-/* Frees everything. Call it after the file was closed, and renamed or removed. */
+/* Frees everything. Call it after the file was closed, and then renamed or removed. */
 static void output_clear(cli_output *output) {
     undeclare(output->name);
     if (output->temporary) {
@@ -295,7 +296,7 @@ bool cli_output_open(cli_output *output, const char *path, report *r) {
         undeclare(path);
         return false;
     }
-    /* A symbolic link is kept, and its target is replaced. */
+    /* A symbolic link stays; its target is replaced. */
     output->path = kind == OS_FILE ? os_real_path(path) : copy_text(path);
     errno = output->path ? 0 : errno;
     if (!output->path) {

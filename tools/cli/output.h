@@ -1,5 +1,5 @@
-/* output.h - the results of a program: its exit status, complete standard output, and files that
- * appear whole or not at all.
+/* output.h - the results of a program: its exit status, standard output that is complete, and files
+ * that appear whole or not at all.
  */
 #ifndef OUTPUT_H
 #define OUTPUT_H
@@ -14,8 +14,8 @@
 /* Exit status of every program. */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
-/* Flushes stdout. Returns false if output was lost (full disk, closed pipe). It has reported that,
- * and the program should end. */
+/* Flushes stdout. Returns false if output was lost (full disk, closed pipe). It has reported the
+ * loss, and the program should end. */
 bool cli_flush(const char *program);
 
 /* The return value of main: flushes stdout; if output was lost, reports it and turns status 0 into
@@ -33,27 +33,28 @@ typedef struct cli_output {
     bool is_new;      /* set by the caller: refuses to replace a file */
     const char *name; /* path, owned by the caller; this and the following are private */
     char *path;
-    char *temporary; /* the file being written; NULL if it is the target itself */
+    char *temporary; /* the temporary file; NULL if the target is written directly */
     char *buffer;    /* of the file */
 } cli_output;
 
 /* Makes a folder, unless it exists. */
 bool cli_output_folder(const char *path, report *r);
 
-/* A file that the command reads is never written, and no file is written twice, under any name.
+/* The command never writes a file that it reads, and never writes a file twice, under whatever
+ * names.
  *
  * Declares an output, before any input is read; cli_parse does so for options of type CLI_OUTPUT.
  * False if another output has this path. */
 bool cli_output_declare(const char *path, report *r);
 /* Registers a file that is read. os_open, os_fopen, os_map and, for operands, cli_parse do so
- * themselves, so this is for files that other functions open. Any thread may call it. */
+ * themselves; call it for files that other functions open. Any thread may call it. */
 void cli_output_read(const char *path);
-/* Calls cli_output_read, and checks. False if this input, or an earlier one, is an output; the
-   program must stop. */
+/* Calls cli_output_read, and checks. False if this or an earlier input is an output; then the
+ * program must stop. */
 bool cli_output_spares(const char *input, report *r);
 
-/* Refuses if any output was read. Declares an output that was not declared, so the caller must
- * first pass all inputs to cli_output_spares. */
+/* Refuses if any output was read. Also declares an output that was not declared before; the caller
+ * must first pass all inputs to cli_output_spares. */
 bool cli_output_open(cli_output *output, const char *path, report *r);
 /* Checks that every write succeeded and that no output was read, syncs, renames. The output is
  * closed and freed either way. */
@@ -63,20 +64,20 @@ bool cli_output_commit(cli_output *output, report *r);
 bool cli_outputs_commit(cli_output *const all[], int count, report *r);
 /* Closes the file and removes the bytes written so far. */
 void cli_output_abandon(cli_output *output);
-/* Sets a folder to be removed, too, if the program is ended from outside; NULL: no folder.
- * One at a time. */
+/* Sets a folder that is also removed if the program is ended from outside; NULL: no folder. One at
+ * a time. */
 void cli_temporary_folder(const char *path);
 /* The path under which flushed data can be read again; NULL if there is none. */
 const char *cli_output_written(const cli_output *output);
 
 /* === A clock, and a progress bar for long steps === */
 
-/* Milliseconds since some fixed moment; never goes back. */
+/* Milliseconds since some fixed moment. The value never decreases. */
 double cli_now_ms(void);
 
 typedef struct cli_progress {
     const char *label;
-    const char *unit;      /* such as "images"; if set, lines are printed where there is no bar */
+    const char *unit;      /* such as "images"; if set, lines replace a missing bar */
     uint64_t total;        /* 0: unknown */
     double started, drawn; /* ms */
     double interval;       /* between lines, ms: a minute */
@@ -86,7 +87,7 @@ typedef struct cli_progress {
 } cli_progress;
 
 /* Draws a bar on stderr, or a number if the total is unknown, at most ten times a second. If stderr
- * is no terminal, prints a line per minute if there is a unit, and nothing otherwise. */
+ * is no terminal, prints a line per minute if a unit is set, and otherwise nothing. */
 void cli_progress_start(cli_progress *progress, const char *label, uint64_t total);
 void cli_progress_update(cli_progress *progress, uint64_t done);
 /* Erases it. Call it before printing anything else, and at the end. */

@@ -68,7 +68,7 @@ void cli_progress_update(cli_progress *progress, uint64_t done) {
     if (share > 1) share = 1;
     for (int i = 0; i < WIDTH; i++) bar[i] = i < share * WIDTH ? '#' : '.';
     bar[WIDTH] = '\0';
-    /* The bar must not wrap, because only the last of two lines could be erased. */
+    /* The bar must fit one line, because only the last line can be erased. */
     fprintf(stderr, "\r\033[?7l%s [%s] %3.0f %%  %.0f s left \033[K\033[?7h", progress->label, bar,
             100 * share, seconds_left(progress, done, now));
     fflush(stderr);

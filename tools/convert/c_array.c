@@ -37,10 +37,10 @@ static void put_head(FILE *file, const c_array_result *c, const char *upper) {
             " *\n"
             " *     vit_model_open_memory(%s_data, %s_SIZE, 0, &model);\n"
             " *\n"
-            " * %s_WORKSPACE bytes hold a session for one image on the plain C tier, and\n"
-            " * %s_WORKSPACE_LOW one with vit_params.low_memory; %s_INPUT floats an image,\n"
-            " * %s_EMBEDDING its embedding, %s_OUTPUT its logits or, without a head, the\n"
-            " * same again. An input is\n"
+            " * %s_WORKSPACE bytes hold a session for one image on the plain C tier;\n"
+            " * %s_WORKSPACE_LOW bytes are enough with vit_params.low_memory. An image has\n"
+            " * %s_INPUT floats, its embedding %s_EMBEDDING. Its output has %s_OUTPUT: the\n"
+            " * logits or, without a head, the embedding. An input is\n"
             " * (byte / 255 - %s_MEAN[channel]) / %s_STD[channel]. The rest serves\n"
             " * #define VIT_FIXED %s. */\n"
             "#ifndef %s_H\n#define %s_H\n\n",
@@ -61,7 +61,7 @@ static void put_array(FILE *file, const c_array_result *c, const char *upper) {
             upper, VIT_ALIGN, upper, VIT_ALIGN, upper, upper, c->name, upper);
 }
 
-/* The types of the layers whose names contain `part`, as bits 1 << dtype. */
+/* The types of all layers whose names contain `part`, as bits 1 << dtype. */
 static unsigned dtypes_of(const vit_model *model, const char *name) {
     vit_tensor tensor;
     unsigned types = 0;
@@ -80,14 +80,15 @@ static void put_floats(FILE *file, const char *upper, const char *name, const fl
     fprintf(file, " }\n");
 }
 
-/* A member of the initialiser, with its name in a comment, since C++ before 20 lacks
-   designators. */
+/* Writes a member of the initialiser. Its name is a comment, because C++ before 20 has no
+ * designators. */
 static void put_number(FILE *file, const char *name, double value, bool is_float) {
     if (is_float) fprintf(file, "    /* %s */ %.8ef, \\\n", name, value);
     else fprintf(file, "    /* %s */ %.0f, \\\n", name, value);
 }
 
-/* Writes vit_config as an initialiser, its members in order, and the other macros of VIT_FIXED. */
+/* Writes vit_config as an initialiser with the members in order, and the other macros of
+ * VIT_FIXED. */
 static void put_fixed(FILE *file, const vit_model *model, const char *upper) {
     const vit_config *c = &model->config;
     fprintf(file, "#define %s_INPUT %lld\n#define %s_OUTPUT %d\n#define %s_EMBEDDING %d\n\n", upper,

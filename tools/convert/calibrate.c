@@ -17,7 +17,7 @@ enum { QKV, PROJ, FC1, FC2, NUM_LAYERS };
 static const char *const layer_names[NUM_LAYERS] = { "attn.qkv", "attn.proj", "mlp.fc1",
                                                      "mlp.fc2" };
 
-/* The tensor that a trace shows last before the layer runs. */
+/* The last tensor in a trace before the layer runs. */
 static const char *input_name(const vit_config *config, int layer) {
     static const char *const names[NUM_LAYERS] = { "norm1", "attn.context", "norm2", "mlp.act" };
     if (layer == PROJ && config->has_attn_norm) return "attn.norm";
@@ -26,7 +26,7 @@ static const char *input_name(const vit_config *config, int layer) {
 }
 
 /* Samples are tokens, from as many images as possible. Memory holds the samples of a few blocks at
- * a time; each further group of blocks takes another run over the images. */
+ * a time, so each group of blocks takes a run over all images. */
 enum { MAX_SAMPLES = 4096 };
 #define MAX_SAMPLE_BYTES ((uint64_t)1 << 30)
 
@@ -41,12 +41,12 @@ struct calibration {
 
     int tokens_per_image, max_samples;
     int first_block, num_blocks; /* now being sampled */
-    int group_blocks;            /* as many blocks as fit */
+    int group_blocks;            /* as many blocks as fit into memory */
     int image, num_samples;      /* while sampling */
     float *samples[NUM_LAYERS];  /* [group_blocks][max_samples][depth] */
 
     int block;                  /* the block of these factors */
-    float *factors[NUM_LAYERS]; /* [depth]: factors of its layers' inputs; 1 where unchanged */
+    float *factors[NUM_LAYERS]; /* [depth]: factors of its layers' inputs; 1: no change */
     float *values;              /* of the current tensor */
     float *folded;              /* a weight, while a block is smoothed */
 };
@@ -68,7 +68,7 @@ static bool find_input(const vit_config *config, const char *name, int *block, i
 }
 
 /* The i-th sampled token of an image: first the prefix tokens, which the head reads, then evenly
- * spread patches. The steps are primes, so each image gives other patches. */
+ * spread patches. The steps between them are primes, so that each image gives other patches. */
 static size_t sampled_token(const vit_config *config, int image, int i) {
     const int patches = config->num_patches;
     if (i < config->num_prefix_tokens) return (size_t)i;
@@ -251,8 +251,8 @@ static quantise_matrix sample_matrix(const calibration *c, int block, int layer)
     return x;
 }
 
-/* fc2's input comes from a nonlinear function, so its channels stay unchanged. attention's result
- * can be smoothed only if no norm is between the two layers. */
+/* The input of fc2 comes from a nonlinear function, so its channels stay unchanged. The result of
+ * attention can be smoothed only if there is no norm between attention and attn.proj. */
 static bool can_smooth(const calibration *c, int layer) {
     if (layer == PROJ && (c->model->config.has_attn_norm || c->model->config.has_diff_attn))
         return false;
@@ -280,7 +280,7 @@ static bool smooth_layer(calibration *c, int block, int layer) {
     return true;
 }
 
-/* proj comes first, since its factors change qkv. */
+/* attn.proj comes first, because its factors change qkv. */
 static bool begin_block(calibration *c, int block, report *r) {
     static const int order[NUM_LAYERS] = { PROJ, QKV, FC1, FC2 };
     int i;
@@ -314,7 +314,7 @@ static void layer_bias(const calibration *c, int layer, int num_rows) {
     if (layer == QKV) divide(c->values + 2 * width, c->factors[PROJ], (size_t)width);
 }
 
-/* The tensor of a block whose name ends so: "attn.qkv.weight". */
+/* The tensor of a block by the end of its name, such as "attn.qkv.weight". */
 static bool block_tensor(calibration *c, const char *name, const vit_tensor *t, vit_dtype written) {
     int layer;
     if (!strncmp(name, "norm1.", 6))
@@ -383,7 +383,7 @@ static void count_image(comparison *result, const char *path, const runner *a, c
     result->images++;
 }
 
-/* Both models have the same input, which the first one holds. */
+/* Both models have the same input, which the first model holds. */
 static bool run_both(runner *a, runner *b, report *r) {
     const vit_config *c = &a->model->config;
     memcpy(b->input, a->input,

@@ -1,6 +1,6 @@
-/* calibrate.h - changes the weights of a model, guided by photos, so that quantising loses little:
- * smooths outlier channels, clips rows and rounds weights together (quantise.h). It works tensor by
- * tensor in the order of the file; memory holds one tensor and samples of a few blocks.
+/* calibrate.h - uses photos to change the weights of a model so that quantising loses little:
+ * smooths outlier channels, clips rows, and rounds weights together (quantise.h). It works tensor
+ * by tensor in the order of the file; memory holds one tensor and samples of a few blocks.
  */
 #ifndef CALIBRATE_H
 #define CALIBRATE_H
@@ -14,13 +14,13 @@
 
 typedef struct calibration calibration;
 
-/* reference is the model in f32. All arguments must outlive the calibration, which removes
- * unreadable photos from their list. NULL on failure. */
+/* `reference` is the model in f32. All arguments must outlive the calibration. Unreadable photos
+ * are removed from their list. NULL on failure. */
 calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_decoder *decoder,
                              photo_list *photos, bool quiet, report *r);
 
 /* Returns tensor `index` of the reference, ready to be written as type `written`, valid until the
- * next call. Call it for all tensors, in order. NULL on failure. */
+ * next call. Call it for all tensors in their order. NULL on failure. */
 const float *calibrate_tensor(calibration *c, int index, vit_dtype written, report *r);
 
 void calibrate_free(calibration *c);
@@ -32,11 +32,11 @@ void calibrate_free(calibration *c);
 typedef struct comparison {
     int images;                     /* 0 if nothing was compared */
     double mean_cosine, min_cosine; /* cosine of the angle between both embeddings */
-    const char *worst;              /* path of the image of min_cosine */
-    bool has_classes;               /* if false, the rest is 0 */
+    const char *worst;              /* path of the image with this cosine */
+    bool has_classes;               /* if it is false, the members below are 0 */
     int agree;                      /* images with the same best class */
     int sure, sure_agree; /* images whose best class in f32 leads the second by at least 10
-                                       percentage points, and how many of these agree */
+                           * percentage points, and the number of these that agree */
 } comparison;
 
 /* Removes unreadable photos from the list. */
@@ -47,7 +47,7 @@ bool compare_models(const vit_model *reference, const vit_model *model, photo_de
 
 typedef struct runner {
     float *input;  /* [in_chans, img_height, img_width]: write this */
-    float *output; /* logits, or the embedding of a headless model: read this */
+    float *output; /* the output: logits, or the embedding if there is no head */
     size_t output_size;
     float *embedding; /* read this */
     size_t embedding_size;
@@ -60,7 +60,7 @@ typedef struct runner {
     void *workspace;
 } runner;
 
-/* The model must stay at its address. trace may be NULL. Close it in any case. */
+/* The model must not move in memory. `trace` may be NULL. Call reference_close in any case. */
 bool runner_open(runner *run, const vit_model *model, vit_trace *trace, void *user, report *r);
 bool runner_forward(runner *run, report *r);
 void runner_close(runner *run);

@@ -14,21 +14,21 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Parses an author's Python as text, then follows the constructor of each class that could be the
- * model, as far as numbers, names and loops are plain. The attributes of the modules made so count
- * only if the modules have the names of the checkpoint's tensors. */
+ * model, as far as it uses plain numbers, names and loops. The modules that a constructor makes
+ * count only if their names are those of the checkpoint's tensors. */
 
 enum {
-    MOST_NESTING = 60,    /* of expressions, suites and calls */
+    MOST_NESTING = 60,    /* nesting of expressions, suites and calls */
     MOST_STEPS = 400000,  /* of one candidate */
-    MOST_WORK = 64000000, /* of all, in visited statements */
+    MOST_WORK = 64000000, /* visited statements in all */
     WORK_OF_STEP = 8,
     MOST_ITEMS = 4096,    /* of a list */
-    MOST_TIMES = 128,     /* of an item that is repeated */
+    MOST_TIMES = 128,     /* copies of an item that is repeated */
     MOST_MODULES = 20000, /* of one candidate */
     MOST_CALLS = 16,      /* of one class */
     MOST_BEST = 8,        /* candidates that fit equally well */
     MOST_MEMORY = 96 << 20,
-    COPIES = 3, /* of a repeated module: enough to look like a list */
+    COPIES = 3, /* copies of a repeated module that are reported: enough to look like a list */
     SHOWN_TEXT = 96,
     WHERE_TEXT = 160,
 };
@@ -47,12 +47,12 @@ typedef enum node_kind {
     NODE_UNARY,  /* text a */
     NODE_LIST,   /* [a, ...] */
     NODE_TUPLE,
-    NODE_DICT,      /* {a, ...}: arguments with keys in b */
+    NODE_DICT,      /* {a, ...}: the arguments, with their keys in b */
     NODE_EACH,      /* a for b in c */
     NODE_CHOICE,    /* b if a else c */
     NODE_ARGUMENT,  /* text=a; "*" and "**" */
-    NODE_CLASS,     /* text, arguments a, body b */
-    NODE_FUNCTION,  /* text, parameters a, body b */
+    NODE_CLASS,     /* class `text` with the arguments a and the body b */
+    NODE_FUNCTION,  /* function `text` with the parameters a and the body b */
     NODE_ASSIGN,    /* a = b; text "=" or "+=" */
     NODE_STATEMENT, /* the expression a */
     NODE_RETURN,
@@ -67,7 +67,7 @@ typedef struct node {
     const char *text;
     double number;
     struct node *a, *b, *c, *next;
-    const char *from, *to; /* the source of a call */
+    const char *from, *to; /* the source text, for calls */
 } node;
 
 /* === Tokens === */
@@ -85,12 +85,12 @@ typedef struct token {
     token_kind kind;
     const char *text;
     size_t size;
-    int line, column; /* column: that of the line's first token */
+    int line, column; /* column of the first token of the line */
 } token;
 
 typedef struct parser {
     memory_arena *memory;
-    const char *at, *end, *last; /* last: end of the previous token */
+    const char *at, *end, *last; /* last: the end of the previous token */
     int line, file, depth, nesting, column;
     bool is_line_start, is_full;
     token now;
@@ -102,7 +102,7 @@ static bool is_letter(char c) {
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Moves over spaces, comments, joined lines, and lines without tokens. */
+/* Skips spaces, comments, line joints, and lines without tokens. */
 static void skip_space(parser *p) {
     for (; p->at < p->end; p->at++) {
         const char c = *p->at;
@@ -254,7 +254,7 @@ static node *pair(parser *p, node_kind kind, const char *text, node *a, node *b)
     return n;
 }
 
-/* After an element: "for x in y if z", any number of times. */
+/* Parses "for x in y if z" after an element, any number of times. */
 static node *parse_each(parser *p, node *element) {
     node *n = element;
     while (n && (is_token(p, "for") || is_token(p, "async"))) {
@@ -293,7 +293,7 @@ static node *parse_argument(parser *p, bool has_values) {
     return n;
 }
 
-/* Arguments or items up to the closing sign. */
+/* Parses arguments or items up to the closing bracket. */
 static node *parse_items(parser *p, const char *close, bool has_values, bool *has_comma) {
     node *first = NULL, **last = &first;
     while (p->now.kind != TOKEN_END && p->now.kind != TOKEN_LINE && !is_token(p, close)) {
@@ -417,7 +417,7 @@ static node *parse_postfix(parser *p) {
     return n;
 }
 
-/* The strength of an operator of two operands, or 0. */
+/* The precedence of an operator with two operands; 0 for other tokens. */
 static int strength(const parser *p, const char **text) {
     static const struct {
         const char *text;
@@ -484,7 +484,7 @@ static node *parse_test(parser *p) {
     return n;
 }
 
-/* "a, b = c": several in a row are a tuple. */
+/* Parses expressions; several with commas between them, as in "a, b = c", are a tuple. */
 static node *parse_row(parser *p) {
     node *n = parse_test(p), *tuple, **last;
     if (!n || !is_token(p, ",")) return n;
@@ -510,7 +510,7 @@ static void skip_line(parser *p) {
     if (p->now.kind == TOKEN_LINE) advance(p);
 }
 
-/* The parameters of a function, up to ")". */
+/* Parses the parameters of a function, up to ")". */
 static node *parse_parameters(parser *p) {
     node *first = NULL, **last = &first;
     while (p->now.kind != TOKEN_END && p->now.kind != TOKEN_LINE && !is_token(p, ")")) {
@@ -519,7 +519,7 @@ static node *parse_parameters(parser *p) {
         n->text = "";
         if (is_token(p, "*") || is_token(p, "**")) {
             advance(p);
-            n->number = 1; /* collects arguments, so none fills it */
+            n->number = 1; /* collects other arguments, so no argument has its name */
         }
         if (p->now.kind == TOKEN_NAME) {
             n->text = copy_token(p);
@@ -537,7 +537,7 @@ static node *parse_parameters(parser *p) {
     return first;
 }
 
-/* The body after ":", in the same line or indented. */
+/* Parses the body after ":", in the same line or indented. */
 static node *parse_body(parser *p, int column) {
     while (p->now.kind != TOKEN_LINE && p->now.kind != TOKEN_END && !is_token(p, ":")) advance(p);
     take_token(p, ":");
@@ -601,7 +601,7 @@ static node *parse_simple(parser *p) {
         n->text = p->now.size == 1 ? "=" : "+=";
         advance(p);
         value = parse_row(p);
-        while (value && take_token(p, "=")) value = parse_row(p); /* a = b = c: only a */
+        while (value && take_token(p, "=")) value = parse_row(p); /* a = b = c: keeps only a */
         n->b = value;
     }
     if (!take_token(p, ";")) skip_line(p);
@@ -629,7 +629,7 @@ static node *parse_statement(parser *p, int column) {
     return parse_simple(p);
 }
 
-/* Statements of this column, or deeper ones; -2: of the rest of a line. */
+/* Parses statements at this column or deeper; -2: those in the rest of a line. */
 static node *parse_suite(parser *p, int column) {
     node *first = NULL, **last = &first;
     const int line = p->now.line;
@@ -659,8 +659,8 @@ typedef enum value_kind {
     VALUE_TEXT,
     VALUE_NAME,     /* of a library: "nn.Linear" */
     VALUE_CLASS,    /* the author's */
-    VALUE_FUNCTION, /* the author's; with the module whose method it is */
-    VALUE_PARTIAL,  /* the call of functools.partial in `node`, with its scope */
+    VALUE_FUNCTION, /* a function of the author's, with its module if it is a method */
+    VALUE_PARTIAL,  /* a call of functools.partial, which is `node`, with its scope */
     VALUE_MODULE,
     VALUE_LIST,
     VALUE_DICT,
@@ -676,33 +676,34 @@ typedef struct value {
     struct list *list;
 } value;
 
-/* An item of a list or a dictionary, a part of a module, an argument, a variable. */
+/* A named value: an item of a list or a dictionary, a part of a module, an argument or a
+ * variable. */
 typedef struct item {
     const char *key; /* NULL: by position */
     value value;
-    bool is_repeated; /* made in a loop: any number of such items */
+    bool is_repeated; /* made in a loop: stands for any number of such items */
     struct item *next;
 } item;
 
 typedef struct list {
     item *first, *last;
     int count;
-    int times;        /* how often a comprehension makes its item; 0 if unknown */
-    bool is_repeated; /* positions after a repeated item are unknown */
-    bool is_open;     /* of arguments: others may come from an unknown dictionary */
+    int times;        /* number of times that a comprehension makes its item; 0 if unknown */
+    bool is_repeated; /* has a repeated item, after which positions are unknown */
+    bool is_open;     /* for arguments: an unknown dictionary may add others */
 } list;
 
 typedef struct module {
     const char *kind; /* the library's or the author's class */
     const node *own;  /* the author's class, or NULL */
-    const node *at;   /* the call that made it */
+    const node *at;   /* the call that made the module */
     list parts;
 } module;
 
 typedef struct scope {
     struct scope *outer;
     list names;
-    const node *body; /* of assignments to evaluate on demand, or NULL */
+    const node *body; /* statements whose assignments are evaluated on demand, or NULL */
     const node *in_class;
     module *self;
     int file;
@@ -789,7 +790,7 @@ static void put_item(reader *r, list *l, const char *key, value v) {
     l->count++;
 }
 
-/* Adds a part under the next number; after a repeated one, under any number. */
+/* Adds a part under the next number. After a repeated part, its number may be any. */
 static void put_next(reader *r, list *l, value v, bool is_repeated) {
     char number[16];
     const bool any = is_repeated || l->is_repeated;
@@ -846,7 +847,8 @@ static int truth(const value *v) {
 
 /* === Names === */
 
-/* Evaluates all assignments to a name, also in nested statements: unknown if they differ. */
+/* Evaluates all assignments to a name, also in nested statements. The result is unknown if they
+ * differ. */
 static void find_assigned(reader *r, scope *s, const node *body, const char *name, value *found,
                           int *count) {
     const node *n, *t;
@@ -910,7 +912,7 @@ static value value_of_name(reader *r, scope *s, const char *name) {
 
 /* === Options of programs === */
 
-/* The options that the files state, in the order of their names. */
+/* The options that the files give, sorted by name. */
 typedef struct option {
     const char *name;
     const node *stated;
@@ -949,7 +951,8 @@ static bool has_methods(const node *own) {
     return false;
 }
 
-/* Collects entries of dictionaries, attributes of classes without methods, and argparse's. */
+/* Collects options from dictionaries, from attributes of classes without methods, and from
+ * argparse. */
 static bool find_options(reader *r, const node *n, bool in_plain, int depth) {
     for (; n && depth < 4 * MOST_NESTING; n = n->next) {
         const bool is_plain = n->kind == NODE_CLASS && !has_methods(n);
@@ -972,7 +975,7 @@ static int compare_options(const void *a, const void *b) {
     return strcmp(((const option *)a)->name, ((const option *)b)->name);
 }
 
-/* The option's value; unknown if the files give it several. */
+/* The value of the option; unknown if the files give several values. */
 static value value_of_option(reader *r, const char *name) {
     value found = of_kind(VALUE_UNKNOWN);
     size_t low = 0, high = r->option_count;
@@ -1070,7 +1073,7 @@ static const node *method_of(reader *r, const node *own, const char *name, const
     return NULL;
 }
 
-/* Keeps a constructor's arguments for the size of the input, even if no attribute has them. */
+/* Keeps the arguments of a constructor for the input's size, even if they become no attributes. */
 static void keep_input(reader *r, const scope *s, module *m) {
     static const char *const kept[][2] = {
         { "channels", "in_chans" },   { "in_channels", "in_chans" },
@@ -1109,7 +1112,7 @@ static value call_function(reader *r, const node *function, const node *in_class
     return result;
 }
 
-/* Attributes in the body of the class, then those of its constructor. */
+/* Takes the attributes in the body of the class, then those that its constructor sets. */
 static value instantiate(reader *r, const node *own, const node *at, const list *all) {
     value v = new_module(r, own->text, own, at);
     const node *n, *of, *constructor = method_of(r, own, "__init__", &of);
@@ -1124,7 +1127,7 @@ static value instantiate(reader *r, const node *own, const node *at, const list 
     return v;
 }
 
-/* The parameters of PyTorch's modules in their order, with defaults. */
+/* The parameters of PyTorch's modules, in their order and with their defaults. */
 static const char *parameters_of(const char *kind) {
     static const char *const rows[][2] = {
         { "Linear", "in_features out_features" },
@@ -1194,7 +1197,7 @@ static void copy_part(reader *r, module *to, const char *key, const module *from
     if (to && i) put_item(r, &to->parts, key, i->value);
 }
 
-/* The modules inside those of torch.nn. */
+/* The modules that torch.nn's modules contain. */
 static void put_inner(reader *r, module *m) {
     const char *kind = last_part(m->kind);
     const item *layer;
@@ -1263,7 +1266,7 @@ static value call_isinstance(const value *v, const value *kind) {
     return result;
 }
 
-/* A function or a class that the files do not define. */
+/* Calls a function or a class that the files do not define. */
 static value call_library(reader *r, scope *s, const char *name, const node *call,
                           const list *all) {
     const char *last = last_part(name);
@@ -1324,7 +1327,7 @@ static bool is_super(const node *n) {
     return n->kind == NODE_CALL && n->a && n->a->kind == NODE_NAME && !strcmp(n->a->text, "super");
 }
 
-/* super().__init__(...), if the base is the author's. */
+/* Follows super().__init__(...), if the base is a class of the author's. */
 static value call_super(reader *r, scope *s, const node *call, const list *all) {
     value base;
     const node *own = s->in_class, *of, *method;
@@ -1496,7 +1499,7 @@ static value evaluate_items(reader *r, scope *s, const node *n) {
     return v;
 }
 
-/* The number of turns of "for x in range(...)"; 0 if unknown. */
+/* The number of iterations of "for x in range(...)"; 0 if unknown. */
 static int turns_of(reader *r, scope *s, const node *range) {
     value first, last;
     if (!range || range->kind != NODE_CALL || strcmp(name_of(range->a), "range") != 0 || !range->b)
@@ -1515,7 +1518,7 @@ static int turns_of(reader *r, scope *s, const node *range) {
                : 0;
 }
 
-/* An element of a comprehension: evaluated once. */
+/* Evaluates a comprehension, with its element only once. */
 static value evaluate_each(reader *r, scope *s, const node *n) {
     value v = new_list(r, VALUE_LIST), element;
     const int loops = r->loops++;
@@ -1658,7 +1661,7 @@ static void execute_assign(reader *r, scope *s, const node *n) {
     assign(r, s, n->a, v);
 }
 
-/* Runs both branches of an unknown condition; unknown again if one returns. */
+/* Runs both branches if a condition is unknown; the result is unknown if one of them returns. */
 static bool execute_if(reader *r, scope *s, const node *n, value *result) {
     const value test = evaluate(r, s, n->a);
     const int known = truth(&test);
@@ -1703,7 +1706,7 @@ static bool execute(reader *r, scope *s, const node *body, value *result) {
 /* === The checkpoint's tensors === */
 
 typedef struct fit {
-    int matched, wrong, checked; /* names; shapes that differ; shapes compared */
+    int matched, wrong, checked; /* number of names; of shapes that differ; of compared shapes */
 } fit;
 
 static bool has_kind(const module *m, const char *kind) {
@@ -1757,7 +1760,8 @@ static void match_tensor(const module *m, const char *path, const checkpoint_ten
     }
 }
 
-/* The first `parts` parts of a name with their dots; 0 if it has no more. */
+/* The length of the first `parts` parts of a name, with their dots; 0 if the name has no more
+ * parts. */
 static size_t prefix_length(const char *name, int parts) {
     const char *at = name;
     for (; parts > 0; parts--) {
@@ -1768,7 +1772,7 @@ static size_t prefix_length(const char *name, int parts) {
     return (size_t)(at - name);
 }
 
-/* Compares the names behind this prefix. */
+/* Compares the modules with the names after this prefix. */
 static fit match_all(const checkpoint *c, const module *m, const char *prefix, size_t length) {
     fit f = { 0, 0, 0 };
     size_t i;
@@ -1784,7 +1788,7 @@ static fit match_all(const checkpoint *c, const module *m, const char *prefix, s
 typedef struct writer {
     code_found *out;
     reader *reader;
-    bool has_numbers; /* the shapes agree, so that other numbers count too */
+    bool has_numbers; /* the shapes agree, so other numbers in the code are used too */
     int budget;
 } writer;
 
@@ -1871,19 +1875,19 @@ static void walk(const node *n, int depth, int *budget, visit *each, void *user)
     }
 }
 
-/* The facts of one class's methods. */
+/* The facts that the methods of one class show. */
 typedef struct method_calls {
     writer *writer;
     module *module;
     const char *path;
     const char *mentioned; /* a part to look for */
     bool is_mentioned, has_plus;
-    bool pre, post; /* norms before a layer, or after a sum */
+    bool pre, post; /* numbers of norms before a layer, and after a sum */
     bool softmax, product, scale;
     const node *order_at, *softmax_at;
 } method_calls;
 
-/* The module's part x for the expression self.x; NULL for others. */
+/* For the expression self.x, the part x of the module; NULL for other expressions. */
 static const item *own_part(const method_calls *c, const node *n) {
     if (!n || n->kind != NODE_MEMBER || !n->a || strcmp(name_of(n->a), "self") != 0) return NULL;
     return find_item(&c->module->parts, n->text, strlen(n->text));
@@ -1901,7 +1905,7 @@ static void see_number(void *user, const node *n) {
     if (n->number > 1.7019 && n->number < 1.7021) *found = "quick_gelu";
 }
 
-/* The form of GELU that the constants in a function show, or NULL. */
+/* The form of GELU, by the constants in a function; or NULL. */
 static const char *form_of(writer *w, const node *body) {
     const char *found = NULL;
     walk(body, 0, &w->budget, see_number, &found);
@@ -2019,9 +2023,9 @@ static bool is_used(writer *w, const module *m, const char *part) {
     return c.is_mentioned;
 }
 
-/* === The root that divides scores === */
+/* === The root by which scores are divided === */
 
-/* The first of these attributes that is a number, or 0. */
+/* The value of the first of these attributes that is a number, or 0. */
 static double number_of(const module *m, const char *const *names, size_t count) {
     const item *i;
     size_t n;
@@ -2043,7 +2047,8 @@ typedef struct root_search {
     const node *at;
 } root_search;
 
-/* A factor that is one over the root of a width: "head_dim", "embed_dim", or NULL. */
+/* If a factor is one over the root of a width, that width: "head_dim" or "embed_dim"; otherwise
+ * NULL. */
 static const char *name_root(const root_search *s, double factor) {
     const double width = factor > 0 ? (factor < 1 ? 1 / (factor * factor) : factor * factor) : 0;
     if (s->heads <= 1) return NULL;
@@ -2068,7 +2073,7 @@ static void see_root(void *user, const node *n) {
     s->at = n;
 }
 
-/* Reports the root that divides the scores, from the methods of an attention. */
+/* Reports the root by which an attention divides its scores, from its methods. */
 static void say_root(writer *w, module *m, const node *of, const char *path, const node *softmax) {
     static const char *const heads[] = {
         "num_heads", "heads", "n_heads", "n_head", "nhead", "h", "num_attention_heads", "nb_heads",
@@ -2105,7 +2110,7 @@ typedef struct pool_search {
     scope *scope;
     const node *token, *mean;
     const node *norm_before, *norm_after; /* the mean */
-    bool skips;                           /* "1:" occurs: patches without the class token */
+    bool skips;                           /* the slice "1:" occurs, which drops the class token */
     bool joins;                           /* torch.cat: with a class token */
 } pool_search;
 
@@ -2139,7 +2144,8 @@ static void see_norm(pool_search *s, const node *n) {
         *(s->mean ? &s->norm_after : &s->norm_before) = n;
 }
 
-/* Follows the branches that the constructor's arguments choose. A call follows its arguments. */
+/* Follows the statements, in the branches that the constructor's arguments choose. The arguments of
+ * a call come before the call. */
 static void search_pool(pool_search *s, const node *n, int depth) {
     for (; n && depth < MOST_NESTING && s->writer->budget-- > 0; n = n->next) {
         int known = -1;
@@ -2157,7 +2163,7 @@ static void search_pool(pool_search *s, const node *n, int depth) {
     }
 }
 
-/* Reports how a module that is no block makes one vector of its tokens. */
+/* Reports how a module that is no block turns its tokens into one vector. */
 static void say_pool(writer *w, module *m, const node *forward, const char *path) {
     pool_search s = { NULL, NULL, NULL, NULL, NULL, NULL, false, false };
     value self = of_kind(VALUE_MODULE);
@@ -2278,7 +2284,7 @@ static void say_values(writer *w, const module *m, const char *path) {
     }
 }
 
-/* Reports a module, then its parts; a repeated part several times. */
+/* Reports a module, then its parts. A repeated part is reported several times. */
 static void say_module(writer *w, module *m, const char *path, int level) {
     const item *i;
     int copy;
@@ -2307,7 +2313,7 @@ static void say_module(writer *w, module *m, const char *path, int level) {
 typedef struct candidate {
     const node *own;
     const call_site *site; /* NULL: with its defaults */
-    size_t prefix;         /* length of the prefix of the tensors' names */
+    size_t prefix;         /* length of the prefix in the names of the tensors */
     fit fit;
 } candidate;
 
@@ -2349,8 +2355,8 @@ static void try_candidate(reader *r, const checkpoint *c, candidate *t) {
     r->values = memory_make(MOST_MEMORY);
 }
 
-/* More names fit better; then a call instead of defaults, fewer shapes that differ, more that
- * agree. */
+/* True if `a` fits better: by more equal names; then by a call instead of defaults; then by fewer
+ * shapes that differ; then by more that agree. */
 static int compare_fit(const candidate *a, const candidate *b) {
     if (a->fit.matched != b->fit.matched) return a->fit.matched - b->fit.matched;
     if (!a->site != !b->site) return a->site ? 1 : -1;
@@ -2412,7 +2418,7 @@ static bool read_colours(const value *v, double out[VIT_MAX_CHANS], int *count) 
     return *count > 0;
 }
 
-/* transforms.Normalize(mean, std): the same everywhere, or unknown. */
+/* Reads transforms.Normalize(mean, std); unknown if the calls differ. */
 static void read_normalize(writer *w, const call_site *site, bool *disputed) {
     reader *r = w->reader;
     code_found *out = w->out;
@@ -2467,7 +2473,7 @@ static bool means_classes(const char *name) {
     return false;
 }
 
-/* The text of a class: an item of a list, or of {0: "cat", 1: "dog"}. */
+/* The name of a class: an item of a list, or of a dictionary such as {0: "cat", 1: "dog"}. */
 static const char *class_at(const node *n, size_t place) {
     const bool has_text = n->a && n->a->kind == NODE_STRING && !n->text &&
                           !strpbrk(n->a->text, "\\\n\r{");
@@ -2502,7 +2508,7 @@ static void see_names(void *user, const node *n) {
 
 /* === Everything === */
 
-/* Collects the calls, with the function around each. */
+/* Collects all calls, each with the function that contains it. */
 static bool find_sites(reader *r, const node *n, const node *function, int depth) {
     for (; n && depth < 4 * MOST_NESTING; n = n->next) {
         const node *inner = n->kind == NODE_FUNCTION ? n : function;
@@ -2590,10 +2596,10 @@ bool code_read(const checkpoint *c, const code_file *files, int count, code_foun
     good = r.roots && r.globals ? parse_files(&r, problem) : report_no_memory(problem);
     for (i = 0; good && i < count && checkpoint_count(c) > 0; i++)
         try_classes(&r, c, r.roots[i], &best);
-    /* 70 % of the names: a class of another model may share some */
+    /* below 70 % of the names, the class may be another model that shares some */
     if (good && best.count > 0 && (size_t)best.items[0].fit.matched * 10 >= checkpoint_count(c) * 7)
         say_best(&r, c, &best, out);
-    if (good && (r.work >= MOST_WORK || r.is_full)) /* half a search shows half the facts */
+    if (good && (r.work >= MOST_WORK || r.is_full)) /* an incomplete search shows only some facts */
         good = report_fail(problem, "%s: takes too long to be read", files[0].name);
     memory_free(&r.nodes);
     memory_free(&r.values);
@@ -2612,7 +2618,7 @@ void code_free(code_found *found) {
 
 /* === Notebooks === */
 
-/* Appends a line of code, without notebooks' own commands, which Python does not have. */
+/* Appends a line of code. Commands of the notebook itself, which are no Python, are left out. */
 static void put_line(char *out, size_t *used, const char *line) {
     const size_t length = strlen(line), start = strspn(line, " \t");
     if (line[start] != '%' && line[start] != '!' && line[start] != '?') {
@@ -2623,7 +2629,7 @@ static void put_line(char *out, size_t *used, const char *line) {
     }
 }
 
-/* Text with several lines, as some programs write a cell. */
+/* Appends a text of several lines, which is how some programs write a cell. */
 static void put_lines(char *out, size_t *used, char *text) {
     char *next;
     for (; *text; text = next) {
@@ -2669,9 +2675,9 @@ bool code_from_notebook(char *text, size_t *size) {
 enum { MOST_FILES = 64, MOST_FOLDERS = 64, MOST_LEVELS = 3, MOST_BYTES = 4 << 20 };
 
 typedef struct source_list {
-    char *paths[MOST_FILES]; /* of the files; those that cannot be read are left out of `files` */
+    char *paths[MOST_FILES]; /* paths of the files; files that cannot be read are not in `files` */
     code_file files[MOST_FILES];
-    char *folders[MOST_FOLDERS];    /* yet to be listed, in this order */
+    char *folders[MOST_FOLDERS];    /* folders that are not listed yet, in this order */
     int levels[MOST_FOLDERS];       /* of folders inside them */
     const char *places[MOST_FILES]; /* paths of `files` */
     int count, found, folder_count;
@@ -2686,7 +2692,7 @@ static bool is_code(const char *name) {
     return (ends_with(name, ".py") || ends_with(name, ".ipynb")) && *name != '.';
 }
 
-/* Folders of libraries, and of programs that a project uses. */
+/* True for folders of libraries, and of programs that a project uses. */
 static bool is_foreign(const char *name) {
     static const char *const names[] = {
         "venv", "env", "site-packages", "node_modules", "__pycache__", "build", "dist", "wandb",
@@ -2736,7 +2742,7 @@ static void list_folder(source_list *l, const char *folder, int levels) {
           compare_paths);
 }
 
-/* Adds a file; one that cannot be read is an error only if --code names it. */
+/* Adds a file. A file that cannot be read is an error only if --code names it. */
 static bool add_source(source_list *l, const char *path, bool is_asked, report *r) {
     report why = report_make();
     char *text = NULL;
@@ -2782,8 +2788,8 @@ static void add_module(source_list *l, const char *folder, const char *name, rep
     free(path);
 }
 
-/* "from .blocks import Block", "import models.vit as vit": looks below the file's folder and the one
- * above. */
+/* For "from .blocks import Block" or "import models.vit as vit", looks below the folder of the file
+ * and the folder above it. */
 static void follow_import(source_list *l, const char *folder, const char *line, const char *end,
                           report *r) {
     char name[128], above[8] = "";
@@ -2807,7 +2813,7 @@ static void follow_import(source_list *l, const char *folder, const char *line, 
     }
 }
 
-/* Adds the files that the added ones import, and so on. */
+/* Adds the files that the added files import, and so on. */
 static void follow_imports(source_list *l, report *r) {
     int i;
     for (i = 0; i < l->count; i++) {
@@ -2824,7 +2830,7 @@ static void follow_imports(source_list *l, report *r) {
     }
 }
 
-/* True if the second folder above is the root of a repository, as with model/mnist/vit.pt. */
+/* True if the root of a repository is two folders above, as for model/mnist/vit.pt. */
 static bool is_repository(const char *folder) {
     char *path = join(folder, "../../.git", "");
     const bool found = path && source_exists(path);
@@ -2877,7 +2883,7 @@ bool code_find(const convert_options *o, const checkpoint *c, code_found *found,
     return good;
 }
 
-/* The last norm does not run if no method of its class mentions it. */
+/* If no method of its class mentions the last norm, it does not run. */
 static void use_unused(facts *f) {
     const code_found *found = &f->code;
     layout_part part;
@@ -2927,7 +2933,7 @@ void code_compare(const convert_options *o, facts *f) {
     const settings *code = &f->told.by_code;
     settings *tensors = &f->all[FROM_TENSORS];
     int key;
-    /* the tensors show that there is one norm, the code where it runs */
+    /* the tensors show that there is one norm, and the code shows where it runs */
     if (code->given[SETTING_FC_NORM] && tensors->value[SETTING_FINAL_NORM] > 0 &&
         !(tensors->value[SETTING_FC_NORM] > 0)) {
         settings_put(tensors, SETTING_FINAL_NORM, 0);

@@ -30,16 +30,16 @@ typedef struct convert_options {
     const char *checkpoint, *output;
     const char *config, *arch, *labels; /* NULL if not given */
     const char *weights;                /* name of one of several state dicts, or NULL */
-    const char *code;         /* the author's Python: a file or folder, "none", or NULL: found */
-    const char *tokenizer;    /* a file or folder, "none", or NULL: beside the checkpoint */
-    const char *img_size;     /* as given, for the provenance; or NULL */
+    const char *code;         /* the author's Python: a path; "none"; NULL: search for it */
+    const char *tokenizer;    /* a file or folder; "none"; NULL: beside the checkpoint */
+    const char *img_size;     /* as the user gave it, for the provenance; or NULL */
     int in_chans, patch_size; /* 0: the checkpoint's */
     bool dynamic;             /* other sizes at run time */
     vit_dtype dtype;
     text_list set, rename, ignore, keep;
     settings given;                 /* by set, img_size and dynamic */
     text_list calibrate, compare;   /* photos for calibration; photos for the error report */
-    int calibrate_max, compare_max; /* at most this many of them */
+    int calibrate_max, compare_max; /* largest number of each */
     const char *match_input, *match_logits, *match_folder; /* see match.h */
     double match_tolerance, match_seconds;
     int match_max;
@@ -63,7 +63,7 @@ typedef struct facts {
 typedef struct description {
     config_file config;
     char *path;      /* NULL if none was read */
-    bool is_foreign; /* it exists, but in no known form */
+    bool is_foreign; /* the file exists, but its form is unknown */
     arch_choice arch;
     bool has_arch;
     const char *arch_origin;  /* "--arch" or "config.json" */
@@ -78,12 +78,12 @@ typedef struct class_names {
 /* The contents of a .vit file, without the weights themselves. */
 typedef struct blueprint {
     checkpoint *checkpoint;
-    structure structure; /* used if no table has the names */
+    structure structure; /* the matching by structure, if no table has the names */
     facts facts;
     description description;
     settings_resolved model; /* the result of all settings */
-    findings found;          /* assumptions, and during resolution questions */
-    bool is_unmeasured;      /* their effects, because the model is too large */
+    findings found;          /* assumptions; also questions, until they are resolved */
+    bool is_unmeasured;      /* the model is too large to measure effects */
     layout_plan plan;
     class_names labels;
     text_encoder text;   /* text.map.layout NULL: none is written */
@@ -93,7 +93,7 @@ typedef struct blueprint {
 typedef struct conversion_photos {
     photo_decoder *decoder; /* NULL before and after convert_run */
     photo_list calibration; /* none: quantise the weights unchanged */
-    photo_list compared;    /* for the error report; none: those of the calibration */
+    photo_list compared;    /* photos for the error report; none: those of the calibration */
 } conversion_photos;
 
 /* The file that was written. */
@@ -112,9 +112,9 @@ typedef struct conversion {
 } conversion;
 
 /* === code.c: reads the author's Python as text and never runs it ===
- * It follows the constructor of each class, with the arguments of its calls. The class whose modules
- * have the names of most tensors is the model's; without one that has at least 70 % of them, nothing
- * is read. */
+ * It follows the constructor of each class, with the arguments of its calls. The model is the class
+ * whose modules have the names of most tensors; if none has at least 70 % of them, nothing is
+ * read. */
 
 typedef struct code_file {
     const char *name; /* for messages */
@@ -129,16 +129,16 @@ void code_free(code_found *found);
 /* Turns a notebook into the lines of its code cells, in place; false if it is none. */
 bool code_from_notebook(char *text, size_t *size);
 
-/* Reads --code, or the files beside the checkpoint and in the folder above it, while the tensors
- * have their own names. */
+/* Reads --code, or the files beside the checkpoint and in the folder above it. Call it while the
+ * tensors have their original names. */
 bool code_find(const convert_options *o, const checkpoint *c, code_found *found, report *r);
 /* Puts it into f->all and f->told, after attributes_put and before layout_inspect. */
 void code_use(const convert_options *o, const checkpoint *c, facts *f);
-/* After layout_inspect: a pair may overrule the code. */
+/* Call it after layout_inspect. A pair may overrule the code. */
 void code_compare(const convert_options *o, facts *f);
-/* At the end: reports where another source overruled the code. */
+/* Call it at the end. It reports where another source overruled the code. */
 void code_conclude(facts *f);
-/* Takes the only list with that many names; with none or several, nothing. */
+/* Takes the list with that many names, if there is exactly one. */
 bool code_labels(facts *f, int classes, label_list *names, const char **origin, report *r);
 
 /* === weights.c: writes the plan's tensors, from the checkpoint or a calibration ===
@@ -154,7 +154,7 @@ typedef struct weights_source {
     const settings_resolved *model;
     vit_dtype dtype; /* the requested type; some tensors have another */
     bool allows_nonfinite, quiet;
-    bool is_calibrated;       /* photos calibrate the weights, now or later */
+    bool is_calibrated;       /* photos calibrate the weights, here or in a later step */
     calibration *calibration; /* NULL: the weights as they are */
 } weights_source;
 
@@ -162,7 +162,8 @@ typedef struct weights_source {
  * hold. */
 bool weights_write(const weights_source *from, vit_writer *writer, report *r);
 
-/* Writes the tensors of the plan for which `wanted` is true, in any order, without finishing. */
+/* Writes those tensors of the plan for which `wanted` is true, in any order, and does not finish
+ * the file. */
 bool weights_rewrite(const weights_source *from, const bool *wanted, vit_writer *writer, report *r);
 
 /* === A conversion, from opening to renaming === */

@@ -46,7 +46,7 @@ static const char *value_of(const checkpoint *c, const char *key) {
     return NULL;
 }
 
-/* The value of a training program's option, or one of that name in another group of options. */
+/* The value of a training program's option, or of an option with that name in another group. */
 static const char *option_of(const checkpoint *c, const char *option) {
     char path[64];
     const char *value, *dot;
@@ -93,7 +93,7 @@ static bool is_number(const char *text) {
     return text_read_number(text, -1e30, 1e30, &value);
 }
 
-/* True for lists such as "(0.5, 0.5, 0.5)" with at least this many numbers. */
+/* True for a list such as "(0.5, 0.5, 0.5)" that has at least this many numbers. */
 static bool is_list(const char *text, int least) {
     int count = 1;
     if (text[0] != '(' || strspn(text + 1, "0123456789.e+-, )") != strlen(text + 1)) return false;
@@ -101,7 +101,8 @@ static bool is_list(const char *text, int least) {
     return count >= least;
 }
 
-/* Appends a number, true, false, a list or a word; drops a value that JSON would escape. */
+/* Appends a number, true, false, a list or a word. Values that would need escapes in JSON are
+ * dropped. */
 static void put(char *json, const char *key, const char *value) {
     const size_t length = strlen(value);
     const char *between = json[strlen(json) - 1] == '{' ? "" : ", ";
@@ -123,8 +124,8 @@ static bool is_word(setting_key key, const char *value) {
     return setting_find_word(key, value) >= 0;
 }
 
-/* The options of timm's train.py, and DeiT's, for the preparation of images. An option without a
- * usable value, such as an interpolation of "random", is ignored, not refused. */
+/* The options of timm's train.py, and of DeiT's, that prepare images. An option without a usable
+ * value, such as an interpolation of "random", is ignored, not refused. */
 static void put_preprocessing(const checkpoint *c, char *json) {
     static const char *const keys[] = {
         "mean", "std", "crop_pct", "eval_crop_ratio", "crop_mode", "interpolation",
@@ -149,7 +150,7 @@ static bool is_whole(const char *text) {
     return text_read_int(text, 1, 1 << 20, &number);
 }
 
-/* Reads the options with which the named architecture was built. */
+/* Reads the options that built the named architecture. */
 static void put_model(const checkpoint *c, const char *architecture, char *json) {
     static const char prefix[] = "args.model_kwargs.";
     static const struct {
@@ -179,8 +180,8 @@ static void put_model(const checkpoint *c, const char *architecture, char *json)
 }
 
 /* If the training program's options name an architecture of timm, fills *config and
- * all[FROM_CONFIG] as its config.json would. Otherwise puts the stated preparation of images into
- * all[FROM_TENSORS]; unstated options have no common default. */
+ * all[FROM_CONFIG] as its config.json would. Otherwise puts the options that prepare images into
+ * all[FROM_TENSORS], without defaults, because programs have different ones. */
 static bool training_read(const checkpoint *c, config_file *config, settings all[FROM_COUNT],
                           report *r) {
     const char *architecture = find_architecture(c);
@@ -209,7 +210,7 @@ static char *config_beside(const char *checkpoint_path, const char *name) {
     return path;
 }
 
-/* A file of the author's own, whose settings count as stored with the weights. */
+/* Reads a file of the author's own. Its settings count as if they were stored with the weights. */
 typedef struct own_file {
     checkpoint *checkpoint;
     const char *name;
@@ -287,8 +288,8 @@ static bool read_config(const convert_options *o, checkpoint *c, settings all[FR
     return training_read(c, &d->config, all, r);
 }
 
-/* Takes the name from --arch, or else from the configuration. If a configuration names its
- * author's own architecture, its other entries and the tensors must suffice. */
+/* Takes the name from --arch, or else from the configuration. If a configuration names an
+ * architecture that only its author knows, its other entries and the tensors must suffice. */
 static bool find_arch(const convert_options *o, settings all[FROM_COUNT], description *d,
                       report *r) {
     const char *name = o->arch ? o->arch : d->config.architecture;
@@ -313,7 +314,7 @@ static bool find_arch(const convert_options *o, settings all[FROM_COUNT], descri
 
 static const char labels_none[] = "none", labels_imagenet[] = "imagenet";
 
-/* The checkpoint's own labels; a list of the wrong length is ignored. */
+/* Takes the checkpoint's own labels. A list of the wrong length is ignored. */
 static bool read_own_labels(const convert_options *o, const checkpoint *c, int classes,
                             class_names *labels, report *r) {
     const size_t count = checkpoint_label_count(c);
@@ -340,12 +341,12 @@ static bool read_labels(const convert_options *o, facts *f, const description *d
     const char *path = o->labels;
     label_list *list = &labels->list;
     bool good;
-    if (labels->origin) return true; /* already read for labelled pictures, or assumed */
+    if (labels->origin) return true; /* the labels were read for labelled pictures, or assumed */
     if (path && (!strcmp(path, labels_none) || !strcmp(path, labels_imagenet)))
         return read_known_labels(path, classes, labels, r);
     if (path) good = labels_read_file(list, path, r);
     else
-        good = classes == 0 || /* without a head, no classes to name */
+        good = classes == 0 || /* without a head, there are no classes to name */
                labels_from_json(list, d->config.label_names, d->config.label_descriptions, r);
     if (good && list->count > 0 && list->count != (size_t)classes)
         good = report_fail(r, "%zu labels for %d classes", list->count, classes);
@@ -358,9 +359,9 @@ static bool read_labels(const convert_options *o, facts *f, const description *d
 
 /* === The model === */
 
-/* Sets the self-test's tolerance, unless a source gives one. Builds with fused multiply-add compute
- * the same bits. Builds without (VIT_NO_FMA) differ by a few roundings; where inputs are rounded to
- * 8 or 16 bits, each of these can move a value by a whole step. */
+/* Sets the tolerance of the self-test, unless a source gives one. Builds with fused multiply-add
+ * compute the same bits. Builds without (VIT_NO_FMA) differ by a few roundings; where inputs are
+ * rounded to 8 or 16 bits, each of these can move a value by a whole step. */
 static void choose_tolerance(const settings all[FROM_COUNT], vit_dtype dtype, float *tolerance) {
     double given;
     if (settings_get(all, SETTING_SELFTEST_TOLERANCE, &given)) return;
@@ -381,8 +382,8 @@ static bool use_structure(const structure *s, checkpoint *c, facts *f, report *r
 }
 
 /* Finds the layout by the tables, or by structure if no table explains all tensors. If most names
- * are those of a published library, it fails, and the user must name the changes. If no table comes
- * close, the message names the problems of the structure. */
+ * are those of a published library, the search fails, and the user must give the changed names. If
+ * no table comes close, the message has the problems of the structure. */
 static bool find_layout(const convert_options *o, checkpoint *c, structure *s, facts *f,
                         report *r) {
     report by_structure = report_make();
@@ -401,7 +402,7 @@ static bool find_layout(const convert_options *o, checkpoint *c, structure *s, f
     return false;
 }
 
-/* Records the choice of one of several state dicts, as an assumption unless matching logits
+/* Records which of several state dicts was chosen. This is an assumption, unless matching logits
  * confirmed it. */
 static bool assume_weights(const convert_options *o, const checkpoint *c, findings *found) {
     const size_t count = checkpoint_choice_count(c);
@@ -491,8 +492,8 @@ static bool assume_description(const description *d, const attributes_told *told
                            "--config FILE");
 }
 
-/* Records assumptions beyond single settings. Matching logits prove the assumptions of the
- * structure. */
+/* Records assumptions beyond single settings. If logits match, the assumptions of the structure are
+ * proved. */
 static bool assume_sources(const convert_options *o, blueprint *b) {
     const int patch = o->patch_size ? b->model.stored.patch : b->model.config.patch_size;
     const bool has_labels = o->labels || checkpoint_label_count(b->checkpoint) > 0;
@@ -503,7 +504,7 @@ static bool assume_sources(const convert_options *o, blueprint *b) {
            assume_description(&b->description, &b->facts.told, &b->found);
 }
 
-/* Folders of labelled pictures may have the names of the classes. */
+/* Takes the names of the classes from folders of labelled pictures, if possible. */
 static bool match_settings(const convert_options *o, photo_decoder *decoder, blueprint *b,
                            report *r) {
     double classes = 0;
@@ -515,7 +516,7 @@ static bool match_settings(const convert_options *o, photo_decoder *decoder, blu
            (match_assume(b->match, &b->found) || report_no_memory(r));
 }
 
-/* A name that contradicts the tensors is one of the problems, with the names that fit. */
+/* If a name contradicts the tensors, adds that as a problem, with the names that fit. */
 static bool take_failure(blueprint *b, report *r) {
     const facts *f = &b->facts;
     const char *name = f->all[FROM_NAME].origin;
@@ -531,7 +532,7 @@ static bool take_failure(blueprint *b, report *r) {
     return true;
 }
 
-/* Two layers of a head have nothing between them, by their places or by the code. */
+/* Records that nothing is between the two layers of a head, which their places or the code show. */
 static void see_head(const structure *s, facts *f) {
     settings *tensors = &f->all[FROM_TENSORS];
     const int from = settings_origin(f->all, SETTING_REPRESENTATION_ACTIVATION);
@@ -611,7 +612,7 @@ static void free_blueprint(blueprint *b) {
     free(b->description.path);
 }
 
-/* Tries the state dicts that are not the default; the first that fits replaces b. */
+/* Tries the state dicts other than the default. The first that fits replaces *b. */
 static bool draw_others(const convert_options *o, photo_decoder *decoder, blueprint *b) {
     blueprint *other = malloc(sizeof *other);
     bool good = false;
@@ -632,7 +633,7 @@ static bool draw_others(const convert_options *o, photo_decoder *decoder, bluepr
     return good;
 }
 
-/* An input with its logits can decide which of the state dicts is the right one. */
+/* An input with its logits can show which of several state dicts is the right one. */
 static bool draw_any(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
     if (draw(o, o->weights, decoder, b, r)) return true;
     if (!b->checkpoint || !o->match_input || o->weights || !draw_others(o, decoder, b))
@@ -643,12 +644,12 @@ static bool draw_any(const convert_options *o, photo_decoder *decoder, blueprint
 
 /* === The text encoder === */
 
-/* True for what a text encoder has besides weights. */
+/* True for tensors of a text encoder that are no weights. */
 static bool is_no_weight(const char *name) {
     return text_matches("*position_ids", name) || text_matches("*attn_mask", name);
 }
 
-/* Takes the text encoder's tensors off the list of those that are dropped. */
+/* Removes the text encoder's tensors from the list of dropped tensors. */
 static bool keep_text(blueprint *b, report *r) {
     layout_plan *plan = &b->plan;
     size_t i, kept = 0;
@@ -667,8 +668,8 @@ static bool keep_text(blueprint *b, report *r) {
     return true;
 }
 
-/* The image encoder's projection is no head with classes but the last layer of the embedding, which
- * has the text's width. */
+/* The projection of the image encoder is not a head with classes. It is the last layer of the
+ * embedding, which then is as wide as that of a text. */
 static void embed_projection(blueprint *b) {
     vit_config *c = &b->model.config;
     const int width = b->text.model.config.representation_dim;
@@ -772,7 +773,7 @@ static size_t selftest_index(const layout_plan *plan) {
     return (size_t)(layout_selftest(plan) - plan->items);
 }
 
-/* Runs the new file, and writes the outputs into it. */
+/* Runs the new file, and writes the outputs of the run into it. */
 static bool add_selftest(const weights_source *from, const cli_output *output, vit_writer *writer,
                          report *r) {
     vit_model model;
@@ -812,7 +813,8 @@ static bool write_model(const weights_source *from, const vit_writer_contents *c
 
 /* === The model in f32, for calibration and comparison === */
 
-/* The model as f32 in a temporary file next to the output, which is removed once it is mapped. */
+/* Writes the model as f32 into a temporary file next to the output; the file is removed once it is
+ * mapped. */
 static bool open_reference(const char *path, const weights_source *from,
                            vit_writer_contents contents, vit_model *model, report *r) {
     cli_output output;
@@ -836,8 +838,8 @@ static bool compare(const vit_model *reference, const cli_output *output, conver
     return good;
 }
 
-/* The text encoder as a file of its own, under a temporary name; the caller abandons it and closes
- * the model. */
+/* Writes the text encoder into a separate file with a temporary name. The caller abandons the file
+ * and closes the model. */
 static bool write_text(const convert_options *o, const blueprint *b, cli_output *output,
                        vit_model *model, report *r) {
     const vit_config *config = &b->text.model.config;
@@ -861,7 +863,7 @@ static bool write_text(const convert_options *o, const blueprint *b, cli_output 
 }
 
 /* Writes the finished .vit file: provenance, weights (calibrated on photos if given), the outputs
- * of its self-test, and its distance from f32. On failure nothing is left. */
+ * of its self-test, and its distance from f32. On failure no file is left. */
 static bool vit_file_write(const convert_options *o, const blueprint *b, conversion_photos *p,
                            written *w, report *r) {
     const bool has_reference = p->calibration.count > 0 || p->compared.count > 0;

@@ -12,14 +12,14 @@
 #include "base/text.h"
 #include "layout/detect.h"
 
-/* The result for one row of a table. */
+/* The result of the search for one row of the table. */
 typedef struct settled {
     char value[MATCH_TEXT];
     char next[MATCH_TEXT];   /* the nearest other value; "" if none was tried */
     double next_score;       /* its error, or its cross-entropy */
     char equals[256];        /* values that fit equally well */
-    bool by_folder, is_open; /* open: the pictures do not decide */
-    int row;                 /* row of the table, if labelled pictures decided it */
+    bool by_folder, is_open; /* the question stays open: the pictures do not decide */
+    int row;                 /* index of the row, if labelled pictures decided it */
 } settled;
 
 struct match {
@@ -31,15 +31,15 @@ struct match {
     settled settled_rows[1 + 2 * MATCH_MAX_ROWS];
     int count;
     bool takes_size;   /* the input's size is the model's */
-    model_end end;     /* of the original, after what a .vit file gives */
-    bool by_embedding; /* the pair's output is the head's input */
+    model_end end;     /* the original's last step, after the output of a .vit file */
+    bool by_embedding; /* the output in the pair is the input of the head */
     double error, seconds, folder_seconds, loss;
     int runs, folder_runs, pictures, right;
     const char *folder; /* NULL if none was used */
 };
 
 /* Without --match-seconds, a search for a pair ends after PATIENCE seconds if it has run enough
- * models, any search after MOST_SECONDS. */
+ * models; every search ends after MOST_SECONDS. */
 enum { PATIENCE = 5, MOST_SECONDS = 120 };
 
 static double seconds_of(const convert_options *o) {
@@ -66,7 +66,8 @@ static void take_size(match *m, settings all[FROM_COUNT]) {
     settings_put(&all[FROM_OPTIONS], SETTING_IMG_WIDTH, m->pair.width);
 }
 
-/* Takes the orders from the layout. The weights show an order that the layout does not state. */
+/* Takes the orders from the layout; an order that the layout does not give is read from the
+ * weights. */
 static void take_orders(const match *m, const layout_map *map, settings *s) {
     layout_part part;
     const char *axes;
@@ -160,12 +161,12 @@ static void take_settings(facts *f, findings *found) {
 
 /* === By a pair === */
 
-/* State dicts to choose from; 0 if there is no choice. They share the time. */
+/* The number of state dicts to choose from; 0 if there is no choice. They share the time. */
 static size_t count_choices(const match *m, const facts *f) {
     return m->options->weights ? 0 : checkpoint_choice_count(f->map.checkpoint);
 }
 
-/* True if any model used it; pool=token, for example, needs a class token. */
+/* True if any model used this value; pool=token, for example, needs a class token. */
 static bool was_tried(const match_search *s, int row, int value) {
     size_t i = 0;
     while (i < s->count && !(s->tries[i].error < HUGE_VAL && s->tries[i].choice.of[row] == value))
@@ -173,8 +174,8 @@ static bool was_tried(const match_search *s, int row, int value) {
     return i < s->count;
 }
 
-/* Prints a row: the value of the nearest model, then the values that give other models, with the
- * errors of these. */
+/* Prints a row: the value in the nearest model, then other values and the errors of their
+ * models. */
 static void print_row(const match_search *s, int row) {
     const match_row *values = &s->table->rows[row];
     const match_try *best = &s->tries[s->chosen];
@@ -204,7 +205,7 @@ static void print_nearest(const match_search *s, const char *weights) {
     for (row = 0; row < s->table->count; row++) print_row(s, row);
 }
 
-/* Before the search, refuses inputs that fit no setting. */
+/* Before the search, refuses an input that fits no settings. */
 static bool check_pair(const match *m, const facts *f, report *r) {
     double classes = 0, chans = 0, embedding = 0;
     match_patches patches;
@@ -228,7 +229,7 @@ static bool check_pair(const match *m, const facts *f, report *r) {
 
 enum { REASON_SIZE = 200 };
 
-/* A reason if the input has fewer patches than there are positions; otherwise "". */
+/* If the input has fewer patches than there are positions, a message about that; otherwise "". */
 static const char *doubt_size(const match *m, const facts *f, char text[REASON_SIZE]) {
     match_patches patches;
     text[0] = '\0';
@@ -248,8 +249,8 @@ static double most_of_input(const match_pair *p) {
     return most;
 }
 
-/* The likeliest reason why no settings give the output. Errors this small are rarely due to chance:
- * rounding to 16 bits causes them, or dropout. */
+/* The likeliest reason why no settings give the output. An error as small as these is rarely
+ * chance. Rounding to 16 bits, or dropout, causes it. */
 static const char *reason_of(const match *m, const facts *f, const match_search *s,
                              char text[REASON_SIZE]) {
     const double by_rounding = 0.01, by_dropout = 0.3, no_pixel = 20;
@@ -287,8 +288,8 @@ static bool refuse_pair(const match *m, const facts *f, const match_search *s, r
         print_nearest(s, count_choices(m, f) ? checkpoint_wrapper(f->map.checkpoint) : "");
     return report_fail(
                r,
-               "%s; none of %d models tried in %.0f s gives this output, the nearest is off "
-               "by %.3g of the largest number, %g is accepted%s",
+               "%s; none of %d models tried in %.0f s gives this output; the nearest is off "
+               "by %.3g of the largest number, and %g is accepted%s",
                reason_of(m, f, s, reason), s->runs, s->took, s->tries[s->chosen].error,
                s->tolerance,
                is_long ? "" : "; --match-seconds S searches longer and lists the attempts") ||
@@ -342,7 +343,7 @@ static bool run_pair(match *m, facts *f, match_model *model, report *r) {
 
 /* === By a folder === */
 
-/* A row whose values make no difference to these pictures stays as it was. */
+/* If all values of a row give the same results on these pictures, the row is left alone. */
 static void list_verdict(match *m, const match_sorting *s, int row, settings *to) {
     const match_verdict *verdict = &s->verdicts[row];
     settled *f;
@@ -357,8 +358,8 @@ static void list_verdict(match *m, const match_sorting *s, int row, settings *to
     match_apply_row(&m->table.rows[row], s->chosen.of[row], to);
 }
 
-/* Preprocessing first. Pictures cannot decide settings with little effect; those keep their
- * defaults. */
+/* Preprocessing first. Settings with little effect keep their defaults, because pictures cannot
+ * decide them. */
 static void list_rows(match *m, const facts *f) {
     match_table *table = &m->table;
     table->count = 0;
@@ -437,8 +438,8 @@ bool match_run(match *m, facts *f, photo_decoder *decoder, const label_list *lab
 
 /* === Effects of assumptions === */
 
-/* Values tried for each, besides the assumed one; and the most multiplications of all runs together,
- * which take a tenth of a second, or a second in a page. */
+/* The number of values tried for each assumption, besides the assumed one; and the largest number
+ * of multiplications of all runs, which take a tenth of a second, or a second in a page. */
 enum { MEASURED_VALUES = 3 };
 static const double most_work = 3e9;
 
@@ -448,9 +449,9 @@ typedef struct effects {
     settings base;
     uint64_t usual; /* signature of the model as it is converted */
     size_t inputs, outputs;
-    float *noise, *input;  /* the input, and the same with other colours */
+    float *noise, *input;  /* the input, and a copy with other colours */
     float *before, *after; /* outputs */
-    report failure;        /* of memory, or to read weights */
+    report failure;        /* memory is exhausted, or weights cannot be read */
 } effects;
 
 static double work_of(const vit_config *c) {
@@ -462,7 +463,7 @@ static double work_of(const vit_config *c) {
                             width * pixels);
 }
 
-/* The distance of the outputs, relative to their length; negative if it is not finite. */
+/* The distance between two outputs, relative to their length; negative if it is not finite. */
 static double distance(const effects *e) {
     double far = 0, size = 0;
     size_t i;
@@ -474,12 +475,12 @@ static double distance(const effects *e) {
     return size > 0 && isfinite(far / size) ? sqrt(far / size) : -1;
 }
 
-/* True for a failure to read the checkpoint, not of a combination of settings. */
+/* True if reading the checkpoint failed; false if a combination of settings gives no model. */
 static bool is_of_file(const convert_options *o, const report *r) {
     return r->no_memory || !strncmp(r->text, o->checkpoint, strlen(o->checkpoint));
 }
 
-/* The effect of other settings; negative if they give no model with such an input and output. */
+/* The effect of other settings; negative if they give no model that has this input and output. */
 static double effect_of(effects *e, const settings *other) {
     report r = report_make();
     const bool is_model = match_model_set(&e->model, other, &r);
@@ -501,7 +502,7 @@ static const match_row *find_row(const match_table *table, const char *key, size
     return NULL;
 }
 
-/* True for a value of the row that changes the assumed setting: "attn_scale=1" changes attn_root, but
+/* True if this value of the row changes the assumed setting: "attn_scale=1" changes attn_root, but
  * "pool=token" does not change pool_prefix. */
 static bool is_other(const match_row *row, const char *value, const char *what, size_t key) {
     bool is_changed = strcspn(row->keys, " ") == key && !strncmp(row->keys, what, key);
@@ -514,7 +515,7 @@ static bool is_other(const match_row *row, const char *value, const char *what, 
     return is_changed;
 }
 
-/* Notes the value with the largest effect of the likeliest ones. */
+/* Records the likely value that has the largest effect. */
 static bool measure_setting(effects *e, findings *found, size_t assumed) {
     const char *what = found->assumed.items[assumed].what, *other = NULL;
     const size_t key = strcspn(what, "=");
@@ -537,7 +538,7 @@ static bool measure_setting(effects *e, findings *found, size_t assumed) {
     return findings_measure(found, assumed, other, most);
 }
 
-/* The colours of channel i: one value stands for all. */
+/* The mean or deviation of channel i; a single value stands for all channels. */
 static double colour(const double *values, int count, int i) { return values[count > 1 ? i : 0]; }
 
 /* Prepares the same pictures with other colours; false if they are for other channels. */
@@ -565,7 +566,7 @@ static double effect_of_colours(effects *e, const vit_config *c, const settings 
     return distance(e);
 }
 
-/* Uses the model as it is converted, which must be loaded. */
+/* Sets up the model with the settings of the conversion, which must be loaded. */
 static bool measure_colours(effects *e, const facts *f, const vit_config *c, findings *found,
                             size_t assumed) {
     const char *other = NULL;
@@ -589,7 +590,8 @@ static bool measure_colours(effects *e, const facts *f, const vit_config *c, fin
     return !other || findings_measure(found, assumed, other, most);
 }
 
-/* Keeps the orders that the map has from the weights; match_model_set takes them from settings. */
+/* Keeps the orders in the map, which come from the weights; match_model_set would take them from
+ * the settings. */
 static void keep_orders(const layout_map *map, settings *s) {
     if (map->patch_order) settings_put(s, SETTING_PATCH_ORDER, map->patch_order - 1);
     if (map->qkv_interleave) settings_put(s, SETTING_QKV_INTERLEAVE, map->qkv_interleave - 1);
@@ -641,7 +643,7 @@ bool match_measure(const convert_options *o, const facts *f, const settings_reso
     e->failure = report_make();
     good = open_effects(e, o, f, &model->config, r) && measure_all(e, f, &model->config, found, r);
     if (!good && !r->no_memory && (o->plan || !is_of_file(o, r))) {
-        *r = report_make(); /* a plan needs no weights, and a conversion no measurement */
+        *r = report_make(); /* a plan does not read weights, and needs no measurement */
         good = true;
     }
     match_model_close(&e->model);
@@ -676,8 +678,8 @@ bool match_assume(const match *m, findings *f) {
         const settled *s = &m->settled_rows[i];
         if (!s->is_open) continue;
         snprintf(why, sizeof why,
-                 "the labelled pictures do not decide: cross-entropy %.4g, with "
-                 "%s %.4g",
+                 "the labelled pictures do not decide: cross-entropy %.4g; with "
+                 "%s, %.4g",
                  m->loss, s->next, s->next_score);
         write_options(s->next, option);
         if (!findings_assume(f, s->value, why, option)) return false;
@@ -697,7 +699,7 @@ void match_put_provenance(const match *m, FILE *file) {
                    paths_file_name(m->folder), m->pictures, m->right, m->loss);
     for (i = 0; i < m->count; i++) {
         const settled *f = &m->settled_rows[i];
-        if (f->is_open) continue; /* and in the file too */
+        if (f->is_open) continue; /* the file has this line too */
         text_print(file, "matched: %s", f->value);
         if (f->equals[0]) text_print(file, " (%s fits equally)", f->equals);
         fputc('\n', file);

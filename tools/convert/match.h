@@ -1,4 +1,4 @@
-/* match.h - settles open settings of a checkpoint by running the model with many values. The right
+/* match.h - decides open settings of a checkpoint by running the model with many values. The right
  * values give the original's logits for one input (--match-input), or classify labelled pictures
  * best (--match-folder). The original may give logits, their softmax, log_softmax or sigmoid, or an
  * embedding.
@@ -32,13 +32,13 @@ bool match_run(match *m, facts *f, photo_decoder *decoder, const label_list *lab
 
 void match_free(match *m);
 
-/* Runs a small model on noise with other values of what was assumed, and orders the assumptions by
- * how far its output moves. `model` has the resolved settings. False if memory is exhausted. */
+/* Runs a small model on noise with other values of the assumed settings, and orders the assumptions
+ * by the effect on the output. `model` has the resolved settings. False if memory is exhausted. */
 bool match_measure(const convert_options *o, const facts *f, const settings_resolved *model,
                    findings *found, bool *is_too_large, report *r);
 
-/* The last step of the original by the pair; without a pair, or if it holds the input of the head,
- * `told`. */
+/* The last step of the original, as the pair shows it. Without a pair, or if the pair holds the
+ * input of the head, it is `told`. */
 model_end match_end(const match *m, model_end told);
 bool match_is_by_embedding(const match *m);
 
@@ -46,8 +46,8 @@ bool match_is_by_embedding(const match *m);
  * False if memory is exhausted. */
 bool match_assume(const match *m, findings *f);
 
-/* Writes the results; nothing for NULL. Two values that labelled pictures cannot distinguish leave
- * an assumption. */
+/* Writes the results; nothing for NULL. If labelled pictures cannot distinguish two values, an
+ * assumption is left. */
 void match_put_provenance(const match *m, FILE *file);
 void match_report_text(const match *m);
 void match_report_json(const match *m, json_writer *w);
@@ -56,13 +56,13 @@ void match_report_json(const match *m, json_writer *w);
 
 enum { MATCH_TEXT = 128, MATCH_MAX_ROWS = 24, MATCH_MAX_VALUES = 40 };
 
-/* One open setting or combination. A value is an argument of --set, or several with spaces between
- * them; the likeliest comes first. */
+/* One open setting or combination. A value is one or more arguments of --set, with spaces between
+ * them; the likeliest value comes first. */
 typedef struct match_row {
     const char *name;
     const char *keys; /* the settings of the row, with spaces between them */
-    bool is_fine;     /* has little effect, so it is tried once the rest fits */
-    bool is_stored;   /* its first value uses a tensor as stored, the others do not */
+    bool is_fine;     /* has little effect, so it is tried when all else fits */
+    bool is_stored;   /* its first value uses a tensor as it is stored, the others do not */
     int count;
     char values[MATCH_MAX_VALUES][MATCH_TEXT];
 } match_row;
@@ -82,16 +82,16 @@ typedef struct match_choice {
 void match_list_architecture(match_table *table, const facts *f);
 void match_list_preprocessing(match_table *table, const facts *f);
 
-/* The number of patches, if side by side, and of positions. */
+/* The number of patches if they lie side by side, and the number of positions. */
 typedef struct match_patches {
     int height, width, size;
-    int positions, prefix; /* rows, and how many of them may be prefix tokens */
+    int positions, prefix; /* number of rows, and of those that may be prefix tokens */
 } match_patches;
 
-/* False if unknown, or if there are no positions. */
+/* False if a size is unknown, or if there are no positions. */
 bool match_count_patches(const facts *f, match_patches *patches);
 
-/* True if any of its settings would become a question. */
+/* True if any setting of the row would become a question. */
 bool match_row_is_asked(const match_row *row, const findings *f);
 
 /* Puts the chosen values of one row, or of all rows, into s. */
@@ -109,9 +109,9 @@ typedef struct match_pair {
     int images;               /* in both */
     int chans, height, width; /* of an image */
     size_t outputs;           /* of an image */
-    model_end readings[2];    /* those that the numbers allow */
+    model_end readings[2];    /* the last steps that the numbers allow */
     int num_readings;
-    double *expected[2]; /* the numbers in each reading, as match_pair_compare needs them */
+    double *expected[2]; /* the numbers for each last step, prepared for comparing */
     double largest[2];   /* absolute value of these */
     double *scratch;     /* for the outputs of one image */
 } match_pair;
@@ -122,32 +122,33 @@ void match_pair_free(match_pair *pair);
 
 const float *match_pair_input(const match_pair *pair, int image);
 
-/* Checks the pair against the known properties of all candidates; 0 stands for an unknown one. With
- * classes, the output may also be the embedding, of this width. */
+/* Checks the pair against the known properties of all candidates; 0 stands for an unknown property.
+ * For a model with classes, the output may also be the embedding, of this width. */
 bool match_pair_check(const match_pair *pair, int classes, int embedding, int chans, report *r);
 
 /* True if this model reads such inputs and gives that many outputs. */
 bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t outputs, report *r);
 
-/* Adds up the distance between an output and the original's, relative to the largest number. */
+/* Adds up the distances between outputs and those of the original, relative to the largest
+ * number. */
 typedef struct match_error {
     double largest;    /* of the differences */
     double square;     /* sum of their squares */
-    double ab, aa, bb; /* sums of products of outputs and expected numbers */
+    double ab, aa, bb; /* sums of the products of outputs and expected numbers */
 } match_error;
 
-/* Adds the output of an image, in one of the pair's readings: 0 or 1. */
+/* Adds the output for an image, under one of the pair's two possible last steps: 0 or 1. */
 void match_pair_compare(const match_pair *pair, int reading, int image, const float *output,
                         match_error *error);
 
-/* The search minimises this: mainly the angle between the output and the original's. Squared
- * differences alone would favour models with outputs near zero. */
+/* The search minimises this quantity. It is mainly the angle between the output and that of the
+ * original. Squared differences alone would favour models with outputs near zero. */
 double match_error_slope(const match_error *error);
 
 /* === Models to try === */
 
-/* The model that a conversion would give with other settings, in memory, ready to run. A tensor
- * that several such models share is read from the checkpoint once. */
+/* The model that a conversion would give with other settings, in memory, ready to run. If several
+ * such models share a tensor, it is read from the checkpoint only once. */
 
 enum { MATCH_MAX_IMAGES = 4, MATCH_MAX_PLANS = 256 };
 
@@ -168,10 +169,10 @@ typedef struct match_image {
 
 typedef struct match_model {
     vit_config config;    /* of the current model */
-    uint64_t signature;   /* equal for settings that make no difference */
+    uint64_t signature;   /* hash of the model: equal if settings make no difference */
     uint64_t network;     /* equal for any preprocessing */
     size_t output_size;   /* of one input */
-    bool gives_embedding; /* of a model with classes: the head's input; set it after opening */
+    bool gives_embedding; /* gives the head's input in place of logits; set after opening */
 
     /* Private. */
     const convert_options *options;
@@ -191,11 +192,12 @@ typedef struct match_model {
     vit_session session;
 } match_model;
 
-/* Copies f, and uses its checkpoint and layout. Close it in any case. */
+/* Copies *f, and uses the checkpoint and the layout of *f. Call match_model_close in any case. */
 bool match_model_open(match_model *m, const convert_options *o, const facts *f, report *r);
 void match_model_close(match_model *m);
 
-/* Builds the model that these settings, as all[FROM_MATCH], give; false if they give none. */
+/* Builds the model that results from these settings, as all[FROM_MATCH]; false if they give
+ * none. */
 bool match_model_set(match_model *m, const settings *matched, report *r);
 
 /* Loads the weights and the session of the current model. Not needed if only the preprocessing
@@ -211,15 +213,15 @@ bool match_model_run(match_model *m, const float *input, float *output, report *
 /* One tried assignment. */
 typedef struct match_try {
     match_choice choice;
-    uint64_t signature; /* signature of the model; 0 if there is none */
-    double error;       /* the largest difference / max|logit|; infinite if there is no model */
-    double slope;       /* the quantity that a descent reduces */
-    int reading;        /* of the pair: the nearer one */
-    int unlikely;       /* distance from the likeliest values */
+    uint64_t signature; /* signature of the model; 0 if the settings give no model */
+    double error;       /* largest difference / max|logit|; infinite without a model */
+    double slope;       /* the quantity that a descent minimises */
+    int reading;        /* index of the pair's last step that is nearer */
+    int unlikely;       /* how far the values are from the likeliest ones */
     bool is_expanded, is_expanded_finely;
 } match_try;
 
-/* The progress through the changes of two rows of a try. */
+/* The position in the list of changes of two rows of a try. */
 typedef struct match_pairs {
     size_t from;
     int number;
@@ -242,29 +244,29 @@ typedef struct match_search {
     int runs;             /* of different models */
     size_t chosen;        /* index of the resulting try */
     double started, took; /* ms, seconds */
-    report first;         /* why the first assignment gives no model, if so */
+    report first;         /* reason if the first assignment gives no model */
 
     /* Private. */
     cli_progress progress;
     char note[160];
     uint64_t random;
     match_pairs pairs[2];
-    int images; /* images of the pair in use for the search */
+    int images; /* number of the pair's images that the search uses */
     float *output;
     bool is_astray; /* the descent began at a random place */
     bool is_out_of_memory;
 } match_search;
 
-/* Fill in the first group before this call. Returns true if tries[chosen] fits within the
- * tolerance; every other single value was then tried too. Returns false without an error in r if
- * none fits. Free it in any case. */
+/* Fill in the first group of members before the call. Returns true if tries[chosen] fits within the
+ * tolerance; all other single values have then been tried too. Returns false without an error in r
+ * if none fits. Free it in any case. */
 bool match_search_run(match_search *s, report *r);
 void match_search_free(match_search *s);
 
-/* The try that differs from the chosen one only in this value; NULL if time ran out before it. */
+/* The try that differs from the chosen one only in this value; NULL if there was no time for it. */
 const match_try *match_search_other(const match_search *s, int row, int value);
 
-/* True if it fits as well as the chosen one and is another model. */
+/* True if the try is another model and fits as well as the chosen one. */
 bool match_search_is_equal(const match_search *s, const match_try *other);
 
 /* === Searching for the values that classify labelled pictures best === */
@@ -288,18 +290,18 @@ bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const
                          report *r);
 void match_pictures_free(match_pictures *pictures);
 
-/* A value compared with the chosen one: its additional mean cross-entropy on the same pictures, and
- * the standard error of that. */
+/* A value compared with the chosen one: the increase of the mean cross-entropy on the same
+ * pictures, and the standard error of this increase. */
 typedef struct match_difference {
-    int pictures; /* pictures compared; 0: not tried, or no model; few: clearly worse */
+    int pictures; /* number of compared pictures; 0: not tried, or no model; few: clearly worse */
     double more, error;
 } match_difference;
 
 /* The result of a row. */
 typedef struct match_verdict {
-    match_difference values[MATCH_MAX_VALUES]; /* empty for the chosen one */
-    int next;     /* the best other value; -1 if no other makes a difference */
-    bool is_open; /* another value is not clearly worse */
+    match_difference values[MATCH_MAX_VALUES]; /* zero for the chosen value */
+    int next;     /* the best other value; -1 if no other value makes a difference */
+    bool is_open; /* open, because another value is not clearly worse */
 } match_verdict;
 
 typedef struct match_sorting {
@@ -314,7 +316,7 @@ typedef struct match_sorting {
     match_choice chosen;
     match_verdict verdicts[MATCH_MAX_ROWS];
     double loss;     /* mean cross-entropy of the chosen assignment */
-    int used, right; /* pictures used, and those classified correctly */
+    int used, right; /* number of pictures used, and of those classified correctly */
     int runs;        /* measured assignments */
     double took;     /* seconds */
 
@@ -328,7 +330,7 @@ typedef struct match_sorting {
     float *input;
 } match_sorting;
 
-/* Fill in the first group before this call. Free it in any case. */
+/* Fill in the first group of members before the call. Free it in any case. */
 bool match_sorting_run(match_sorting *s, report *r);
 void match_sorting_free(match_sorting *s);
 

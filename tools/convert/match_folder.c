@@ -14,8 +14,8 @@
 #define MAX_BYTES ((uint64_t)1 << 30)
 enum { LEAST_PICTURES = 24, MAX_PASSES = 4 };
 
-/* The accepted probability, over all values, that a value replaces an assumption by mistake; and a
- * smaller one for values that would drop or move a stored tensor. */
+/* The accepted probability that any value replaces an assumption by mistake; and a smaller
+ * probability for values that would drop or move a stored tensor. */
 #define CHANCE        0.01
 #define CHANCE_STRICT 1e-8
 
@@ -107,8 +107,8 @@ static bool find_classes(const folder_name *names, int count, const label_list *
 
 /* === Pictures === */
 
-/* A step without a common factor with n: the first few items of a list of n, taken with this step,
- * spread over all of it. */
+/* A step that has no common factor with n. Items of a list of n that are taken with this step are
+ * spread over the list, however few are taken. */
 static int spreading_step(int n) {
     int step = (int)(0.618 * n) + 1, a, b, rest;
     for (;; step++) {
@@ -215,8 +215,8 @@ static double scale_losses(match_sorting *s, int n, double factor) {
     return sum / n;
 }
 
-/* Scales the logits by the factor with the least loss. A model is not better because it is more or
- * less confident, and many wrong settings change only the confidence. */
+/* Scales the logits by the factor that gives the least loss. Confidence must not decide between
+ * models, and many wrong settings change only the confidence. */
 static void find_losses(match_sorting *s, int n) {
     double low = log(1 / 32.0), high = log(32.0);
     int i;
@@ -284,7 +284,8 @@ static bool set_model(match_sorting *s, const match_choice *choice, report *r) {
     return true;
 }
 
-/* Limits the pictures so that there is time to run a few values of each row on all of them. */
+/* Limits the number of pictures, so that there is time to run a few values of each row on all
+ * pictures. */
 static void choose_count(match_sorting *s, double picture_ms) {
     const double most = s->seconds * 1e3 / (picture_ms + 1e-3) / (4 * s->table->count + 1);
     s->used = s->pictures->count;
@@ -294,7 +295,7 @@ static void choose_count(match_sorting *s, double picture_ms) {
 
 /* === Two of them === */
 
-/* How much worse s->losses is than s->best. */
+/* The increase from s->best to s->losses. */
 static match_difference compare(match_sorting *s, int n) {
     match_difference d = { n, 0, 0 };
     double square = 0;
@@ -306,8 +307,8 @@ static match_difference compare(match_sorting *s, int n) {
     return d;
 }
 
-/* The number of standard errors that the mean of n random differences exceeds with this probability
- * in any of all comparisons: by the normal distribution, or Student's for small n. */
+/* A number of standard errors. With this probability, the mean of n random differences exceeds it
+ * in at least one of all comparisons: by the normal distribution, or Student's for small n. */
 static double clear_errors(const match_sorting *s, int n, double chance) {
     double values = 0, tail, square;
     int row;
@@ -329,8 +330,8 @@ static bool is_worse(const match_sorting *s, int row, int value, const match_dif
     return d->pictures > 1 && d->more > limit_of(s, row, value == 0, d);
 }
 
-/* True if the value should replace the chosen one. For an open question, the best value wins. An
- * assumption, which is the first value, stays unless another is clearly better. */
+/* True if the value should replace the chosen one. The answer to an open question is the best
+ * value. An assumption is the first value, and stays unless another value is clearly better. */
 static bool is_better(const match_sorting *s, int row, int value, const match_difference *d) {
     if (match_row_is_asked(&s->table->rows[row], s->asked)) return d->more < 0;
     if (value == 0) return !is_worse(s, row, value, d);
@@ -338,8 +339,8 @@ static bool is_better(const match_sorting *s, int row, int value, const match_di
     return d->pictures > 1 && d->more < -limit_of(s, row, true, d);
 }
 
-/* Measures the losses of an assignment, in s->losses; a value that is clearly worse than the chosen
- * one is dropped after a few pictures. False if it makes no model. */
+/* Measures the losses of an assignment, in s->losses. If a value is clearly worse than the chosen
+ * one, it stops after a few pictures. False if the assignment gives no model. */
 static bool measure(match_sorting *s, int row, int value, match_difference *d) {
     match_choice choice = s->chosen;
     report ignored = report_make();
@@ -384,7 +385,7 @@ static bool measure_chosen(match_sorting *s, report *r) {
     return true;
 }
 
-/* Measures the first assignment. A few pictures show how many pictures there is time for. */
+/* Measures the first assignment. Measures a few pictures to find how many there is time for. */
 static bool measure_first(match_sorting *s, report *r) {
     const int few = s->pictures->count < 4 ? s->pictures->count : 4;
     double before;
@@ -401,7 +402,7 @@ static bool measure_first(match_sorting *s, report *r) {
 
 static bool is_over(const match_sorting *s) { return cli_now_ms() - s->started > s->seconds * 1e3; }
 
-/* Keeps the differences of the losses from those of another value. */
+/* Keeps the differences between the losses of the chosen value and of another value. */
 static void change_choice(match_sorting *s, int row, int value, const match_difference *gain) {
     match_difference *values = s->verdicts[row].values;
     int i;
@@ -413,7 +414,7 @@ static void change_choice(match_sorting *s, int row, int value, const match_diff
     keep_best(s);
 }
 
-/* A value of an open question that makes no difference to these pictures stays open. */
+/* An open question stays open if its values make no difference to these pictures. */
 static bool counts(const match_sorting *s, int row, const match_difference *d) {
     return d->pictures > 0 && (fabs(d->more) > ROUNDING || d->error > ROUNDING ||
                                match_row_is_asked(&s->table->rows[row], s->asked));
@@ -463,8 +464,8 @@ static bool settle_rows(match_sorting *s, bool asked) {
 }
 
 /* Open questions come first, because other rows depend on them, then preprocessing, then
- * assumptions. Repeats until nothing changes, so that the last pass compares every value with the
- * chosen one. */
+ * assumptions. Repeats until nothing changes, so that the last pass has compared every value with
+ * the final choice. */
 static void descend(match_sorting *s) {
     bool changed = true;
     int pass, row;
@@ -496,8 +497,8 @@ static void count_right(match_sorting *s) {
     }
 }
 
-/* If guessing does about as well, the pictures cannot decide anything. The likelihood of the
- * answers relative to guessing, with one fitted factor, bounds the role of chance. */
+/* Fails if guessing is about as good, because then the pictures decide nothing. The likelihood of
+ * the answers relative to guessing, with one fitted factor, bounds the effect of chance. */
 static bool check_use(const match_sorting *s, report *r) {
     const double guessing = log(s->model->config.num_classes);
     if ((guessing - s->loss) * s->used > -log(CHANCE_STRICT)) return true;

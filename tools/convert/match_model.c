@@ -63,10 +63,10 @@ static bool take_logits(match_pair *p, report *r) {
            report_file(r, p->logits_path);
 }
 
-/* === How the original's numbers follow from logits === */
+/* === The last step of the original, from logits to its numbers === */
 
-/* Beyond these bounds of a logit, a float does not hold the probability, or 1 - the probability, to
- * enough digits. */
+/* If a logit is beyond these bounds, a float cannot hold the probability, or 1 - the probability,
+ * with enough digits. */
 static const double least_log = -85, most_logit = 8;
 
 /* log(sum of exp) */
@@ -85,8 +85,8 @@ static double length_of(const float *row, size_t n) {
     return sqrt(sum);
 }
 
-/* Cuts off what probabilities do not show: what is beyond the bounds and, of a softmax, a constant
- * that is added to all logits. */
+/* Removes from logits the part that probabilities do not show: everything beyond the bounds and,
+ * for a softmax, a constant added to all logits. */
 static void cut(model_end reading, double *row, size_t n) {
     const bool is_softmax = reading == MODEL_END_SOFTMAX || reading == MODEL_END_LOG_SOFTMAX;
     double mean = 0;
@@ -100,7 +100,7 @@ static void cut(model_end reading, double *row, size_t n) {
     for (k = 0; is_softmax && k < n; k++) row[k] -= mean;
 }
 
-/* The logits that the original's numbers show. */
+/* Computes the logits from the original's numbers. */
 static void read_original(model_end reading, const float *from, double *to, size_t n) {
     size_t k;
     for (k = 0; k < n; k++) {
@@ -112,7 +112,7 @@ static void read_original(model_end reading, const float *from, double *to, size
     cut(reading, to, n);
 }
 
-/* Reads logits as the pair's numbers show them: after that last step. */
+/* Limits logits to the part that the pair's numbers show after this last step. */
 static void read_output(model_end reading, const float *from, double *to, size_t n) {
     const bool is_softmax = reading == MODEL_END_SOFTMAX || reading == MODEL_END_LOG_SOFTMAX;
     const double less = is_softmax ? log_sum(from, n) : 0;
@@ -122,7 +122,7 @@ static void read_output(model_end reading, const float *from, double *to, size_t
     cut(reading, to, n);
 }
 
-/* True if a row is in this form within rounding. */
+/* True if a row has this form, up to rounding errors. */
 static bool may_be(model_end reading, const float *row, size_t n) {
     double sum = 0;
     size_t k;
@@ -136,8 +136,8 @@ static bool may_be(model_end reading, const float *row, size_t n) {
     return reading == MODEL_END_SIGMOID || (n > 1 && fabs(sum - 1) < 1e-3);
 }
 
-/* Chance does not make rows whose probabilities add up to 1. Logits may be between 0 and 1, or have
- * the length 1. */
+/* Rows of probabilities that add up to 1 are no accident. But logits may all be between 0 and 1, or
+ * have the length 1. */
 static void list_readings(match_pair *p) {
     static const model_end forms[] = { MODEL_END_SOFTMAX, MODEL_END_LOG_SOFTMAX, MODEL_END_SIGMOID,
                                        MODEL_END_UNIT, MODEL_END_NONE };
@@ -259,8 +259,8 @@ double match_error_slope(const match_error *error) {
 
 /* === Models to try === */
 
-/* Threads cost more than they save below this many weights; few images stay in memory above this
-   many bytes. */
+/* With fewer weights than this, threads cost more than they save; if a model's image has more bytes
+ * than this, few images are kept in memory. */
 enum { SMALL_MODEL = 1000000, LARGE_IMAGE = 1 << 29 };
 
 /* === What tensors come from === */
@@ -276,8 +276,7 @@ static void hash_part(vit_hash *hash, const layout_part *part) {
     vit_hash_update(hash, &view->storage_offset, sizeof view->storage_offset);
 }
 
-/* Hashes the settings on which computed values depend, except those that choose the kind of
- * computation. */
+/* Hashes the settings on which computed tensors depend, except those that choose the method. */
 static void hash_computed(vit_hash *hash, const layout_item *item, const settings_resolved *model) {
     const rope_options *rope = &item->rope.options;
     const int numbers[] = {
@@ -372,7 +371,8 @@ static const match_plan *find_plan(match_model *m, report *r) {
     return NULL;
 }
 
-/* Without prefix tokens, all tokens are the patches; a single patch has no next one. */
+/* Merges settings that give the same model: without prefix tokens, all tokens are patches; a single
+ * patch has no next one. */
 static uint64_t sign(const match_model *m, vit_config config) {
     vit_hash hash;
     if (config.num_prefix_tokens == 0) config.pool_prefix = config.positions = 0;
@@ -433,7 +433,7 @@ static void free_image(match_image *image) {
     memset(image, 0, sizeof *image);
 }
 
-/* The values may already be in another image. */
+/* The values may already be in the image of another model. */
 static bool copy_tensor(const match_model *m, const match_image *to, size_t tensor) {
     const vit_tensor *target = &to->writer.tensors[tensor];
     size_t t;
@@ -451,8 +451,8 @@ static bool copy_tensor(const match_model *m, const match_image *to, size_t tens
     return false;
 }
 
-/* Updates the image's tensors to the plan. In a new file the last tensor is always written, which
- * tells the writer that the file is complete. */
+/* Makes the tensors of the image those of the plan. In a new file the last tensor is always
+ * written, which tells the writer that the file is complete. */
 static bool update_image(match_model *m, match_image *image, bool is_new, report *r) {
     weights_source from = { .path = m->options->checkpoint, .checkpoint = m->facts.map.checkpoint };
     const size_t count = m->plan->plan.count;
@@ -480,7 +480,7 @@ static bool open_image(match_image *image, report *r) {
     return !result || report_fail(r, "%s", image->model.detail);
 }
 
-/* For large models, memory holds two: the current one and the next. */
+/* For large models, memory holds only two: the current one and the next. */
 static match_image *next_place(match_model *m) {
     const bool is_large = m->num_images > 0 && m->images[0].writer.file_size > LARGE_IMAGE;
     const int most = is_large ? 2 : MATCH_MAX_IMAGES;
@@ -511,7 +511,7 @@ static match_image *make_image(match_model *m, report *r) {
 
 /* === Running === */
 
-/* Memory for the session: that of the previous session if it suffices. */
+/* Memory for the session; that of the previous session is used again if it is large enough. */
 static bool take_workspace(match_model *m, const vit_params *params, report *r) {
     const size_t size = vit_workspace_size(&m->image->model, params);
     if (!size) return report_fail(r, "the model cannot be run");

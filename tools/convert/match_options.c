@@ -10,7 +10,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { MOST_PATCHES = 1024 }; /* tried if the number of positions does not show it */
+enum { MOST_PATCHES = 1024 }; /* tried only if the number of positions does not show it */
 
 /* === The tables === */
 
@@ -29,7 +29,7 @@ static bool lacks_positions(const facts *f) {
     return f->seen.position_rows == 0 && f->seen.relative_positions == 0;
 }
 
-/* Applies to a hand-written model, and to one whose positions show the number of patches. */
+/* True for a hand-written model, and for one whose positions show the number of patches. */
 static bool may_overlap(const facts *f) {
     return (f->seen.is_open || has_positions(f)) && f->wanted.patch == 0 &&
            value_of(f, SETTING_STEM) == VIT_STEM_NONE;
@@ -44,7 +44,7 @@ static bool has_joint_qkv(const facts *f) {
            layout_peek(&f->map, name, 0, &part, &axes) && part.view.ndim == 2;
 }
 
-/* A norm is stored, but its place in the model is open. */
+/* True if a norm is stored but its place in the model is open. */
 static bool has_last_norm(const facts *f) {
     return f->all[FROM_TENSORS].value[SETTING_FINAL_NORM] != 0 ||
            f->all[FROM_TENSORS].value[SETTING_FC_NORM] != 0;
@@ -64,13 +64,13 @@ static bool has_pre_logits(const facts *f) { return value_of(f, SETTING_REPRESEN
 typedef struct row_source {
     const char *name;
     const char *keys;   /* the row is used only if these settings are all open */
-    const char *values; /* between bars; "key=*" adds all other words of this WORD */
+    const char *values; /* values between bars; "key=*" adds all other words of the setting */
     bool (*applies)(const facts *f);
-    bool shown; /* the tensors show the settings, but not their use */
+    bool shown; /* the tensors show the settings, but not whether they are used */
     bool is_fine;
 } row_source;
 
-/* The search settles them in this order. To add a row: a line here, before the fine ones. Unknown
+/* The search decides them in this order. To add a row: a line here, before the fine ones. Unknown
  * settings and values are skipped. */
 static const row_source architecture[] = {
     { "patch_order", "patch_order", "patch_order=chw|patch_order=hwc|patch_order=*",
@@ -124,8 +124,8 @@ static const row_source architecture[] = {
 #define MEAN_3(a, b, c, d, e, f) "mean=" a "," b "," c " std=" d "," e "," f
 #define MEAN_1(a, b)             "mean=" a " std=" b
 
-/* Common means and deviations: ImageNet's; CIFAR-10's, over all pixels and within a picture;
- * CIFAR-100's; then for grey pictures MNIST's and Fashion-MNIST's. */
+/* Common means and deviations of ImageNet, of CIFAR-10 (over all pixels, and within a picture), of
+ * CIFAR-100; then, for grey pictures, of MNIST and Fashion-MNIST. */
 static const row_source preprocessing[] = {
     { "mean", "",
       MEAN_1("0.5", "0.5") "|" MEAN_1("0", "1") "|" MEAN_3("0.485", "0.456", "0.406", "0.229", "0.224", "0.225") "|" MEAN_3(
@@ -187,7 +187,7 @@ static bool is_mean_open(const facts *f) {
 
 /* === Values === */
 
-/* Puts "a=1 b=2"; false for an unknown setting or word. */
+/* Puts settings such as "a=1 b=2" into s; false for an unknown setting or word. */
 static bool put_text(settings *s, const char *text) {
     char one[MATCH_TEXT];
     report r = report_make();
@@ -222,7 +222,7 @@ bool match_row_is_asked(const match_row *row, const findings *f) {
     return false;
 }
 
-/* Inserts a value at this place, unless the row has it or --set would refuse it. */
+/* Inserts a value at this place, unless the row has it already or --set would refuse it. */
 static void insert_value(match_row *row, int place, const char *text, size_t length) {
     char copy[MATCH_TEXT];
     settings s;
@@ -263,8 +263,8 @@ static void add_values(match_row *row, const char *values) {
 }
 
 typedef struct patch_fit {
-    int height, width, patch; /* of the input, of a patch */
-    int rows, prefix;         /* rows of pos_embed; rows of possible prefix tokens */
+    int height, width, patch; /* sides of the input, side of a patch */
+    int rows, prefix;         /* rows of pos_embed; those that may be prefix tokens */
 } patch_fit;
 
 /* False if the sizes are unknown. */
@@ -295,7 +295,7 @@ bool match_count_patches(const facts *f, match_patches *patches) {
     return true;
 }
 
-/* The distance of the head's width from the usual 64. */
+/* How far a head's width is from the usual 64. */
 static double oddity(int64_t width, int heads) { return fabs(log2((double)width / heads / 64)); }
 
 static void add_number(match_row *row, int64_t width, int heads) {
@@ -307,8 +307,9 @@ static void add_number(match_row *row, int64_t width, int heads) {
 
 enum { CHANCE = 7 }; /* see findings.h */
 
-/* Lists divisors of the width of attention as numbers of heads: the weights' number, timm's number
- * for this width, the weights' hints, then the others by how usual the head's width is. */
+/* Lists the divisors of attention's width as numbers of heads: first the number from the weights,
+ * then timm's number for this width, then the hints of the weights, then the others, those with the
+ * most usual width of a head first. */
 static void add_heads(match_row *row, const facts *f) {
     const heads_evidence *hints = &f->seen.heads;
     const int64_t width = f->seen.qkv_rows / 3;
@@ -325,14 +326,14 @@ static void add_heads(match_row *row, const facts *f) {
                 (!best || oddity(width, n) < oddity(width, best)))
                 best = n;
         if (!best) return;
-        for (n = best; n <= width && n <= 1024; n++) /* two may be equally odd */
+        for (n = best; n <= width && n <= 1024; n++) /* two widths may be equally unusual */
             if (oddity(width, n) <= oddity(width, best)) add_number(row, width, n);
         last = oddity(width, best);
     }
 }
 
-/* True if there are as many patches as positions or, without positions, if the stride leaves no
- * pixels over. */
+/* True if there are as many patches as positions; without positions, if the stride leaves no pixels
+ * over. */
 static bool stride_fits(const patch_fit *fit, int stride) {
     const int height = fit->height - fit->patch, width = fit->width - fit->patch;
     const int64_t patches = (int64_t)(height / stride + 1) * (width / stride + 1);
@@ -340,7 +341,7 @@ static bool stride_fits(const patch_fit *fit, int stride) {
     return height % stride == 0 && width % stride == 0 && patches <= MOST_PATCHES;
 }
 
-/* If patches side by side match the positions, there is nothing to choose. Otherwise they come
+/* If patches side by side match the positions, there is no choice. Otherwise such patches come
  * last, with resampled positions. */
 static void add_strides(match_row *row, const facts *f) {
     static const char side_by_side[] = "patch_stride=0";
@@ -359,7 +360,7 @@ static void add_strides(match_row *row, const facts *f) {
 
 /* === The default first === */
 
-/* True if it is the value that applies without a search. */
+/* True if the setting has this value without a search. */
 static bool is_current(const facts *f, const char *text) {
     settings s;
     int key;

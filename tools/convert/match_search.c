@@ -10,18 +10,19 @@
 #include "base/memory.h"
 
 /* The error that rounding may cause; the error below which settings with little effect are tried;
- * the most tries that memory allows. */
+ * the largest number of tries that fits memory. */
 #define ROUNDING 2e-6
 #define NEAR     0.05
 #define CLEAR    0.5
 enum { MAX_TRIES = 1 << 19, WANTED_RUNS = 1000 };
 
-/* Nine in ten of 300 random models that differ in two settings from the likeliest were found within
- * ENOUGH_RUNS; 98 % of 200 that differ in three, within MANY_RUNS. Fewer numbers of an output
- * than this would fit by chance. */
+/* Of 300 random models that differ from the likeliest in two settings, nine in ten were found
+ * within ENOUGH_RUNS; of 200 that differ in three, 98 % within MANY_RUNS. An output with fewer
+ * numbers than this could fit by chance. */
 enum { ENOUGH_RUNS = 300, MANY_RUNS = 10000, ENOUGH_NUMBERS = 4 };
 
-/* Values of a row that a descent tries; pairs of values tried before the method changes. */
+/* The number of values of a row that a descent tries; the number of pairs of values that are tried
+ * before the method changes. */
 enum { LIKELY = 7, BATCH = 40 };
 
 /* === Time === */
@@ -104,7 +105,7 @@ static match_try *add_try(match_search *s, const match_choice *choice) {
 
 /* === One try === */
 
-/* Adds up the errors in each reading of the pair. */
+/* Adds up the errors for each possible last step of the pair. */
 static bool run_images(match_search *s, int first, int end, match_error errors[2], report *r) {
     int i, j;
     for (i = first; i < end; i++) {
@@ -115,7 +116,8 @@ static bool run_images(match_search *s, int first, int end, match_error errors[2
     return true;
 }
 
-/* As many of the pair's images as allow a thousand runs in the time. */
+/* The number of the pair's images with which a thousand runs take no longer than the time
+ * allowed. */
 static bool choose_images(match_search *s, report *r) {
     match_error errors[2] = { { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } };
     const double before = cli_now_ms();
@@ -181,7 +183,7 @@ static bool evaluate(match_search *s, match_try *t, report *r) {
     return true;
 }
 
-/* The index of the try with this choice, which runs now if it did not before. */
+/* The index of the try with this choice; runs the model if it has not run before. */
 static size_t try_choice(match_search *s, const match_choice *choice) {
     const size_t known = s->num_places ? *find_place(s, choice) : 0;
     report r = report_make();
@@ -203,8 +205,8 @@ static bool is_better(const match_search *s, size_t a, size_t b) {
 
 static bool fits(const match_search *s, size_t i) { return s->tries[i].error <= s->tolerance; }
 
-/* A gain that chance could give does not count, and the likelier value stays. The effect of chance
- * shrinks with the number of logits. In a descent from a random place no value is likelier. */
+/* A gain that could be chance does not count, so the likelier value stays. Chance matters less if
+ * there are more logits. In a descent from a random place no value is likelier. */
 static double worthwhile(const match_search *s) {
     if (s->is_astray) return 1;
     return 1 - fmin(0.15, 1 / sqrt((double)s->pair->outputs * (s->images ? s->images : 1)));
@@ -226,8 +228,8 @@ static size_t settle_row(match_search *s, size_t from, int row, bool finely) {
     return best;
 }
 
-/* Takes a change that leaves an error below `clear` at once. If a round has none, takes the best of
- * the round. Ends when nothing is gained. */
+/* A change that brings the error below `clear` is taken at once. If a round has none, the best
+ * change of the round is taken. Ends when no change is a gain. */
 static size_t descend(match_search *s, size_t from, double clear) {
     const int rows = s->table->count;
     size_t best = from, i;
@@ -262,7 +264,7 @@ static size_t expand(match_search *s, size_t from, bool finely) {
     return best;
 }
 
-/* The nearest, or the likeliest, of the tries that were not expanded. */
+/* The nearest, or the likeliest, of the tries whose changes were not tried. */
 static bool find_next(const match_search *s, bool by_likelihood, size_t *next) {
     bool found = false;
     size_t i;
@@ -284,8 +286,8 @@ static size_t find_best(const match_search *s) {
     return best;
 }
 
-/* The next change of two rows, where *number starts at 0; pairs with the likeliest new values come
- * first. False after the last pair. */
+/* The next change of two rows; pairs with the likeliest new values come first. *number starts at 0.
+ * False after the last pair. */
 static bool next_pair(const match_search *s, int *number, match_choice *choice) {
     const match_row *rows = s->table->rows;
     const int count = s->table->count, ranks = MATCH_MAX_VALUES;
@@ -293,7 +295,7 @@ static bool next_pair(const match_search *s, int *number, match_choice *choice) 
         const int a = *number / count % count, b = *number % count;
         const int first = *number / (count * count) % ranks;
         const int second = *number / (count * count * ranks) -
-                           first; /* the rest of the sum of ranks */
+                           first; /* the second rank: the rest of the sum */
         if (a >= b || rows[a].is_fine || rows[b].is_fine || first >= rows[a].count || second < 0 ||
             second >= rows[b].count || first == choice->of[a] || second == choice->of[b])
             continue;
@@ -326,7 +328,7 @@ static int random_below(match_search *s, int n) {
     return (int)((s->random >> 33) % (uint64_t)n);
 }
 
-/* A random choice, or the best one with a few rows changed. */
+/* Makes a random choice, or changes a few rows of the best choice. */
 static size_t jump(match_search *s, size_t best, bool far) {
     match_choice choice = s->tries[best].choice;
     int row;
@@ -336,8 +338,9 @@ static size_t jump(match_search *s, size_t best, bool far) {
     return try_choice(s, &choice);
 }
 
-/* One more attempt after a descent failed. It starts from the nearest try that was not expanded,
- * from the likeliest (which covers everything in the end), or from a random place. */
+/* One more attempt after a descent failed. It starts from the nearest try whose changes were not
+ * tried, from the likeliest such try (which in the end covers everything), or from a random
+ * place. */
 static bool attempt(match_search *s, int round, size_t best, size_t *found) {
     const bool by_likelihood = round % 4 == 1;
     size_t next = 0;
@@ -352,7 +355,7 @@ static bool attempt(match_search *s, int round, size_t best, size_t *found) {
     return true;
 }
 
-/* A fine row matters if a norm's inputs are as small as its epsilon. */
+/* A row with little effect matters if the inputs of a norm are as small as its epsilon. */
 static size_t settle_fine_rows(match_search *s, size_t from) {
     size_t best = from, i;
     int row;
@@ -364,9 +367,9 @@ static size_t settle_fine_rows(match_search *s, size_t from) {
     return best;
 }
 
-/* First changes single rows of the likeliest choice, which the descent may have left too early, then
- * two rows at a time, alternately of the likeliest and of the best choice. If none of these gives a
- * model, more changes will not help. */
+/* First changes single rows of the likeliest choice, which the descent may have left too early.
+ * Then changes two rows at a time, alternately of the likeliest and of the best choice. If none of
+ * these gives a model, more changes will not help. */
 static size_t look_around(match_search *s, size_t best) {
     size_t found, before;
     int round;
@@ -399,7 +402,7 @@ const match_try *match_search_other(const match_search *s, int row, int value) {
     return place ? &s->tries[place - 1] : NULL;
 }
 
-/* Tries every other single value, until none is better. */
+/* Tries all other single values, again and again until none is better. */
 static void polish(match_search *s) {
     size_t better;
     while (!s->tries[s->chosen].is_expanded_finely && !is_over(s)) {
@@ -408,7 +411,7 @@ static void polish(match_search *s) {
     }
 }
 
-/* Takes the likeliest of the values that fit equally. */
+/* Takes the likeliest of the values that fit equally well. */
 static void prefer_likely(match_search *s) {
     const double enough = fmin(s->tolerance, fmax(ROUNDING, 4 * s->tries[s->chosen].error));
     int row, value;
@@ -421,7 +424,7 @@ static void prefer_likely(match_search *s) {
         }
 }
 
-/* The images that the search left out must fit too. */
+/* Checks that the images which the search left out fit too. */
 static bool check_rest(match_search *s, report *r) {
     match_try *t = &s->tries[s->chosen];
     match_error errors[2] = { { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } };

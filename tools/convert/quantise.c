@@ -50,7 +50,7 @@ static float to_f16(float x) {
     return x;
 }
 
-/* The token's range, zero included, in 255 steps. */
+/* Divides the range of the token's values and zero into 255 steps. */
 static void input_u8(float *row, int n) {
     float low = 0, high = 0, step, zero;
     int i;
@@ -63,7 +63,7 @@ static void input_u8(float *row, int n) {
     zero = rintf(-low / step);
     for (i = 0; i < n; i++) {
         float q = rintf(row[i] / step) + zero;
-        row[i] = ((q > 255 ? 255 : q) - zero) * step; /* so the lowest is exactly 0 */
+        row[i] = ((q > 255 ? 255 : q) - zero) * step; /* the lowest value becomes exactly 0 */
     }
 }
 
@@ -82,8 +82,8 @@ typedef struct row_grid {
     float low, high; /* of weight / step */
 } row_grid;
 
-/* int8: the largest sum of the weights of one sign in a lane (four weights; see section "fits16" in
- * vit.h). */
+/* int8: the largest allowed sum of the weights of one sign in a lane, which has four weights; see
+ * section "fits16" in vit.h. */
 enum { LANE = 4, LANE_MAX = 127 };
 
 /* The index of weight `i` of a lane. */
@@ -91,7 +91,7 @@ static int lane_weight(int lane, int i) { return lane / 2 * 8 + lane % 2 * 2 + i
 
 static int lane_of(int k) { return k / 8 * 2 + k / 2 % 2; }
 
-/* The magnitude of the sum of a lane's weights of this sign, 1 or -1. The lane may extend past the
+/* The magnitude of the sum of a lane's weights of this sign, 1 or -1. The lane may reach beyond the
  * n weights. */
 static float lane_sum(const float *w, int n, int lane, float sign) {
     float sum = 0;
@@ -126,15 +126,15 @@ static float nearest(const row_grid *grid, float x, float step) {
     return (q < grid->low ? grid->low : q > grid->high ? grid->high : q) * step;
 }
 
-/* int8: the step with which a lane of this sum is just within the limit. int4: the step that puts a
- * weight of this size at an end of the grid, the low one unless it must be the high one. */
+/* int8: the step with which a lane with this sum is just within the limit. int4: the step that puts
+ * a weight of this size at an end of the grid, usually the low end. */
 static float step_for(const row_grid *grid, float extreme, bool high) {
     if (grid->dtype == VIT_I8) return fabsf(extreme) / (float)LANE_MAX;
     return to_f16(extreme / (high ? grid->high : grid->low));
 }
 
-/* Moves the weights of one sign, a step at a time, until they add up to at most LANE_MAX; in the
- * largest lane, to exactly LANE_MAX. */
+/* Moves the weights of one sign by single steps until their sum is at most LANE_MAX; in the largest
+ * lane, exactly LANE_MAX. */
 static void fit_lane(const float *w, int n, float step, int lane, float sign, bool largest,
                      float *q) {
     float sum = rintf(lane_sum(q, n, lane, sign) / step);
@@ -228,7 +228,7 @@ enum { SMOOTH_SAMPLES = 256, SMOOTH_ROWS = 256 }; /* enough to compare alphas */
 typedef struct smoothing {
     vit_dtype dtype;
     int count, num_rows, depth;
-    float *x, *w;        /* [count][depth], [num_rows][depth]: a sample of the given rows */
+    float *x, *w;        /* [count][depth], [num_rows][depth]: some of the given rows */
     float *y;            /* [count][round16(num_rows)]: the output to reproduce */
     float *x2, *w2, *y2; /* the same, scaled and quantised */
     float *columns;      /* [depth][round16(num_rows)]: w or w2, transposed */
@@ -300,7 +300,7 @@ static bool smoothing_start(smoothing *s, vit_dtype dtype, const quantise_matrix
     return true;
 }
 
-/* largest[k] = max |values[.][k]|, but at least a thousandth of the overall maximum. */
+/* largest[k] = max |values[.][k]|, or a thousandth of the overall maximum if that is more. */
 static void column_maxima(const quantise_matrix *of, float *largest) {
     const int depth = of->depth;
     const float *rows = of->values;
@@ -317,7 +317,7 @@ static void column_maxima(const quantise_matrix *of, float *largest) {
         if (!(largest[k] > most * 1e-3f)) largest[k] = most > 0 ? most * 1e-3f : 1;
 }
 
-/* The geometric mean of the factors is 1, so that inputs and weights keep their size. */
+/* Scales the factors to the geometric mean 1, so that inputs and weights keep their size. */
 static void make_factors(const float *x, const float *w, int depth, double alpha, float *factors) {
     double mean = 0;
     int k;
@@ -327,7 +327,7 @@ static void make_factors(const float *x, const float *w, int depth, double alpha
         factors[k] = (float)exp(alpha * log((double)x[k]) - (1 - alpha) * log((double)w[k]) - mean);
 }
 
-/* The best of several alphas; maxima and candidate are [depth]. */
+/* Finds the best of several alphas; `maxima` and `candidate` are [depth]. */
 static bool try_alphas(smoothing *s, const float *x_max, const float *w_max, float *candidate,
                        float *factors, float *alpha) {
     static const double alphas[] = { 0.25, 0.4, 0.5, 0.6, 0.7, 0.8 };
@@ -436,11 +436,11 @@ static bool copy_samples(sample_copies *copies, vit_dtype dtype, const quantise_
     return true;
 }
 
-/* As a share of the mean square of an input. */
+/* The damping, as a share of the mean square of an input. */
 #define DAMPING 0.4
 
-/* Pulls the weights towards their original values. The pull is strong, because other photos differ,
- * and earlier layers lost precision in directions that the samples do not show. */
+/* Pulls the weights towards their original values. This damping is strong, because other photos
+ * differ, and because earlier layers lost precision in directions that the samples do not show. */
 static void dampen(quantise_layer *layer) {
     const size_t stride = (size_t)layer->stride + 1;
     double mean = 0;
@@ -516,8 +516,8 @@ static double group_error(const float *w, const float *q, int n, const float *gr
     return sum;
 }
 
-/* Chooses the clipping of a group of weights. In int8 the lane at *extreme is then the largest for
- * certain, so packing finds the same step. q has room for the group. */
+/* Chooses the clipping of a group of weights. In int8 the lane at *extreme then certainly is the
+ * largest, so packing finds the same step. `q` has room for the group. */
 static float choose_step(const row_grid *grid, const float *w, int n, const float *gram,
                          size_t gram_stride, float *q, int *extreme) {
     const float largest = find_extreme(grid, w, n, extreme);
@@ -538,13 +538,13 @@ static float choose_step(const row_grid *grid, const float *w, int n, const floa
     return step;
 }
 
-/* Sixteen rows together, because they share the columns of gram. */
+/* Handles sixteen rows together, because they share the columns of gram. */
 typedef struct rounding {
     const quantise_layer *layer;
     row_grid grid;
     float *weights; /* [num_rows][depth] */
     int num_rows;
-    float *scratch; /* for each task [3][ROWS][stride]: weights, steps and slopes; rows alternate */
+    float *scratch; /* for each task [3][ROWS][stride]: weights, steps, slopes */
 } rounding;
 
 /* Fixes the weights that decide the step when int8 is packed, by setting their steps to zero. */
@@ -584,7 +584,8 @@ static void start_row(const rounding *job, const float *w, float *q, float *step
     }
 }
 
-/* q: a row, zeros after its end. The lane's limit, less the other weights, bounds weight k. */
+/* q is a row, with zeros after its end. Weight k is bounded by the limit of its lane, less the
+ * other weights. */
 static void improve(const rounding *job, int k, float *q, float step, float *slope) {
     const size_t stride = (size_t)job->layer->stride;
     const float *gram = job->layer->gram + (size_t)k * stride;

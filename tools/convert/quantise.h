@@ -1,6 +1,6 @@
 /* quantise.h - rounds the weights of a linear layer so that its outputs stay close to the original.
- * The layer's inputs are correlated, so the error of one weight can offset that of another.
- * Rounding each weight to the nearest value would miss that.
+ * The inputs of the layer are correlated, so the error of one weight can compensate that of
+ * another. Rounding each weight to the nearest value would not use this.
  *
  *     quantise_layer layer;
  *     quantise_start(&layer, dtype, &samples, executor) ...
@@ -29,15 +29,15 @@ bool quantise_knows(vit_dtype dtype);
 /* Rounds n inputs of a layer as its kernels do, in place. */
 void quantise_input(vit_dtype dtype, float *row, int n);
 
-/* Rounds each weight of rows [num_rows][depth] to the nearest value of the type; in int8, to the
- * nearest value that quantise_rows may choose. False if memory is exhausted. */
+/* Rounds each weight of rows [num_rows][depth] to the nearest value of the type; in int8, only to
+ * values that quantise_rows may choose. False if memory is exhausted. */
 bool quantise_nearest(vit_dtype dtype, float *rows, int num_rows, int depth);
 
 /* --- smoothing (SmoothQuant, Xiao and others, 2022) --- Input channels that are much larger than
  * the others take most of the 8 bits. Dividing them by factors[depth], and multiplying the weights'
  * columns by the same, avoids that. Finds the factors max|x|^a / max|w|^(1 - a) of samples x and
- * weights w. It tries a few a, and no factors, for the smallest error of the layer's output. *alpha
- * is the best a; 0: no factors. False if memory is exhausted. */
+ * weights w. It tries a few values of a, and no factors, and takes the one with the smallest error
+ * of the layer's output. *alpha is the best a; 0: no factors. False if memory is exhausted. */
 bool quantise_smooth(vit_dtype dtype, const quantise_matrix *x, const quantise_matrix *w,
                      float *factors, float *alpha);
 
@@ -46,8 +46,7 @@ bool quantise_smooth(vit_dtype dtype, const quantise_matrix *x, const quantise_m
 typedef struct quantise_layer {
     vit_dtype dtype;
     int depth, stride;   /* depth rounded up to 16 */
-    float *gram, *cross; /* [depth][stride]: x^ x^T and x x^T, of inputs x, which the kernel
-                                   sees as x^ */
+    float *gram, *cross; /* [depth][stride]: x^ x^T, x x^T; the kernel reads x as x^ */
 } quantise_layer;
 
 /* Computes the statistics of a layer's inputs from samples x. End it in any case. */

@@ -19,10 +19,10 @@
 
 /* === Notes === */
 
-enum { MAX_NOTES = 12 }; /* there are 9 kinds of notes, each at most once */
+enum { MAX_NOTES = 12 }; /* there are 9 kinds of notes, and each occurs at most once */
 
 typedef struct note_list {
-    char text[MAX_NOTES][REPORT_SIZE + 32]; /* each can hold the text of a report */
+    char text[MAX_NOTES][REPORT_SIZE + 32]; /* each entry can hold the text of a report */
     int count;
 } note_list;
 
@@ -77,7 +77,8 @@ static const char *name_in_file(const char *path) {
 
 enum { EFFECT_SIZE = 224 };
 
-/* Prints the unimportant assumptions in one line: those that were measured, or the others. */
+/* Prints unimportant assumptions in one line: either those whose effect was measured, or the
+ * others. */
 static void print_minor(const finding_list *list, bool measured, const char *program) {
     char text[REPORT_SIZE / 2] = "";
     for (size_t i = 0; i < list->count; i++)
@@ -106,7 +107,8 @@ static bool assumes_colours(const finding_list *list) {
     return false;
 }
 
-/* Prints what would settle the assumptions. The last line is about the most harmful. */
+/* Prints the options that would decide the assumptions. The last line is about the most harmful
+ * assumption. */
 static void print_help(const convert_options *o, const blueprint *b, const char *program) {
     const facts *f = &b->facts;
     const char *hint = name_in_file(o->checkpoint);
@@ -175,7 +177,7 @@ static void print_dropped(const name_groups *groups, const char *why, size_t cou
                      count - named);
 }
 
-enum { MAX_REASONS = 64 }; /* no layout has as many */
+enum { MAX_REASONS = 64 }; /* more than any layout has */
 
 /* Prints one line for each reason; false if memory is exhausted. */
 static bool print_all_dropped(const layout_plan *plan, name_groups *groups, const char *program) {
@@ -217,9 +219,11 @@ static void print_end(const blueprint *b, const char *program) {
     if (match_is_by_embedding(b->match))
         report_error(program, NULL,
                      "the pair holds the embedding, the input of the head: vit-run --embedding "
-                     "gives it, vit-run --logits the logits");
+                     "writes it, vit-run --logits writes the logits");
     if (end == MODEL_END_UNIT)
-        report_error(program, NULL, "the original gives %s: vit-run gives it before that division",
+        report_error(program, NULL,
+                     "the original gives %s: vit-run gives the embedding before "
+                     "that division",
                      end_words(end));
     else if (end != MODEL_END_NONE)
         report_error(program, NULL,
@@ -487,7 +491,7 @@ void convert_report_failure_json(const conversion *c, bool planned, const report
 
 /* === The mapping === */
 
-/* A line of the table; items that differ only in the block's number share it. */
+/* A line of the table. Items that differ only in the number of their block share a line. */
 typedef struct mapping_row {
     name_groups *ours;
     name_groups *theirs[LAYOUT_MAX_PARTS];
@@ -495,7 +499,7 @@ typedef struct mapping_row {
     const char *why;
 } mapping_row;
 
-/* The matching by structure has a reason for each tensor, a table one for all. */
+/* The matching by structure gives a reason for each tensor, a table one reason for all. */
 static const char *reason_of(const blueprint *b, const layout_item *item) {
     const checkpoint_tensor_info *info = item->part_count ? item->parts[0].info : NULL;
     const size_t index = info ? (size_t)(info - checkpoint_tensor(b->checkpoint, 0)) : 0;
@@ -552,7 +556,7 @@ static void print_row(const mapping_row *row) {
     text_print(stdout, "%s(%s)\n", i ? "  " : "", row->why);
 }
 
-/* Prints all blocks at once if their names are alike. */
+/* Prints one line for all blocks if their names are alike. */
 static bool print_blocks(const blueprint *b, const layout_item *first) {
     mapping_row row = { 0 };
     const layout_item *item = first, *end = b->plan.items + b->plan.count;
@@ -573,7 +577,7 @@ static bool print_blocks(const blueprint *b, const layout_item *first) {
     return good;
 }
 
-/* An item that another block has too is printed with the first of them. */
+/* If another block has the same item, it is printed with the first such block. */
 static bool is_printed(const blueprint *b, const layout_item *item) {
     const layout_item *other;
     for (other = b->plan.items; item->block > 0 && other < item; other++)
@@ -764,7 +768,8 @@ static void put_provenance(const convert_options *o, const blueprint *b, int cal
     if (calibrated > 0) fprintf(file, "calibrated: on %d images\n", calibrated);
     put_overrides(o, file);
     if (end_of(b) != MODEL_END_NONE)
-        fprintf(file, "original: gives %s, this file what comes before\n", end_words(end_of(b)));
+        fprintf(file, "original: gives %s; this file gives what comes before\n",
+                end_words(end_of(b)));
     match_put_provenance(b->match, file);
     put_assumptions(&b->found.assumed, file);
     put_changes(b, file);

@@ -1,5 +1,5 @@
-/* report.h - prints the results of a conversion: a report on standard output, and important lines
- * on stderr. */
+/* report.h - prints the results of a conversion: the report to standard output, and important lines
+ * to stderr. */
 #ifndef CONVERT_REPORT_H
 #define CONVERT_REPORT_H
 
@@ -27,11 +27,11 @@ void convert_report_failure_json(const conversion *c, bool planned, const report
 /* One line for each tensor of the file, or of all blocks, then the dropped tensors. */
 void mapping_print(const blueprint *b);
 
-/* The tensors as an array "mapping" of objects, one for each. */
+/* Writes the array "mapping", with an object for each tensor. */
 void mapping_put(json_writer *w, const blueprint *b);
 
-/* For a failed conversion: a plan of the names that structure found, only for printing, so that
- * open questions do not hide the mapping. False if it found none. */
+/* After a failed conversion, makes a plan of the names that structure found, so that the mapping
+ * can be printed in spite of open questions. False if it found none. */
 bool mapping_plan_names(blueprint *b);
 
 /* === Provenance === */
@@ -39,7 +39,7 @@ bool mapping_plan_names(blueprint *b);
 /* The origin of a .vit file, as the text that is stored in it: "key: value" lines with the hashes
  * of its sources, the options and the assumptions. */
 
-/* calibrated: the number of images. The text is malloc'ed. */
+/* `calibrated` is the number of images for the calibration. The text is malloc'ed. */
 bool provenance_make(const convert_options *o, const blueprint *b, int calibrated, char **text,
                      report *r);
 

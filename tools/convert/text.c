@@ -11,8 +11,8 @@
 
 /* === Sizes, from the tensors === */
 
-/* Rows of a matrix, or its columns, as the checkpoint stores it; dimensions of 1 may precede them.
- * 0 without the tensor. */
+/* The rows of a matrix, or its columns, as the checkpoint stores them; dimensions of 1 may come
+ * before. 0 if the tensor does not exist. */
 static int64_t size_of(const layout_map *map, const char *tensor, bool columns) {
     layout_part part;
     const char *axes;
@@ -118,7 +118,7 @@ static bool put_activation(const described *d, const vit_config *image, vit_conf
     return assume(f, what, "as in the image encoder", r);
 }
 
-/* SigLIP attends to all 64 tokens, padding too, and reads the last. */
+/* SigLIP attends to all 64 tokens, including padding, and reads the last one. */
 static bool put_attention(const described *d, bool is_siglip, vit_config *c, report *r) {
     const json_value *mask = json_get(d->text, "no_causal_mask");
     const char *pool = json_string(json_get(d->text, "pool_type"), is_siglip ? "last" : "argmax");
@@ -130,7 +130,7 @@ static bool put_attention(const described *d, bool is_siglip, vit_config *c, rep
            report_fail(r, "the text encoder's pool_type %.40s: expected argmax or last", pool);
 }
 
-/* One number beside the model; *value keeps its own if there is none. */
+/* Reads a tensor of one number beside the model; if there is none, *value stays unchanged. */
 static bool read_number(const layout_map *map, const char *name, bool *found, float *value,
                         report *r) {
     const checkpoint_tensor_info *info = layout_find_key(map, name, 0);
@@ -221,8 +221,8 @@ bool text_read_tokenizer(text_encoder *text, const char *path, const json_value 
         return report_fail(
             r,
             "%s: the text encoder reads the token with the largest id, so a text has "
-            "to end in %d; found %d. MetaCLIP 2's tokenizer is such; this version of "
-            "vit.h has none for it",
+            "to end in %d; found %d. MetaCLIP 2 has such a tokenizer, which this version of "
+            "vit.h does not support",
             path, t.num_ids - 1, t.end);
     return t.num_ids <= c->vocab_size ||
            report_fail(r,

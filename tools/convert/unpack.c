@@ -42,7 +42,8 @@ static size_t element_size(const vit_tensor *t) { return is_half(t) ? 2 : 4; }
 
 static uint64_t plain_size(const vit_tensor *t) { return tensor_count(t) * element_size(t); }
 
-/* Opening the file has verified the table of sections and its checksum, but not the sections. */
+/* When the file was opened, the table of sections and its checksum were verified, but not the
+ * sections. */
 static const unsigned char *find_section(const vit_model *model, const char name[8], size_t *size,
                                          size_t *count) {
     const unsigned char *entry = model->data + VIT_HEADER_SIZE;
@@ -139,7 +140,8 @@ static bool put_panels(unpacking *u, const vit_tensor *t, report *r) {
     return good;
 }
 
-/* Checks tensor by tensor instead of all at once when opening, so that the pages can be dropped. */
+/* Checks one tensor after the other, not all at once when the file is opened, so that pages can be
+ * dropped. */
 static bool check_tensor(const vit_tensor *t, report *r) {
     vit_hash hash;
     vit_hash_init(&hash);
@@ -206,7 +208,7 @@ static bool find_tensor(const vit_model *model, const char *name, vit_tensor *t)
 }
 
 /* Writes a row of a head, or of its biases. The logits of a distilled model are the mean of two
- * heads: so the class token's row is doubled, and that of the distillation token is zero. */
+ * heads. So the row of the class token is doubled, and that of the distillation token is zero. */
 static bool put_head_row(vit_writer *w, const vit_config *config, const head_contents *head,
                          const vit_tensor *t, int dim, float *rows, report *r) {
     const double factor = !strncmp(t->name, "head_dist.", 10) ? 0 : config->has_dist_token ? 2 : 1;
@@ -250,7 +252,7 @@ static bool put_all(vit_writer *w, const vit_model *backbone, const vit_config *
     return good;
 }
 
-/* Runs what was written, and stores its logits. */
+/* Runs the file that was written, and stores the logits in it. */
 static bool renew_selftest(vit_writer *w, const char *path, report *r) {
     vit_model model;
     runner run;

@@ -1,5 +1,5 @@
 /* unpack.h - turns a .vit file back into safetensors with timm's names and shapes. Weights keep the
- * bits of the file; those of int8 and int4 become f32 of the same values. */
+ * bits that the file has; those of int8 and int4 become f32 with the same values. */
 #ifndef UNPACK_H
 #define UNPACK_H
 
@@ -26,7 +26,7 @@ bool unpack_to_safetensors(const char *input, const char *output, bool quiet, un
 typedef struct c_array_result {
     char name[64];                  /* of the array: NAME_data */
     uint64_t bytes;                 /* bytes of the model */
-    uint64_t workspace, low_memory; /* bytes of a session for one image on the plain C tier */
+    uint64_t workspace, low_memory; /* bytes for one image on the plain C tier */
 } c_array_result;
 
 bool c_array_write(const char *input, const char *output, bool quiet, c_array_result *result,
@@ -40,7 +40,7 @@ typedef struct head_contents {
     bool several;          /* any number of classes may be right: sigmoid       */
     const char *const *labels;
     const char *provenance;
-    const void *learned; /* the section, its size in bytes and its photos */
+    const void *learned; /* the section, its size in bytes, and the number of its photos */
     size_t learned_size, num_learned;
 } head_contents;
 

@@ -72,7 +72,7 @@ typedef struct section_writer {
     uint64_t offset; /* of the next section */
 } section_writer;
 
-/* Enters a section into the table; measures only, if meta is NULL. */
+/* Enters a section into the table; if meta is NULL, only measures it. */
 static void put_section(section_writer *s, const char *tag, int required, size_t count,
                         uint64_t size) {
     s->offset = align(s->offset, 8);
@@ -155,7 +155,7 @@ static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections
                    contents->tokenizer_size);
     }
     s->offset = align(s->offset, VIT_ALIGN);
-    if (!s->meta) return; /* the rest does not count as meta_size */
+    if (!s->meta) return; /* the sections after it do not count in meta_size */
     put_section(s, "data", 1, 0, data_size);
     s->offset = align(s->offset, VIT_ALIGN);
     if (contents->text) put_section(s, "text", 0, 0, contents->text_size);
@@ -176,9 +176,9 @@ static void put_tensor(unsigned char *at, const vit_tensor *tensor) {
     store64(at + VIT_TENSOR_CHECKSUM, tensor->checksum);
 }
 
-/* Rounding errors average out less in narrow models, which are small anyway. int8 spares the first
- * two blocks and the head, except attn.proj: its 8-bit input keeps the workspace of low_memory
- * small. */
+/* Rounding errors average out less in narrow models, which are small anyway, so some of their
+ * tensors keep more bits. In int8 these are the first two blocks and the head, except attn.proj,
+ * whose 8-bit input keeps the workspace of low_memory small. */
 vit_writer_keep vit_writer_kept(const vit_config *config, vit_dtype dtype) {
     static const char *const int8[] = { "blocks.[01].attn.qkv.*", "blocks.[01].mlp.*",
                                         "head.weight" };
@@ -214,7 +214,8 @@ static vit_dtype input_dtype(vit_dtype dtype) {
 /* The type of kept tensors: the next one with more bits. */
 static vit_dtype kept_dtype(vit_dtype dtype) { return dtype == VIT_I4 ? VIT_I8 : VIT_BF16; }
 
-/* The type of the tensor in the backbone; f32 for heads and for tensors that it lacks. */
+/* The type of the tensor in the backbone; f32 for heads, and for tensors that the backbone
+ * lacks. */
 static vit_dtype backbone_dtype(const vit_model *backbone, const char *name) {
     vit_tensor tensor;
     for (int i = 0; strncmp(name, "head", 4) != 0 && vit_model_tensor(backbone, i, &tensor); i++)
@@ -222,7 +223,8 @@ static vit_dtype backbone_dtype(const vit_model *backbone, const char *name) {
     return VIT_F32;
 }
 
-/* vit_architecture_tensor with the types of this file: not all matrices have the file's type. */
+/* Like vit_architecture_tensor, but with the types of this file, in which some matrices have
+ * another type. */
 static bool describe(const vit_writer_contents *contents, int index, vit_tensor *tensor) {
     vit_dtype dtype = contents->dtype;
     if (!vit_architecture_tensor(contents->config, dtype, index, tensor)) return false;
@@ -290,7 +292,7 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
     memcpy(w->meta, VIT_FILE_MAGIC, 8);
     store32(w->meta + VIT_HEADER_VERSION, VIT_FILE_VERSION);
     store32(w->meta + VIT_HEADER_NUM_SECTIONS, sections);
-    for (i = 0; i < w->count; i++) /* true until a panel breaks the rule */
+    for (i = 0; i < w->count; i++) /* true as long as no panel breaks the rule */
         if (w->tensors[i].dtype == VIT_I8) w->meta[w->fits16 + i] = 1;
     store64(w->meta + VIT_HEADER_FILE_SIZE, w->file_size);
     store64(w->meta + VIT_HEADER_META_SIZE, w->meta_size);
@@ -299,7 +301,8 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
 
 /* === Bytes to the file === */
 
-/* Writes to the file in whole, aligned pages of os_write_size, which a system may keep as one. */
+/* Writes to the file in aligned pieces of os_write_size, each of which a system may keep as one
+ * page. */
 static bool write_pages(vit_writer *w, const unsigned char *bytes, size_t size) {
     const size_t page = os_write_size();
     uint64_t at = w->position;
@@ -381,7 +384,7 @@ bool vit_writer_go_to(vit_writer *w, size_t tensor, report *r) {
 
 enum { BLOCK_NUMBERS = 1024 };
 
-/* Copies as many of n values as fit, in the file's form; returns their number. */
+/* Copies as many of n values as fit, in the form of the file; returns their number. */
 static size_t fill_block(unsigned char block[4 * BLOCK_NUMBERS], const float *values, size_t n) {
     if (n > BLOCK_NUMBERS) n = BLOCK_NUMBERS;
     bytes_store_floats(block, values, n);

@@ -38,8 +38,8 @@ typedef struct vit_writer_contents {
     const char *const *labels;
     const char *const *synsets;
     const char *provenance;    /* "key: value\n" lines */
-    const vit_model *backbone; /* model whose types the tensors take, except the head; or NULL */
-    const void *learned;       /* section "learned", its size in bytes and its photos; or NULL */
+    const vit_model *backbone; /* model whose types all tensors but the head get; or NULL */
+    const void *learned;       /* section "learned", its size in bytes, number of photos; or NULL */
     size_t learned_size, num_learned;
     const void *tokenizer; /* the section of that name; or NULL */
     size_t tokenizer_size;
@@ -51,27 +51,27 @@ typedef struct vit_writer {
     vit_tensor *tensors; /* in file order; name, dims, offset and size are set */
     size_t count;
     uint64_t file_size;
-    unsigned char *memory; /* the whole file, if it is written to memory; otherwise NULL */
+    unsigned char *memory; /* the whole file if it is written to memory, otherwise NULL */
 
     /* Private. */
     FILE *file;
     unsigned char *meta;         /* everything below the data */
     size_t meta_size, directory; /* offset of the tensor records */
     size_t fits16;               /* offset of section "fits16", in files with int8 */
-    size_t current;              /* tensor of the next rows */
+    size_t current;              /* tensor that the next rows belong to */
     uint64_t position;
     vit_hash hash;
     unsigned char *panel; /* the largest panel */
-    const void *text;     /* copied to the end, unless it was already */
+    const void *text;     /* the text encoder, until it is copied to the end */
     size_t text_size;
 } vit_writer;
 
-/* Lays the file out and skips to its data. file must be seekable and empty; NULL writes to
- * w->memory, which vit_writer_free frees. */
+/* Decides the layout of the file and skips to its data. `file` must be seekable and empty. If it is
+ * NULL, the file is written to w->memory, which vit_writer_free frees. */
 bool vit_writer_start(vit_writer *w, FILE *file, const vit_writer_contents *contents, report *r);
 
-/* Appends num_rows rows to the current tensor: 16, or fewer at its end. A plain tensor takes any
- * number, and vit_writer_values takes parts of rows. */
+/* Appends num_rows rows to the current tensor: 16, or fewer at its end. For a plain tensor the
+ * number of rows is free, and vit_writer_values takes parts of rows. */
 bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r);
 
 /* Appends n values to a plain tensor. */
@@ -80,7 +80,7 @@ bool vit_writer_values(vit_writer *w, const float *values, size_t n, report *r);
 /* Copies the current tensor from an open model, bit for bit. */
 bool vit_writer_copy(vit_writer *w, const vit_tensor *from, report *r);
 
-/* Continues with this tensor: the caller writes its values again. */
+/* Goes back to this tensor, so that the caller can write its values again. */
 bool vit_writer_go_to(vit_writer *w, size_t tensor, report *r);
 
 /* Writes the header, the directory and the checksums, which make the file valid. */

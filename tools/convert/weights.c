@@ -23,8 +23,8 @@ typedef struct stream {
     size_t nonfinite, overflows;
 } stream;
 
-/* Larger values would round to infinity. The scales of int4 are f16, and its values at most 8 times
- * the scale; those of int8 are f32. */
+/* Larger values would be rounded to infinity. int4 has f16 scales, and values of at most 8 times
+ * the scale; int8 has f32 scales. */
 static float largest_of(vit_dtype dtype) {
     switch (dtype) {
     case VIT_F16: return 65504.0f;
@@ -99,7 +99,7 @@ static bool stream_copy(stream *s, const layout_item *item, report *r) {
 }
 
 /* Adapts the patch embedding, or the first convolution of a stem, to other channels or another
- * patch size, 16 rows at a time; the result is standardised. */
+ * patch size, 16 rows at a time. The result is then standardised. */
 static bool stream_adapted(stream *s, const layout_item *item, const adaptation *a, float *from,
                            report *r) {
     const int64_t old = (int64_t)a->from.chans * a->from.side * a->from.side;
@@ -137,7 +137,7 @@ static bool stream_patches(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Resamples positions for another grid; prefix tokens keep theirs. */
+/* Resamples positions for another grid; the positions of prefix tokens stay. */
 static bool stream_positions(stream *s, const layout_item *item, report *r) {
     const vit_config *config = &s->from->model->config;
     const settings_stored *stored = &s->from->model->stored;
@@ -202,7 +202,7 @@ static bool stream_zeros(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Writes a tensor of the calibration, changed or not. */
+/* Writes a tensor that comes from the calibration, which may have changed it. */
 static bool stream_calibrated(stream *s, const layout_item *item, report *r) {
     const int64_t depth = (int64_t)tensor_depth(&item->tensor);
     const int index = (int)(s->target - s->writer->tensors);

@@ -50,7 +50,7 @@ static size_t raw_size(const vit_image *raw) {
     return 3 * pixels;
 }
 
-/* Refuses rows that end in half a pair of pixels, because programs pad them differently. */
+/* Refuses rows that end with half a pair of pixels, which programs pad in different ways. */
 static bool sides_fit(const vit_image *raw) {
     if (raw->format == VIT_PIXEL_NV12) return raw->width % 2 == 0 && raw->height % 2 == 0;
     return raw->format != VIT_PIXEL_YUYV || raw->width % 2 == 0;
@@ -83,7 +83,7 @@ bool frames_choose(const char *size, const char *pixels, vit_image *raw, report 
 enum { PIECE = 1 << 16, MAX_SIDE = 1 << 20 };
 #define MAX_BYTES ((size_t)1 << 30) /* of a frame */
 
-/* One frame being read from the stream. */
+/* The frame that is being read from the stream. */
 typedef struct reading {
     frame_stream *stream;
     frame *f;
@@ -140,7 +140,7 @@ static bool make_room(const reading *in, size_t more) {
     return true;
 }
 
-/* Allocates as bytes arrive, so that a damaged header does not fill the memory. */
+/* Allocates memory as bytes arrive, so that a damaged header cannot fill the memory. */
 static bool take_bytes(const reading *in, size_t count, const char *of) {
     frame_stream *s = in->stream;
     frame *f = in->f;
@@ -171,8 +171,9 @@ static int take_byte(const reading *in) {
 
 static const char jpeg[] = "a JPEG without an end (FF D9)";
 
-/* The code of the next marker; -1 at the end, 0 for anything else. In compressed pixels FF is
- * followed by 0 or by a restart marker, D0 to D7. Any number of FF may precede a marker. */
+/* The code of the next marker; -1 at the end of the stream, 0 if there is no marker. In compressed
+ * pixels FF is followed by 0 or by a restart marker, D0 to D7. Any number of FF may precede a
+ * marker. */
 static int next_marker(const reading *in, bool in_pixels) {
     int byte;
     do {
@@ -215,7 +216,8 @@ static bool take_jpeg(const reading *in) {
 
 static bool is_space(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/* Reads a number after white space and comments, and the character after it; -1 for none. */
+/* Reads a number after white space and comments, and the character after the number; -1 if there is
+ * no number. */
 static int take_number(const reading *in) {
     int value = -1, c = take_byte(in);
     while (c == '#' || is_space(c)) {

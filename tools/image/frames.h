@@ -1,4 +1,4 @@
-/* frames.h - a stream of frames: raw video of one size, or images one after another. */
+/* frames.h - a stream of frames: raw video of one size, or consecutive images. */
 #ifndef FRAMES_H
 #define FRAMES_H
 
@@ -10,10 +10,11 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* Chooses the kind of frames, from a command line: the size of raw video, "640x480" (width,
+/* Chooses the kind of frames from a command line. This is the size of raw video, "640x480" (width,
  * height), and its tightly packed pixels by their name in video programs (frames.c has the list;
  * NULL for rgb24); or "auto" and NULL: each frame is a JPEG (MJPEG), a PGM or a PPM image,
- * recognised by its first bytes. raw->width is then 0. On failure r has the expected values. */
+ * recognised by its first bytes. raw->width is then 0. The message about a failure has the expected
+ * values. */
 bool frames_choose(const char *size, const char *pixels, vit_image *raw, report *r);
 
 typedef struct frame {
@@ -28,23 +29,24 @@ void frame_free(frame *f);
 typedef struct frame_stream {
     vit_image raw;  /* from frames_choose */
     int64_t count;  /* frames read so far */
-    int descriptor; /* private from here; -1: all bytes are at next */
+    int descriptor; /* private from here on; -1: all bytes are at `next` */
     int stop;
     int error; /* of errno */
     bool ended;
-    const uint8_t *next; /* bytes read but not taken */
+    const uint8_t *next; /* bytes that were read but not taken yet */
     size_t left;
     uint8_t buffer[1 << 16];
 } frame_stream;
 
-/* The stream ends as soon as `stop` is readable, or its other end is closed; -1: never. The caller
- * closes both. */
+/* The stream also ends when `stop` is readable or its other end is closed; with -1 it never does
+ * so. The caller closes both. */
 void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int stop);
 
 /* Reads the next frame whole, into the memory of f, which is zeroed at first and reused. Returns
- * false at the end of the stream, or with a message in *r, which names the frame, if that is
- * truncated or no frame, or if the stream is empty. The end of a JPEG is found from marker to
- * marker; a segment, such as a thumbnail's, is skipped by its length. */
+ * false at the end of the stream. If the frame is truncated or is no frame, or if the stream is
+ * empty, it returns false with a message in *r that names the frame. The search for the end of a
+ * JPEG goes from marker to marker, and skips segments, such as that of a thumbnail, by their
+ * length. */
 bool frames_read(frame_stream *s, frame *f, report *r);
 
 /* True if an image in memory is followed by another one of the kinds above. A file whose first

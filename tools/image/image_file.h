@@ -13,11 +13,11 @@
  * from many webcams, gets the standard ones. Grey, palette, 16-bit and CMYK images become RGB;
  * alpha is dropped, as by Pillow's convert("RGB").
  *
- * stb_image is not written for hostile files. This file guards it. The file, the number of pixels
- * (known from the header before decoding) and each block of memory have a limit; every failure
- * frees all memory; damaged and truncated files are refused before or after decoding. Bugs in its
- * decoders remain, so decode untrusted files only in a sandbox (sandbox.h). All programs do so
- * through photos.c, the only file that includes this one.
+ * stb_image was not written for hostile files. This file guards it. Here the file, the number of
+ * pixels (which the header shows before decoding) and each block of memory have a limit. Every
+ * failure frees all memory, and damaged or truncated files are refused before or after decoding.
+ * Bugs in its decoders remain, so decode untrusted files only in a sandbox (sandbox.h). All
+ * programs do so through photos.c, the only file that includes this one.
  *
  * Include it in one file of a program. Several threads may use it at once.
  *
@@ -41,7 +41,7 @@
 #define IMAGE_FILE_MAX_BLOCK (((size_t)4 << 27) + 65536) /* the decoder uses 4 bytes per pixel */
 #define IMAGE_FILE_NO_EXIF   1u /* keep the stored orientation, as Pillow and timm do */
 #define IMAGE_FILE_STB       2u /* decode even JPEGs by stb_image */
-/* Sets another limit, 1 to 500 million pixels; files of up to 2047 MiB are then read. */
+/* Sets another limit, from 1 to 500 million pixels, and allows files of up to 2047 MiB. */
 #define IMAGE_FILE_MEGAPIXELS(n) ((unsigned)(n) << 8)
 
 typedef struct image_file {
@@ -50,17 +50,17 @@ typedef struct image_file {
     char note[200]; /* damage that the decoder ignored, or IMAGE_FILE_GREY16; "": none */
 } image_file;
 
-/* Pillow's convert("RGB") clips these at 255, which leaves most of them white. */
-#define IMAGE_FILE_GREY16                                                                           \
-    "is grey with 16 bits a pixel, of which the upper 8 are taken; Pillow takes all above 255 for " \
-    "white"
+/* Pillow's convert("RGB") clips the pixels of such images at 255, so most become white. */
+#define IMAGE_FILE_GREY16                                                                          \
+    "is grey with 16 bits a pixel: the upper 8 bits are used; Pillow shows all values above 255 "  \
+    "as white"
 
-/* The scale, in eighths (8, 4, 2 or 1), at which an upright photo of width x height may be decoded.
- * Only libjpeg-turbo decodes below full size. */
+/* Returns the scale, in eighths (8, 4, 2 or 1), at which an upright photo of width x height may be
+ * decoded. Only libjpeg-turbo decodes below full size. */
 typedef int image_file_fraction(const void *user, int width, int height);
 
 /* ------------------------------------------------------------------------- */
-/* stb_image, its warnings silenced and its memory bounded                   */
+/* stb_image, without its warnings and with bounded memory                   */
 /* ------------------------------------------------------------------------- */
 
 static void *image_file__malloc(size_t size);
@@ -111,8 +111,8 @@ static void image_file__release(void *old);
 /* Memory                                                                    */
 /* ------------------------------------------------------------------------- */
 
-/* Precedes each block. stb_image leaks blocks when an allocation fails, so each thread keeps a list
- * of its blocks and frees the remaining ones after an image was decoded or refused. */
+/* Precedes each block. stb_image leaks blocks when an allocation fails. So each thread keeps a list
+ * of its blocks, and frees the remaining blocks after each image. */
 typedef struct image_file__block {
     struct image_file__block *before, *after;
     size_t size, padding; /* padding is for alignment */
@@ -124,7 +124,7 @@ static
 #endif
         image_file__block *image_file__blocks; /* the latest */
 
-/* True if an allocation failed: stb_image gives other reasons for some of these failures. */
+/* True if an allocation failed; stb_image reports some of these failures with other reasons. */
 static
 #ifdef STBI_THREAD_LOCAL
     STBI_THREAD_LOCAL
@@ -149,7 +149,7 @@ static void image_file__unlink(image_file__block *block) {
     block->before = block->after = NULL;
 }
 
-/* Zeroed, because some decoders read tables that a damaged file never defined. */
+/* Blocks are zeroed, because some decoders read tables that a damaged file never defined. */
 static void *image_file__malloc(size_t size) {
     image_file__block *block;
     if (size > IMAGE_FILE_MAX_BLOCK && (size - 65536 + 3) / 4 > (size_t)image_file__pixel_limit()) {
@@ -194,7 +194,7 @@ static void image_file__release_rest(uint8_t *pixels) {
 /* Messages                                                                  */
 /* ------------------------------------------------------------------------- */
 
-/* The state that all steps below share. */
+/* The state of all steps below. */
 typedef struct image_file__job {
     const uint8_t *data;
     size_t size;
@@ -214,7 +214,7 @@ static bool image_file__check_size(const image_file__job *job, int64_t width, in
                            (long long)image_file__pixel_limit(), STBI_MAX_DIMENSIONS);
     }
     /* A PNG of one bit a pixel and one colour has 8 * 1032 pixels a byte, more than any other
-     * format. The limit keeps a short file from filling the memory. */
+     * format. With this limit a short file cannot fill the memory. */
     if (width * height / 10000 > (int64_t)job->size) {
         return report_fail(job->r, "is damaged or truncated: %lld x %lld in %zu bytes",
                            (long long)width, (long long)height, job->size);
@@ -226,7 +226,7 @@ static bool image_file__begins(const image_file__job *job, const char *magic, si
     return job->size >= size && memcmp(job->data, magic, size) == 0;
 }
 
-/* Any number of 0xff, then 0xd8: stb_image's test for the start of a JPEG. */
+/* stb_image's test for the start of a JPEG: any number of 0xff, then 0xd8. */
 static bool image_file__is_jpeg(const image_file__job *job) {
     size_t at = 0;
     while (at < job->size && job->data[at] == 0xff) at++;
@@ -275,7 +275,7 @@ static bool image_file__unknown(const image_file__job *job) {
 }
 
 /* stb_image's reasons are for programmers; the common ones are translated here. For a damaged
- * header its reason is "unknown image type", because its last guess failed too. */
+ * header stb_image's reason is "unknown image type", because its guess of every format failed. */
 static bool image_file__stb_failed(const image_file__job *job) {
     const char *reason = stbi_failure_reason();
     if (!reason) reason = "unknown reason";
@@ -301,7 +301,7 @@ static bool image_file__is_pnm(const image_file__job *job) {
     return job->size >= 2 && job->data[0] == 'P' && (job->data[1] == '5' || job->data[1] == '6');
 }
 
-/* A whole number after white space and '#' comments; -1 if it is missing or too large. */
+/* Reads a whole number after white space and '#' comments; -1 if it is missing or too large. */
 static int image_file__pnm_number(const image_file__job *job, size_t *at) {
     int value = -1;
     for (; *at < job->size; ++*at) {
@@ -353,7 +353,7 @@ static bool image_file__pnm(const image_file__job *job, image_file *image) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* PNG: stb_image checks neither checksums nor unknown chunks thread-safely  */
+/* PNG: checks that stb_image lacks, or makes unsafely in threads            */
 /* ------------------------------------------------------------------------- */
 
 static uint32_t image_file__big32(const uint8_t *bytes) {
@@ -364,8 +364,8 @@ static bool image_file__is_png(const image_file__job *job) {
     return image_file__begins(job, "\x89PNG\r\n\x1a\n", 8);
 }
 
-/* Chunks up to IEND: length, type, data, CRC. Those with a capital first letter are critical.
- * The first is IHDR and begins with width, height, bits and colours. */
+/* Reads the chunks up to IEND: length, type, data, CRC. Chunks whose first letter is a capital are
+ * critical. The first chunk is IHDR, which begins with width, height, bits and colours. */
 static bool image_file__check_png(const image_file__job *job) {
     static const char used[] = "IHDRPLTEIDATIENDeXIf";
     if (job->size < 33) return report_fail(job->r, "is truncated");
@@ -401,14 +401,14 @@ static bool image_file__check_png(const image_file__job *job) {
 
 typedef struct image_file__segment {
     uint8_t marker;
-    const uint8_t *data; /* after the two bytes of length */
+    const uint8_t *data; /* the contents of the segment, after the two bytes of length */
     size_t size;
     bool cut; /* the file ends within the segment */
 } image_file__segment;
 
-/* The next segment at or after *at: 0xff, marker, length (which includes itself), data. Skips the
- * start marker 0xd8 and compressed pixels, in which 0xff is followed by 0 or a restart marker.
- * False after the last one. */
+/* Finds the next segment at or after *at: 0xff, marker, length (which includes itself), data. Skips
+ * the start marker 0xd8 and compressed pixels, in which 0xff is followed by 0 or a restart marker.
+ * False after the last segment. */
 static bool image_file__next_segment(const image_file__job *job, size_t *at,
                                      image_file__segment *segment) {
     size_t length;
@@ -431,8 +431,8 @@ static bool image_file__next_segment(const image_file__job *job, size_t *at,
     return true;
 }
 
-/* Checks the tables of a segment: a byte, 16 counts of codes, the codes. stb_image would write
- * codes after the first 256 beyond the end of its table. */
+/* Checks the tables in a segment: a byte, 16 counts of codes, the codes. From the 257th code on,
+ * stb_image would write beyond the end of its table. */
 static bool image_file__huffman_ok(const image_file__segment *segment) {
     for (size_t at = 0; at < segment->size;) {
         size_t codes = 0;
@@ -461,8 +461,8 @@ static bool image_file__check_jpeg(const image_file__job *job) {
     return true;
 }
 
-/* A segment with the tables that Motion JPEG may omit (ITU-T T.81, Annex K.3). Each has its class
- * and number, the counts of codes with 1 .. 16 bits, and their values. */
+/* A segment with the tables that Motion JPEG may omit (ITU-T T.81, Annex K.3). Each table consists
+ * of its class and number, the counts of codes with 1 .. 16 bits, and the values of the codes. */
 /* clang-format off */
 static const uint8_t image_file__tables[] = {
     0xff, 0xc4, 0x01, 0xa2,
@@ -533,12 +533,12 @@ static bool image_file__add_tables(image_file__job *job) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* All other formats: stb_image, with checks for reads past the end          */
+/* stb_image for all other formats, with checks for reads past the end          */
 /* ------------------------------------------------------------------------- */
 
 /* stb_image reads zeros past the end of a file, and so accepts many truncated files. These
- * callbacks detect it. stb_image either refills its buffer, always the same one, with as much as
- * there is, or reads directly into a destination, which must then be filled. */
+ * callbacks detect such reads. stb_image either refills its buffer, always the same one, with as
+ * many bytes as there are, or reads directly into a destination; then all bytes must be there. */
 typedef struct image_file__stream {
     const uint8_t *data;
     size_t size, at;
@@ -559,7 +559,7 @@ static int image_file__read(void *user, char *destination, int size) {
     return (int)count;
 }
 
-/* A negative count, from a damaged header, would step back forever. */
+/* With a negative count, from a damaged header, stb_image would step back forever. */
 static void image_file__skip(void *user, int count) {
     image_file__stream *stream = user;
     size_t left = stream->size - stream->at;
@@ -610,7 +610,7 @@ typedef struct image_file__tiff {
     bool big_endian;
 } image_file__tiff;
 
-/* Unsigned number of 2 or 4 bytes; 0 outside the data. */
+/* An unsigned number of 2 or 4 bytes; 0 outside the data. */
 static uint32_t image_file__tiff_number(const image_file__tiff *tiff, size_t at, size_t bytes) {
     uint32_t value = 0;
     if (at > tiff->size || tiff->size - at < bytes) return 0;
@@ -667,8 +667,8 @@ static int image_file__orientation(const image_file__job *job) {
     return 1;
 }
 
-/* Turns the pixels upright; 5 .. 8 swap width and height. In the stored pixels, a step to the right
- * and one down are `right` and `down` pixels, from `start` at the top left. */
+/* Turns the pixels upright; 5 .. 8 swap width and height. Counted in stored pixels, the top left
+ * corner is at `start`, a step to the right is `right`, and a step down is `down`. */
 static bool image_file__turn(const image_file__job *job, int orientation, image_file *image) {
     const ptrdiff_t w = image->width, h = image->height;
     const bool lies = orientation > 4;
@@ -704,7 +704,7 @@ typedef struct image_file__size {
     const image_file__job *job;
     image_file_fraction *fraction; /* NULL for the full size */
     const void *user;
-    bool lies; /* stored on its side: width and height will be swapped */
+    bool lies; /* the image is stored on its side, so width and height will be swapped */
 } image_file__size;
 
 static int image_file__eighths(void *user, int width, int height, report *r) {
@@ -740,8 +740,8 @@ static void image_file_free(image_file *image) {
     memset(image, 0, sizeof *image);
 }
 
-/* True if the bytes begin like a format that image_file_decode reads. TGA has no magic number: its
- * fields must have known values (colour map, kind, sides, depth). */
+/* True if the bytes begin like a format that image_file_decode reads. TGA has no magic number, so
+ * the colour map, kind, sides and depth must have known values. */
 static bool image_file_is_known(const void *data, size_t size) {
     const uint8_t *head = data;
     const image_file__job job = { data, size, NULL };

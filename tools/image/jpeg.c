@@ -32,7 +32,7 @@ typedef struct decoder {
     struct jpeg_source_mgr source;
     struct jpeg_progress_mgr progress;
     jmp_buf failed;
-    bool good, whole; /* true once all rows are there */
+    bool good, whole; /* true when all rows are there */
     const jpeg_request *request;
     jpeg_image *image;
     report *r;
@@ -67,7 +67,7 @@ static void count_scans(j_common_ptr info) {
     longjmp(d->failed, 1);
 }
 
-/* The whole file is in memory, so a request for more bytes means that the file has ended. As in
+/* A request for more bytes means that the file has ended, because all of it is in memory. As in
  * Pillow, an image with all rows may lack its end mark. */
 static void start_source(j_decompress_ptr info) { (void)info; }
 static void end_source(j_decompress_ptr info) { (void)info; }

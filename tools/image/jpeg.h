@@ -28,7 +28,7 @@ typedef struct jpeg_request {
 
 typedef struct jpeg_image {
     uint8_t *pixels;    /* RGB, rows tightly packed, as allocate returned it */
-    int width, height;  /* size of the pixels; fractions are rounded up */
+    int width, height;  /* size of the decoded image; fractions are rounded up */
     char repaired[200]; /* the first warning of libjpeg; "" if there was none */
 } jpeg_image;
 

@@ -69,7 +69,7 @@ void photo_paths_close(photo_paths *paths) {
     memset(paths, 0, sizeof *paths);
 }
 
-/* False if all lists are read, or one cannot be opened. */
+/* False if all lists have been read, or if one cannot be opened. */
 static bool open_list(photo_paths *paths, report *r) {
     const char *name;
     if (paths->next_list == paths->lists.count) return false;
@@ -88,7 +88,7 @@ static bool check_line(const photo_paths *paths, size_t length, report *r) {
     return report_file(r, paths->lists.items[paths->next_list - 1]);
 }
 
-/* Reads up to the separator, which is dropped, or to the end of the file. False at the end of the
+/* Reads up to the separator, which it drops, or to the end of the file. False at the end of the
    file. */
 static bool take_line(photo_paths *paths, size_t *length, report *r) {
     size_t count = 0;
@@ -134,7 +134,7 @@ static const char *next_listed(photo_paths *paths, report *r) {
     return NULL;
 }
 
-/* The images of a folder are appended to the operands' list and come next. */
+/* The images of a folder are appended to the list of operands, and are read next. */
 static const char *next_of(photo_paths *paths, report *r) {
     const char *path = NULL;
     while (paths->next == paths->list.count) {
@@ -205,7 +205,7 @@ static bool make_photo(frame_reader *reader, photo *p, frame_facts *facts) {
     return true;
 }
 
-/* A frame that cannot be decoded stays as it is; the thread that takes it finds the reason. */
+/* A frame that cannot be decoded is left alone; the thread that takes it will find the reason. */
 static void decode_ahead(const frame_reader *reader, photo *p, frame_facts *facts) {
     const double start = cli_now_ms();
     report r = report_make();

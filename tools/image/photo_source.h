@@ -15,17 +15,17 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* One photo. A photo of a source. The source sets the name, and the file's bytes or pixels unless
- * the name is the path of an image file. */
+/* One photo. A photo of a source. The source sets the name. Unless the name is the path of an image
+ * file, it also sets the bytes of a file, or pixels. */
 typedef struct photo {
     char *name;      /* malloc'ed: its name in results and messages */
     void *data;      /* malloc'ed: the bytes of an image file, or raw pixels; or NULL */
     size_t size;     /* of data */
     char *refused;   /* malloc'ed: the reason why it cannot be decoded; NULL if it can */
-    vit_image image; /* raw pixels are in data; otherwise the result of photo_decode */
+    vit_image image; /* raw pixels, which are in data, or the result of photo_decode */
 } photo;
 
-/* Fills in `image` unless the source did. On failure only the photo must be freed. */
+/* Fills in `image`, unless the source has done so. Free only the photo, even after a failure. */
 bool photo_decode(photo *p, photo_decoder *decoder, report *r);
 /* Computes the photo's input for a model, like photos_input; also preprocesses raw pixels. */
 bool photo_input(const photo *p, photo_decoder *decoder, const vit_model *model, float *input,
@@ -33,12 +33,13 @@ bool photo_input(const photo *p, photo_decoder *decoder, const vit_model *model,
 void photo_free_pixels(photo *p); /* frees image and data; the name stays */
 void photo_free(photo *p);
 
-/* To add a kind of source: these three members, and their state in *user. */
+/* To add a kind of source, write these three functions, and keep their state in *user. */
 typedef struct photo_source {
     void *user;
-    uint64_t count; /* number of its photos; 0 if known only at the end */
-    /* Gives the next photo; *p is zeroed before. False after the last one, or with a message in *r.
-     * One thread calls it at a time while others wait, so photo_decode does the decoding. */
+    uint64_t count; /* number of its photos; 0 if it is known only at the end */
+    /* Gives the next photo. *p is zeroed before the call. False after the last one, or with a
+     * message in *r. One thread calls it at a time while others wait, so photo_decode does the
+     * decoding. */
     bool (*next)(void *user, photo *p, report *r);
 } photo_source;
 
@@ -47,7 +48,7 @@ typedef struct photo_source {
 typedef struct photo_paths {
     photo_list list;     /* of files; photo_paths_close frees it */
     text_list lists;     /* files with a path in each line; "-": standard input */
-    char separator;      /* separator of their paths: '\n' or '\0' */
+    char separator;      /* the separator of paths in lists: '\n' or '\0' */
     int next, next_list; /* private, like the members below */
     FILE *file;
     char *line;
@@ -63,15 +64,15 @@ typedef struct photo_paths {
             0                                                                                      \
     }
 
-/* Finds the images of the operands, as photos_find. Lists are read when needed, and not held in
- * memory. Their lists are borrowed. Zeroed on failure. */
+/* Finds the images of the operands, as photos_find does. Lists are read only when needed, and never
+ * held in memory. Their lists are borrowed. Zeroed on failure. */
 bool photo_paths_open(photo_paths *paths, const text_list *operands, const text_list *lists,
                       char separator, report *r);
 void photo_paths_close(photo_paths *paths);
 photo_source photo_paths_source(photo_paths *paths);
 
-/* All images of operands and lists at once; a folder without images, or no image at all, is an
-   error. */
+/* Finds all images of operands and lists at once. A folder without images is an error, and so is an
+ * empty result. */
 bool photo_paths_all(photo_list *list, const text_list *operands, const text_list *lists,
                      char separator, report *r);
 
@@ -93,19 +94,19 @@ bool photo_paths_all(photo_list *list, const text_list *operands, const text_lis
 typedef struct frame_facts {
     int64_t number;   /* the first of the stream is 1 */
     double read_at;   /* time of its last byte, by cli_now_ms */
-    double decode_ms; /* 0 if it was not decoded ahead */
+    double decode_ms; /* time of decoding; 0 if it was not decoded ahead */
 } frame_facts;
 
 /* While the caller works on a frame, the thread reads and decodes the next one. In real time it
- * does not wait for the caller. It reads on and keeps only the latest frame, undecoded; older
- * frames are dropped. */
+ * does not wait for the caller. It goes on reading and keeps only the latest frame, without
+ * decoding it; older frames are dropped. */
 typedef struct frame_reader {
     vit_image raw;          /* from frames_choose */
     photo_decoder *decoder; /* for images; raw pixels need none */
     int every;              /* frames 1, 1 + every, ... are given */
     bool realtime;
     frame_facts current; /* properties of the latest frame given */
-    int64_t dropped;     /* dropped among frames 1, 1 + every, ...; valid once closed */
+    int64_t dropped;     /* number of dropped frames among 1, 1 + every, ...; valid once closed */
     const char *path;    /* private, like the members below */
     int descriptor;
     int stop[2]; /* a pipe: closing its second end stops the thread */
@@ -125,7 +126,8 @@ typedef struct frame_reader {
 bool frame_reader_open(frame_reader *reader, const char *path, report *r);
 /* A photo for each frame, called "frame 7". The source ends, or fails, as frames_read does. */
 photo_source frame_reader_source(frame_reader *reader);
-/* May be called before the end of the stream; a read that waits for a frame is abandoned. */
+/* It may be called before the end of the stream. If a read is waiting for a frame, it is
+ * abandoned. */
 void frame_reader_close(frame_reader *reader);
 
 /* === Photos with classes === */
@@ -139,7 +141,7 @@ typedef struct labelled_photos {
 } labelled_photos;
 
 /* Keeps `limit` photos (0: all), evenly spaced. Photos next to the folders have no class and are
- * left out. A set without photos is an error. */
+ * left out. If the set has no photos, that is an error. */
 bool labelled_find(labelled_photos *set, const char *root, int limit, report *r);
 void labelled_free(labelled_photos *set);
 

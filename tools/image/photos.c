@@ -18,7 +18,7 @@
 
 enum {
     MAX_FOLDERS = 32,                      /* nested */
-    MAX_INPUT_BYTES = 3 * 4 * 4096 * 4096, /* limit of a model's input in the sandbox */
+    MAX_INPUT_BYTES = 3 * 4 * 4096 * 4096, /* largest input of a model that the sandbox prepares */
 };
 
 static bool add_path(photo_list *list, char *path, report *r) {
@@ -67,7 +67,7 @@ static void sort_from(photo_list *list, int first) {
     if (count > 1) qsort(list->paths + first, (size_t)count, sizeof *list->paths, compare_paths);
 }
 
-/* Called for each entry of a folder that is not hidden. */
+/* Called for each entry of a folder, except hidden ones. */
 typedef bool visitor(photo_list *list, const char *folder, const char *name, int depth, report *r);
 
 static bool each_entry(photo_list *list, const char *folder, visitor *visit, int depth, report *r) {
@@ -85,9 +85,9 @@ static bool each_entry(photo_list *list, const char *folder, visitor *visit, int
     return good || report_file(r, folder);
 }
 
-/* Does not follow links to folders, which could lead back up. A missing image, such as a broken
- * link, is reported when it is read; any other entry that cannot be inspected may be a folder of
- * images. */
+/* Links to folders are not followed, because they could lead back up. A missing image, such as a
+ * broken link, is reported when it is read; any other entry that cannot be inspected may be a
+ * folder of images. */
 static bool visit_image(photo_list *list, const char *folder, const char *name, int depth,
                         report *r) {
     char *path = join(folder, name);
@@ -222,7 +222,7 @@ bool photos_prepare(const vit_model *model, const vit_image *image, float *input
     return !result || report_fail(r, "%s", vit_result_string(result));
 }
 
-/* Returns false if no image would be left, or if the image is not at fault. */
+/* Skips an unreadable image; false if no image would be left, or if the image is not at fault. */
 static bool skip(photo_list *list, int i, report *r) {
     char *path = list->paths[i];
     if (r->no_memory || list->count == 1) return false;
@@ -252,7 +252,7 @@ size_t photos_max_bytes(const photo_options *options) {
 
 /* === Decoding in processes of their own === */
 
-/* The parameters of `work`: a model, since vit_preprocess needs no weights. */
+/* The parameters of `work` are a model without weights, which vit_preprocess does not need. */
 typedef struct task {
     vit_model model;
     bool exact;
@@ -302,13 +302,13 @@ static void *allocate_pixels(size_t size) {
 enum { MAX_WORDS = 30, COMMAND_SECONDS = 60 };
 
 typedef struct command {
-    const char *text;           /* command as the user wrote it; NULL: none */
+    const char *text;           /* the command as the user wrote it; NULL: none */
     char *words[MAX_WORDS + 1]; /* malloc'ed */
     int count;
     char *program;      /* its file */
-    bool takes, writes; /* a word has %i; a word has %o */
+    bool takes, writes; /* true if a word has %i; true if a word has %o */
     char *folder;       /* for temporary files */
-    unsigned runs;      /* runs so far, counted by several threads */
+    unsigned runs;      /* number of runs so far, which several threads count */
     uint64_t memory;    /* bytes */
     bool is_confined;
 } command;
@@ -318,8 +318,8 @@ static const char *command_text(const photo_options *options) {
     return text && *text ? text : NULL;
 }
 
-/* The next word, split as in a shell, without its quotes; malloc'ed. NULL: a quote does not end, or
- * there is no memory. */
+/* The next word, split as in a shell, without its quotes; malloc'ed. NULL if a quote does not end,
+ * or if memory is exhausted. */
 static char *take_word(const char **at) {
     char *word = malloc(strlen(*at) + 1), *to = word, quote = 0;
     if (!word) return NULL;
@@ -369,7 +369,7 @@ static bool open_command(command *c, const photo_options *options, uint64_t memo
                            os_error(errno));
     c->folder = os_make_temporary();
     if (!c->folder)
-        return report_fail(r, "--decoder: no folder for temporary files can be made: %s",
+        return report_fail(r, "--decoder: cannot make a folder for temporary files: %s",
                            os_error(errno));
     cli_temporary_folder(c->folder);
     return true;
@@ -383,7 +383,7 @@ static void close_command(command *c) {
     free(c->folder);
 }
 
-/* A word in which paths replace %i and %o; malloc'ed. */
+/* Returns a word, malloc'ed, in which paths replace %i and %o. */
 static char *fill_word(const char *word, const char *input, const char *output) {
     const size_t longest = strlen(input) > strlen(output) ? strlen(input) : strlen(output);
     char *filled = malloc(strlen(word) * (longest + 1) + 1), *to = filled;
@@ -407,7 +407,7 @@ static bool write_file(const char *path, const void *data, size_t size, report *
            report_fail(r, "its copy for the --decoder cannot be written: %s", os_error(errno));
 }
 
-/* Puts the last line that the command printed into *line; "": none. */
+/* Copies the last line that the command printed into *line; "" if there is none. */
 static void last_line(const char *path, char *line, size_t line_size) {
     report r = report_make();
     unsigned char *data;
@@ -482,7 +482,7 @@ static bool run_files(const command *c, const char *folder, const char *photo, s
     return good;
 }
 
-/* The picture that the command makes of a photo, malloc'ed in *made. */
+/* Runs the command on a photo, and puts the picture that it makes into *made, malloc'ed. */
 static bool by_command(command *c, const void *data, size_t size, size_t max_bytes,
                        unsigned char **made, size_t *made_size, report *r) {
     const image_file_kind *kind = image_file_kind_of(data, size);
@@ -495,7 +495,7 @@ static bool by_command(command *c, const void *data, size_t size, size_t max_byt
     photo = folder ? join(folder, name) : NULL;
     if (!photo) good = report_no_memory(r);
     else if (!os_make_folder(folder))
-        good = report_fail(r, "no folder for the --decoder can be made: %s", os_error(errno));
+        good = report_fail(r, "cannot make a folder for the --decoder: %s", os_error(errno));
     else
         good = write_file(photo, data, size, r) &&
                run_files(c, folder, photo, max_bytes, made, made_size, r);
@@ -512,7 +512,7 @@ struct photo_decoder {
     size_t max_bytes;
     sandbox *box; /* NULL: decode in this process */
     command other;
-    int lacked, said_grey16; /* number of photos that need a command, counted by several threads */
+    int lacked, said_grey16; /* number of photos that need a command, which several threads count */
 };
 
 const char *photos_library(void) { return jpeg_library() ? jpeg_library() : "stb_image 2.27"; }
@@ -586,8 +586,8 @@ void photo_decoder_close(photo_decoder *decoder) {
     free(decoder);
 }
 
-/* A pipe must hold one photo and nothing else: a stream's first frame would be a misleading
- * answer. */
+/* A pipe must hold one photo and nothing else. For a stream, an answer about its first frame would
+ * mislead. */
 static bool check_stdin(const void *data, size_t size, report *r) {
     return !frames_follow(data, size) ||
            report_fail(r, "more images follow the first; vit-classify --frames auto reads a "
@@ -641,7 +641,7 @@ static bool lack_command(photo_decoder *decoder, const image_file_kind *kind, re
     return report_fail(r, "is %s, for which no --decoder is named", kind->name);
 }
 
-/* Ignored damage stays in r->text, like the text of a failure. */
+/* If the decoder ignored damage, r->text keeps that, like the text of a failure. */
 static bool ask(const char *name, photo_decoder *decoder, sandbox_request *request,
                 vit_image *image, report *r) {
     const bool known = image_file_is_known(request->data, request->size);
@@ -653,7 +653,7 @@ static bool ask(const char *name, photo_decoder *decoder, sandbox_request *reque
     request->note = note;
     good = other ? answer_by_command(decoder, request, image, r)
                  : answer(decoder, request, image, r) || lack_command(decoder, kind, r);
-    request->note = NULL; /* the caller's request outlives the note */
+    request->note = NULL; /* the note is kept in the caller's request */
     if (!good) return report_file(r, name);
     if (strcmp(note, IMAGE_FILE_GREY16) == 0 &&
         __atomic_exchange_n(&decoder->said_grey16, 1, __ATOMIC_RELAXED))

@@ -17,10 +17,11 @@ typedef struct photo_list {
     size_t capacity; /* private */
 } photo_list;
 
-/* An operand is a file, taken as it is, or a folder: all images in it and below it, recognised by
- * suffix, sorted by path, without hidden ones. Unreadable formats are included, so that they are
- * reported instead of silently left out. If there are more than `max` images, `max` evenly spaced
- * ones stay, so that every class has its share. A folder without images is an error. */
+/* An operand is a file, which is taken whatever it is, or a folder. A folder stands for all images
+ * in it and below it, recognised by suffix, sorted by path, without hidden files. Images in
+ * unreadable formats are included, so that they are reported and not silently left out. If there
+ * are more than `max` images, `max` of them stay, evenly spaced, so that every class keeps its
+ * share. A folder without images is an error. */
 bool photos_find(photo_list *list, const text_list *operands, int max, report *r);
 void photos_free(photo_list *list);
 
@@ -33,42 +34,43 @@ bool photos_names(const char *folder, photo_list *names, report *r);
 /* True if a name has an image's suffix: ".jpg", ".PNG". */
 bool photos_is_name(const char *name);
 
-/* True for a folder, except a name that stands for standard input because that is closed. */
+/* True for a folder. False for a name that refers to standard input while that is closed. */
 bool photos_is_folder(const char *path);
 
-/* Appends the images of one more operand: a folder, which may have none, or any other name,
- * unchanged. An empty list is zeroed. */
+/* Appends one more operand: the images of a folder, which may have none, or any other name,
+ * unchanged. Zero the list before the first call. */
 bool photos_add(photo_list *list, const char *operand, report *r);
 bool photos_add_some(photo_list *list, const char *operand, report *r); /* not none */
 bool photos_append(photo_list *list, const char *name, report *r);
 
-/* How image files are decoded; zeroed: confined, upright and up to 134 million pixels. */
+/* Options for decoding image files. If zeroed, files are decoded in confined processes, turned
+ * upright, and may have up to 134 million pixels. */
 typedef struct photo_options {
-    bool no_exif;        /* ignore the EXIF orientation, as timm and Pillow do */
+    bool no_exif;        /* ignore the EXIF orientation, like timm and Pillow */
     bool no_sandbox;     /* decode in this process, without protection from the file */
     int max_megapixels;  /* limit, 1 .. 500 million; 0: the default */
     bool exact;          /* decode at full size, even if that is much larger than the input */
-    const char *command; /* command for other formats, see below; NULL: that of $VIT_DECODER */
+    const char *command; /* command for other formats, see below; NULL: $VIT_DECODER */
 } photo_options;
 
 /* Decodes image files. Opens a decoder, which every program uses: nothing else in tools/ includes
  * image_file.h. It has confined processes (sandbox.h) for this many threads (0: one per core),
  * unless options disable them or the system has no sandbox. If the system has a sandbox but no
- * process can be made, no image is decoded, and the message has the reason. Open it before there
- * are threads and large data. */
+ * process can be made, no image is decoded, and the message has the reason. Open it before the
+ * program starts threads and allocates large data. */
 typedef struct photo_decoder photo_decoder;
 
 /* The command decodes files of other formats, by their first bytes: HEIC, WebP, AVIF, TIFF.
- * It is split into words as by a shell, but runs without one. %i stands for the photo's file; if no
- * word has it, the command reads standard input. %o stands for the picture to write; if no word has
- * it, the command writes standard output. %% stands for %. The name of %o ends in .png, but the
- * file may be a PNG, JPEG or PPM. It is decoded like any other photo, except that its EXIF
- * orientation is ignored: the command must turn the picture upright.
+ * It is split into words as by a shell, but runs without one. %i stands for the photo's file;
+ * without it, the command gets the photo on standard input. %o stands for the picture to write;
+ * without it, the command writes to standard output. %% stands for %. The name of %o ends in .png,
+ * but the file may be a PNG, JPEG or PPM. This picture is decoded like any other photo, but its
+ * EXIF orientation is ignored, because the command must turn the picture upright.
  *
- * It runs as this user, with rlimits for the memory and CPU time of each process and the size of
- * each file, and is killed with all processes that it started after a minute. On Linux, unless
- * no_sandbox is set, it has no sockets, hence no network, and cannot leave its process group. It
- * can read and write all files of this user. */
+ * The command runs as this user. rlimits bound the memory and CPU time of each process and the size
+ * of each file. After a minute it is killed, with all processes that it has started. On Linux,
+ * unless no_sandbox is set, the command has no sockets, hence no network, and cannot leave its
+ * process group. It can read and write all files of this user. */
 
 /* NULL: see the report. On Linux, a line on stderr has the reason if there is no sandbox. */
 photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
@@ -84,7 +86,7 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
           CLI_INT, &(photos)->max_megapixels,                                                      \
           1,       500 },                                                                          \
         PHOTO_DECODING_OPTIONS(photos)
-/* For programs on whose results small differences of brightness have no effect. */
+/* For programs whose results do not change with small differences of brightness. */
 #define PHOTO_EXACT_OPTION(photos)                                                                 \
     {                                                                                              \
         0, "exact", NULL,                                                                          \
@@ -126,23 +128,23 @@ bool photos_decode_bytes(const char *name, const void *data, size_t size, photo_
                          vit_image *image, report *r);
 void photos_free_image(vit_image *image);
 
-/* Preprocesses an image for a model: input is [in_chans, img_height, img_width]. */
+/* Preprocesses an image for a model; `input` is [in_chans, img_height, img_width]. */
 bool photos_prepare(const vit_model *model, const vit_image *image, float *input, report *r);
 
 /* Reads the bytes of an image file for the decoder; data is malloc'ed. "-" is standard input. */
 bool photos_bytes(const char *name, const photo_decoder *decoder, void **data, size_t *size,
                   report *r);
 
-/* Decodes and preprocesses in one step, which is faster: only the input leaves the sandbox, and a
- * much larger photo is decoded at a fraction of its size unless options are `exact`. data has the
- * bytes of the file; NULL: reads them. If the decoder ignored damage, r->text has it, and r->failed
- * is false. */
+/* Decodes and preprocesses in one step. This is faster, because only the input leaves the sandbox,
+ * and because photos that are much larger are decoded at a fraction of their size, unless the
+ * options are `exact`. `data` has the bytes of the file; if it is NULL, they are read. If the
+ * decoder ignored damage, r->text has it, and r->failed is false. */
 bool photos_input(const char *name, const void *data, size_t size, photo_decoder *decoder,
                   const vit_model *model, float *input, report *r);
 
 /* Prepares image i of the list for the model. An unreadable image moves to the skipped ones, and
- * the next takes its place; if none would be left, the call fails. False after the last image, or
- * with a message in *r. */
+ * the next image takes its place; if no image would be left, the call fails. Returns false after
+ * the last image, and after a failure, with a message in *r. */
 bool photos_read(const vit_model *model, photo_decoder *decoder, photo_list *list, int i,
                  float *input, report *r);
 

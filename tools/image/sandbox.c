@@ -40,7 +40,7 @@ typedef struct exchange {
     unsigned flags;
     uint64_t parameters_size;
     uint64_t parameters[SANDBOX_MAX_PARAMETERS / 8];
-    uint64_t room;       /* from the child: bytes of memory that it may allocate, and */
+    uint64_t room;       /* set by the child: bytes of memory that it may allocate, and */
     int good, no_memory; /* its answer */
     int64_t width, height;
     char text[512], note[SANDBOX_NOTE_SIZE];
@@ -48,8 +48,9 @@ typedef struct exchange {
 
 enum { EXCHANGE_SIZE = 4096 };
 
-/* Each message is a packet on the socket. The child answers a command with its number. Both sides
- * end on any other number, because an answer for another image must not be taken for this one's. */
+/* Each message is a packet on the socket. The child answers a command with the number of the
+ * command. Any other number ends both sides, so that an answer about another image cannot be taken
+ * for an answer about this one. */
 typedef struct message {
     uint32_t what, number;
 } message;
@@ -63,7 +64,7 @@ typedef struct child {
     int socket;
     uint32_t number; /* of the latest command */
     uint64_t room;   /* its first message, sent before any image */
-    rlim_t short_of; /* its limit of CPU seconds if that is too low, otherwise 0 */
+    rlim_t short_of; /* its limit of CPU seconds if that limit is too low; otherwise 0 */
 } child;
 
 struct sandbox {
@@ -73,7 +74,7 @@ struct sandbox {
     pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t changed;
     child *idle;
-    int count; /* lists of children, idle and working */
+    int count; /* lists of idle and of working children */
 };
 
 /* Represents a sandbox that could not be allocated. */
@@ -88,7 +89,7 @@ static sandbox none;
 #endif
 
 #define LOAD(member) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
-/* Half an argument; on both CPUs the low half comes first. */
+/* Half of an argument; on both CPUs the low half comes first. */
 #define LOAD_LOW(i)                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]))
 #define LOAD_HIGH(i)                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]) + 4)
 #define PERMIT                      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
@@ -110,9 +111,9 @@ static sandbox none;
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, ~(uint32_t)(bits), 0, 1), KILL
 #define ALLOW_BITS(call, i, bits) UNLESS_EQUAL_SKIP(call, 6), ONLY_BITS(i, bits), PERMIT
 
-/* Allows non-executable memory, and descriptor 0, the socket. malloc and printf need no more. A
- * sanitizer needs more kinds of advice for its fresh memory, and looks for the stack of signals
- * before a longjmp of libjpeg's errors. */
+/* Allows non-executable memory, and descriptor 0, the socket. malloc and printf need no more.
+ * Sanitizers make other calls of madvise for fresh memory, and ask for the stack of signals before
+ * libjpeg's errors use longjmp. */
 static bool confine(void) {
 #if defined(__SANITIZE_ADDRESS__)
     enum { ADVICE = MADV_DONTDUMP, MORE_ADVICE = MADV_NOHUGEPAGE };
@@ -141,7 +142,7 @@ static bool confine(void) {
         ALLOW_THREE(SYS_clock_gettime, 0, 0, CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_MONOTONIC),
         ALLOW_BITS(SYS_mremap, 3, MREMAP_MAYMOVE),
         ALLOW_BITS(SYS_mprotect, 2, DATA),
-        /* malloc may be configured for huge pages (GLIBC_TUNABLES), and works without */
+        /* GLIBC_TUNABLES may configure malloc for huge pages, but it also works without */
         UNLESS_EQUAL_SKIP(SYS_mmap, 15),
         LOAD_LOW(3),
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_HUGETLB, 0, 1),
@@ -174,7 +175,7 @@ bool sandbox_confine_command(void) {
         DENY(SYS_process_vm_writev),
         DENY(SYS_unshare),
         DENY(SYS_setns),
-        DENY(425), /* io_uring_setup: a ring opens sockets, too */
+        DENY(425), /* io_uring_setup is refused, because a ring can open sockets too */
         PERMIT,
     };
     const struct sock_fprog program = { sizeof rules / sizeof rules[0], rules };
@@ -199,7 +200,7 @@ typedef __rlimit_resource_t resource_kind;
 typedef int resource_kind;
 #endif
 
-/* Keeps a lower existing limit, which some batch systems set. */
+/* Keeps an existing limit if it is lower; some batch systems set one. */
 static bool lower(resource_kind resource, rlim_t most) {
     struct rlimit limit;
     if (getrlimit(resource, &limit) != 0) return false;
@@ -208,7 +209,8 @@ static bool lower(resource_kind resource, rlim_t most) {
     return setrlimit(resource, &limit) == 0;
 }
 
-/* before is the size of the address space in bytes, room the number of bytes it may grow by. */
+/* `before` is the size of the address space in bytes, and `room` the number of bytes by which it
+ * may grow. */
 static bool bound(const sandbox *box, uint64_t before, uint64_t *room) {
     struct rlimit space, data;
     if (!lower(RLIMIT_AS, (rlim_t)(before + box->settings.memory)) || !lower(RLIMIT_CORE, 0) ||
@@ -240,7 +242,7 @@ static bool tell(uint32_t what, uint32_t number) {
 
 /* Waits for the command of this number. False if the parent has ended or sent anything else. */
 static bool is_told(uint32_t number) {
-    message got[2]; /* detects a packet that is too long */
+    message got[2]; /* room for two, to detect a packet that is too long */
     return read(0, got, sizeof got) == sizeof got[0] && got[0].what == WORK &&
            got[0].number == number;
 }
@@ -254,7 +256,7 @@ static const char *lock_in(const sandbox *box, int socket, uint64_t *room) {
     return confine() ? NULL : "no seccomp";
 }
 
-/* Decodes one image from the exchange, back into it. */
+/* Decodes the image in the shared memory, and writes the result into this memory. */
 static void serve(const sandbox *box, exchange *shared) {
     uint8_t *input = (uint8_t *)shared + EXCHANGE_SIZE, *output = input + box->input_size;
     const sandbox_request request = { input,
@@ -280,8 +282,9 @@ static void serve(const sandbox *box, exchange *shared) {
     box->settings.release(&image);
 }
 
-/* Signals from the decoder's own faults end it. All others are meant for the parent, whose end
- * closes the socket. The parent's handlers must not run here, because they remove its files. */
+/* Signals from faults of the decoder end it. All other signals are meant for the parent; when the
+ * parent ends, the socket is closed. The parent's handlers must not run here, because they remove
+ * its files. */
 static void reset_signals(void) {
     static const int fatal[] = {
         SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU
@@ -334,8 +337,8 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Waits for a message of the child. A job and its decoders may be stopped for hours, so time is
- * counted in slices, and a slice never counts for more than its length. */
+/* Waits for a message of the child. Time is counted in slices, because a job and its decoders may
+ * be stopped for hours; a slice never counts for more than its nominal length. */
 static heard hear(const child *c, int seconds, uint32_t what, uint32_t number) {
     static const double slice = 0.1;
     struct pollfd ready = { c->socket, POLLIN, 0 };
@@ -356,8 +359,8 @@ static heard hear(const child *c, int seconds, uint32_t what, uint32_t number) {
                                                                                    : NONSENSE;
 }
 
-/* Makes a socket whose ends are not standard streams, so that code that writes to these never
- * reaches a decoder. */
+/* Makes a socket whose ends are not standard streams, so that output to these never reaches a
+ * decoder. */
 static bool make_socket(int ends[2]) {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
     for (int i = 0; i < 2; i++) {
@@ -433,7 +436,7 @@ static void drop_child(sandbox *box, child *c) {
 }
 
 /* The kernel ends a child that computes forever, even if its parent is gone. False if the child has
- * less time left, because its limit was lowered. */
+ * less time left than an image may take, because its limit was lowered. */
 static bool limit_time(child *c, int seconds) {
     struct timespec used = { 0, 0 };
     struct rlimit limit;
@@ -448,8 +451,8 @@ static bool limit_time(child *c, int seconds) {
     return !c->short_of;
 }
 
-/* Takes an idle child, unless it must be new, or else a new one. If no more can be made, takes the
- * next that becomes idle. */
+/* Takes an idle child, or makes a new one if there is none or a new one is required. If no more can
+ * be made, takes the next child that becomes idle. */
 static child *take_child(sandbox *box, bool must_be_new, report *r) {
     const int seconds = box->settings.cpu_seconds;
     child *c;
@@ -479,8 +482,8 @@ static child *take_child(sandbox *box, bool must_be_new, report *r) {
 }
 
 /* Returns the memory of a large image to the system, because a child may decode millions of images.
- * A photo of 12 megapixels keeps its memory: mapping it again would take a tenth of the decoding
- * time. */
+ * The memory of a photo of 12 megapixels is kept, because mapping it again would take a tenth of
+ * the decoding time. */
 static void return_child(sandbox *box, child *c, size_t used_input, size_t used_pixels) {
     enum { LARGE = 32 << 20 };
     if (used_input + used_pixels > LARGE) madvise(c->shared, box->shared_size, MADV_REMOVE);
@@ -491,8 +494,8 @@ static void return_child(sandbox *box, child *c, size_t used_input, size_t used_
     pthread_mutex_unlock(&box->lock);
 }
 
-/* If the address space is limited, the number of children that half of the rest can hold, but at
- * least one. */
+/* If the address space is limited, the number of children for which half of the remaining space is
+ * enough, but at least one. */
 static int most_children(const sandbox *box) {
     struct rlimit limit;
     uint64_t left;
@@ -539,7 +542,8 @@ void sandbox_close(sandbox *box) {
     free(box);
 }
 
-/* True if the decoder ended without the image's fault, so that another decoder may succeed. */
+/* True if the image is not at fault for the end of the decoder, so that another decoder may
+ * succeed. */
 static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
     const double limit = c->short_of ? (double)c->short_of : box->settings.cpu_seconds;
     struct rusage used;
@@ -557,7 +561,7 @@ static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
     signal_number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     seconds = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
               1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-    /* the kernel counts its limit in ticks, so 2 seconds may be 1.9 by a clock */
+    /* the kernel counts ticks, so its 2 seconds may be 1.9 by a clock */
     if (signal_number == SIGXCPU ||
         (signal_number == SIGKILL && c->short_of && seconds >= 0.75 * limit)) {
         r->no_memory = c->short_of > 0;
@@ -575,7 +579,7 @@ static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
 }
 
 static bool say_text(const sandbox *box, const child *c, exchange *answer, report *r) {
-    const bool limited = c->room < box->settings.memory; /* an image may need more */
+    const bool limited = c->room < box->settings.memory; /* an image may need more than this */
     answer->text[sizeof answer->text - 1] = '\0';
     if (answer->no_memory) {
         r->no_memory = limited;
@@ -586,7 +590,7 @@ static bool say_text(const sandbox *box, const child *c, exchange *answer, repor
     return report_fail(r, "%s", answer->text[0] ? answer->text : "cannot be decoded");
 }
 
-/* answer is a copy, out of the child's reach. */
+/* `answer` is a copy that the child cannot change. */
 static bool take_answer(const sandbox *box, const child *c, exchange *answer,
                         const sandbox_request *request, vit_image *image, report *r) {
     const uint8_t *pixels = (const uint8_t *)c->shared + EXCHANGE_SIZE + box->input_size;
@@ -631,7 +635,8 @@ static heard ask(const sandbox *box, child *c, const sandbox_request *request) {
 }
 
 /* Returns a child that has answered; NULL: r has the reason. A signal that ends a job may reach its
- * children first, so several idle ones may be gone. The second try therefore takes a new one. */
+ * children first, so several idle children may be gone. The second try therefore takes a new
+ * child. */
 static child *answered(sandbox *box, const sandbox_request *request, report *r) {
     bool again = false;
     do {
@@ -643,7 +648,7 @@ static child *answered(sandbox *box, const sandbox_request *request, report *r) 
                               "no sandbox is available to decode it: %s (--no-sandbox decodes "
                               "without one)",
                               failure.text);
-            r->no_memory = true; /* the system's memory, which is not the image's fault */
+            r->no_memory = true; /* no memory is left, which is not the image's fault */
             return NULL;
         }
         last = ask(box, c, request);
@@ -657,9 +662,9 @@ static child *answered(sandbox *box, const sandbox_request *request, report *r) 
     return NULL;
 }
 
-/* An image may have taken over the child that refused it, so the next image gets a new one.
- * AddressSanitizer is an exception: its malloc may stay locked in a child that is forked next to
- * threads. */
+/* A child that refused an image may be under the control of that image, so the next image gets a
+ * new child. AddressSanitizer is an exception: its malloc may stay locked in a child that is forked
+ * next to threads. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { KEEPS_REFUSERS = 1 };
 #else

@@ -1,4 +1,4 @@
-/* sandbox.h - decodes untrusted images in processes with no other abilities.
+/* sandbox.h - decodes untrusted images in processes that can do nothing else.
  *
  *     sandbox *box = sandbox_open(&settings, &r);   NULL if this system has none; on Linux, r has
                                                      the reason
@@ -7,14 +7,14 @@
  *     ...
  *     sandbox_close(box);
  *
- * It exists only on Linux. Each thread that decodes has a child. A child's only open file is a
- * socket to its parent. seccomp leaves it that socket and its own non-executable memory, and any
- * other system call ends it. rlimits bound its memory and its time; lower existing limits stay.
- * Child and parent exchange bytes and pixels, or a model's input, through memory that only the two
- * share. The parent checks the child's statements about them. A child that ends, or refuses its
- * image, costs that image, and the next image gets a new child. If no child can be made, no image
- * is decoded. Open it before there are threads: a child that is forked next to threads depends on
- * an intact malloc.
+ * It exists only on Linux. Each thread that decodes has a child process, whose only open file is a
+ * socket to the parent. seccomp allows the child to use that socket and its own non-executable
+ * memory; any other system call ends it. rlimits bound the child's memory and time; existing limits
+ * that are lower stay. Child and parent exchange bytes and pixels, or a model's input, through
+ * memory that only the two share. The parent checks everything that the child reports. If a child
+ * ends or refuses its image, only that image is lost, and the next image gets a new child. If no
+ * child can be made, no image is decoded. Open it before there are threads, because a child that is
+ * forked next to threads depends on an intact malloc.
  */
 #ifndef SANDBOX_H
 #define SANDBOX_H
@@ -49,8 +49,8 @@ typedef struct sandbox_settings {
     int cpu_seconds;    /* for an image */
     int children;       /* expected number of threads; 0: one for each CPU */
     int seconds;        /* wall-clock limit for an image */
-    /* Runs in the child. It fills `to`, or returns RGB pixels with rows of width * 3 bytes; the
-     * second function frees these. */
+    /* Runs in the child. `work` fills `to`, or returns RGB pixels with rows of width * 3 bytes,
+     * which the second function frees. */
     bool (*work)(const sandbox_request *request, vit_image *image, report *r);
     void (*release)(vit_image *image);
     void *(*allocate)(size_t size); /* allocates the memory of the pixels in the parent */
@@ -62,8 +62,8 @@ sandbox *sandbox_open(const sandbox_settings *settings, report *r);
 void sandbox_close(sandbox *box); /* NULL is allowed */
 
 /* Free the pixels like any memory of settings.allocate. On failure, and without pixels, image is
- * empty. r->no_memory means that the photo is not at fault: no child could be started for it, or
- * its limits are too low. */
+ * empty. r->no_memory means that the photo is not at fault: no child could be started, or the
+ * limits of the child are too low. */
 bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *image, report *r);
 
 /* Confines the command that the user names (os_command.confine): it gets no socket, cannot leave

@@ -37,7 +37,7 @@ static size_t cut_length(const char *label) {
     return length;
 }
 
-/* malloc'ed; a negative number is not added. */
+/* Makes the name of a folder, malloc'ed. A negative number is not appended. */
 static char *name_of_folder(const char *label, int number) {
     const size_t length = label ? cut_length(label) : 0;
     char *name = malloc(length + 32);
@@ -94,7 +94,7 @@ static bool tell_apart(photo_sorter *s, const char *const *labels, report *r) {
     if (good) sort_names(s, sorted);
     for (int i = 1; good && i < count; i++)
         if (compare_names(&sorted[i - 1], &sorted[i]) == 0)
-            good = report_fail(r, "classes %d and %d would have one folder, '%.100s'",
+            good = report_fail(r, "classes %d and %d would share the folder '%.100s'",
                                sorted[i - 1].class, sorted[i].class, sorted[i].name);
     free(alike);
     free(sorted);
@@ -124,7 +124,7 @@ void sort_close(photo_sorter *s) {
 
 /* === One photo === */
 
-/* True if both can be read and hold the same bytes. */
+/* True if both files can be read and have the same bytes. */
 static bool same_bytes(const char *a, const char *b) {
     FILE *files[2] = { os_fopen(a, "rb"), os_fopen(b, "rb") };
     char blocks[2][1 << 14];
@@ -142,7 +142,7 @@ static bool same_bytes(const char *a, const char *b) {
     return same;
 }
 
-/* True if the file of this name is the photo or, when copying, an equal copy. */
+/* True if the file with this name is the photo or, when copies are made, an equal copy. */
 static bool is_there(const photo_sorter *s, const char *photo, const char *target) {
     os_identity a, b;
     if (!os_identify(photo, &a) || !os_identify(target, &b)) return false;
@@ -158,7 +158,7 @@ static bool copy_bytes(FILE *from, FILE *to) {
     return !ferror(from);
 }
 
-/* Returns false with EEXIST and no message if the name is taken. */
+/* If the name is taken, returns false with EEXIST and without a message. */
 static bool copy_photo(const char *photo, const char *target, report *r) {
     FILE *from = os_fopen(photo, "rb");
     cli_output output;

@@ -22,16 +22,16 @@ typedef struct photo_sorter {
 bool sort_can_link(void);
 
 /* The folder of a class is named after its label, labels[i], without characters that are special to
- * a file system or Windows. If it has none (NULL), or several labels are equal up to case, its
- * number is added. On failure there is nothing to close. */
+ * a file system or Windows. If the class has no label (NULL), or if several labels differ only in
+ * case, the number of the class is appended. On failure there is nothing to close. */
 bool sort_open(photo_sorter *s, const char *const *labels, int count, report *r);
 void sort_close(photo_sorter *s); /* also accepts zeros */
 
 /* Puts a photo into the folder of a class, under its own name or, if that is taken, as NAME-2,
  * NAME-3 ...; existing files are never replaced. SORT_THERE: an earlier call, of this run or
- * another, has put it there. SORT_GONE: its file no longer exists. *target, malloc'ed, is the
- * place, or in a dry run the folder; NULL on failure. New files are complete: a copy gets its name
- * at the end. */
+ * another, has put it there. SORT_GONE: its file no longer exists. *target, malloc'ed, is the path
+ * of the photo, or in a dry run the folder; NULL on failure. New files are complete: a copy gets
+ * its name at the end. */
 sort_result sort_place(photo_sorter *s, const char *photo, int class, char **target, report *r);
 
 #endif

@@ -8,11 +8,11 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* The requested part of one image's maps. */
+/* The part of one image's maps to compute. */
 typedef struct attention_choice {
     int block;    /* from 0 on, as in timm */
-    int from;     /* the attending token; -1 for the mean of all */
-    bool rollout; /* use attention rollout over all blocks instead; see tokens.h */
+    int from;     /* the token that attends; -1 for the mean of all tokens */
+    bool rollout; /* compute a rollout over all blocks instead; see tokens.h */
 } attention_choice;
 
 /* False if the model has no maps, because it has no blocks or each token attends only to itself. */

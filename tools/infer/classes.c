@@ -10,7 +10,7 @@
 
 /* === One name === */
 
-/* True if the piece of a label equals the name, ignoring case and treating '_' as a space. */
+/* True if the piece of a label equals the name. Case is ignored, and '_' counts as a space. */
 static bool same_name(const char *piece, size_t length, const char *name) {
     if (strlen(name) != length) return false;
     for (size_t i = 0; i < length; i++) {
@@ -112,7 +112,7 @@ static bool map_line(class_map *map, const vit_model *model, int number, char *l
     return photos_append(&map->folders, folder, r);
 }
 
-/* Lines above 4095 bytes are cut, and then match nothing. */
+/* A line of more than 4095 bytes is cut, and then matches no folder. */
 bool class_map_read(class_map *map, const vit_model *model, const char *path, report *r) {
     char line[4096];
     int number = 0;

@@ -19,7 +19,7 @@ enum { CLASS_NONE = -1, CLASS_AMBIGUOUS = -2 };
  * number. The first kind with a match decides. Case is ignored, and '_' equals ' '. */
 int class_find(const vit_model *model, const char *name);
 
-/* A class's label, or its number as "class 7", in text of `size` bytes. */
+/* The label of a class, or its number as "class 7"; `text` has `size` bytes. */
 const char *class_name(const vit_model *model, int index, char *text, size_t size);
 
 /* A file that maps folders to classes: lines "FOLDER<tab>CLASS", or with a space if FOLDER has
@@ -33,7 +33,7 @@ typedef struct class_map {
 bool class_map_read(class_map *map, const vit_model *model, const char *path, report *r);
 void class_map_free(class_map *map);
 
-/* The class of a folder by the map, or else by class_find. */
+/* The class of a folder, from the map or, if the folder is not in it, by class_find. */
 int class_map_find(const class_map *map, const vit_model *model, const char *folder);
 
 /* Names folders without a class on stderr, at most ten. False if there are any. */
@@ -52,10 +52,10 @@ bool class_map_all(const class_map *map, const vit_model *model, const photo_lis
 
 /* Options from the command line. */
 typedef struct zero_shot_options {
-    const char *classes, *names; /* texts or a .npy file, and a file with a name for each vector; */
+    const char *classes, *names; /* texts, or a .npy file; a file with a name for each vector;    */
                                  /* NULL: not given                                               */
     text_list templates;         /* of texts                                                      */
-    double scale, bias;          /* NaN: not given, the text encoder's, or 100 and 0              */
+    double scale, bias;          /* NaN if not given: those of the text encoder, or 100 and 0     */
     bool sigmoid;
 } zero_shot_options;
 
@@ -75,9 +75,9 @@ typedef struct zero_shot_options {
       CLI_LIST, &(o)->templates, 0, 0 },                                                           \
     { 0, "class-names", "FILE", "a name for each vector of TEXT.npy, one per line",                \
       CLI_TEXT, &(o)->names, 0, 0 },                                                               \
-    { 0, "scale", "S", "factor of their cosines (default: the model's, or 100)",                   \
+    { 0, "scale", "S", "multiplies the cosines (default: the model's factor, or 100)",             \
       CLI_NUMBER, &(o)->scale, 0, 1e6 },                                                           \
-    { 0, "bias", "B", "term that --sigmoid adds (default: the model's, or 0)",                     \
+    { 0, "bias", "B", "added to them by --sigmoid (default: the model's bias, or 0)",              \
       CLI_NUMBER, &(o)->bias, -1e6, 1e6 }
 /* clang-format on */
 
@@ -91,7 +91,8 @@ typedef struct zero_shot_options {
     "(SigLIP; give the model's --scale and --bias). Vectors of vit-embed work too; the model is\n"   \
     "then the one that made them, unless -m is given.\n"
 
-/* A message if options contradict each other, otherwise NULL. --sigmoid may stand alone. */
+/* Returns a message if options contradict each other, otherwise NULL. --sigmoid may be given
+ * alone. */
 const char *zero_shot_wrong(const zero_shot_options *options);
 
 typedef struct zero_shot {
@@ -103,21 +104,21 @@ typedef struct zero_shot {
     char *list;
 } zero_shot;
 
-/* Opens the model, and the files that the options name or the texts that they give; options and
- * request must live as long. Refuses more than 2^20 vectors, and any without a direction: zeros,
- * NaN, infinity. Close the model and z and free the path in any case. */
+/* Opens the model, and reads the files or the texts that the options give. The options and the
+ * request must live as long as the result. Refuses more than 2^20 vectors, and vectors without a
+ * direction: zeros, NaN, infinity. Close the model and z and free the path in any case. */
 bool zero_shot_open(zero_shot *z, const zero_shot_options *options, const embedding_request *asked,
                     vit_model *model, char **path, embedding_choice *choice, report *r);
 /* The files of TEXT.npy alone. On failure there is nothing to close. */
 bool zero_shot_open_vectors(zero_shot *z, const zero_shot_options *options, report *r);
 void zero_shot_close(zero_shot *z); /* also accepts zeros */
 
-/* Computes scale * cosine + bias of a photo's vector [dim], of any length, and each text:
- * [count]. */
+/* Computes scale * cosine + bias for a photo's vector [dim], which may have any length, and each
+ * text: [count]. */
 void zero_shot_logits(const zero_shot *z, const float *vector, float *logits);
 
-/* Turns logits into probabilities, in place: softmax (CLIP, arXiv 2103.00020), or a sigmoid each
- * (SigLIP, arXiv 2303.15343). */
+/* Turns logits into probabilities, in place: by a softmax (CLIP, arXiv 2103.00020), or by a sigmoid
+ * of each (SigLIP, arXiv 2303.15343). */
 void zero_shot_scores(const zero_shot *z, float *x);
 
 #endif

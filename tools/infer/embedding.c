@@ -68,7 +68,7 @@ int embedding_shape(const embedding_choice *choice, const vit_model *model, int6
     return choice->pool == EMBEDDING_TOKENS ? 2 : 1;
 }
 
-/* Averages the patches, from the first to the last, into the first token's place. */
+/* Averages the patches, in order, into the place of the first token. */
 static void average(float *tokens, const vit_config *config, int patches) {
     const int dim = config->embed_dim, first = config->num_prefix_tokens;
     for (int d = 0; d < dim; d++) {
@@ -243,9 +243,9 @@ typedef struct journal_header {
     uint64_t hash; /* of the members above */
 } journal_header;
 
-/* The row and the name follow. */
+/* The header of a record; the row and the name follow it. */
 typedef struct journal_record {
-    uint64_t hash; /* checksum of its position and all that follows */
+    uint64_t hash; /* checksum of the position of the record and of all bytes that follow */
     journal_stamp stamp;
     uint64_t name_length;
 } journal_record;
@@ -411,7 +411,8 @@ static bool load_rows(embedding_journal *j, const char *program, report *r) {
     return !ferror(j->file) || journal_failed(j, "read", r);
 }
 
-/* True if the vectors are the same, and only photos that had no decoder get one. */
+/* True if the recipes give the same vectors, and differ only in a decoder for photos that had
+ * none. */
 static bool adds_decoder(const embedding_journal *j, const char *found) {
     const size_t length = strlen(found);
     return !strstr(found, ", others by ") && strncmp(j->recipe, found, length) == 0 &&
@@ -422,7 +423,7 @@ static bool load_journal(embedding_journal *j, const char *program, report *r) {
     journal_header h;
     const size_t got = os_seek(j->file, 0) ? fread(&h, 1, sizeof h, j->file) : 0;
     if (ferror(j->file)) return journal_failed(j, "read", r);
-    if (got < sizeof h) return begin_journal(j, r); /* new, or the process ended at once */
+    if (got < sizeof h) return begin_journal(j, r); /* new, or its process ended at once */
     if (h.magic != journal_magic || h.hash != hash_header(&h)) {
         (void)report_fail(r, "is not a file of vit-embed, or its beginning is damaged: choose "
                              "another -o, or --overwrite to replace it");
@@ -466,7 +467,7 @@ bool journal_open(embedding_journal *j, const char *program, const char *path, c
 
 int64_t journal_find(const embedding_journal *j, const char *name, const journal_stamp *stamp) {
     size_t first = 0, end = j->count;
-    while (first < end) { /* the last record that is not after the name */
+    while (first < end) { /* the last record whose name does not come after this name */
         const size_t middle = first + (end - first) / 2;
         if (strcmp(j->rows[middle].name, name) <= 0) first = middle + 1;
         else end = middle;
@@ -496,7 +497,8 @@ const float *journal_read(embedding_journal *j, int64_t at, report *r) {
     return NULL;
 }
 
-/* Each row goes to the system at once, so kill -9 loses none, and to the disk within seconds. */
+/* Each row is passed to the system at once, so that kill -9 loses none, and reaches the disk within
+ * seconds. */
 bool journal_add(embedding_journal *j, const char *name, const journal_stamp *stamp,
                  const float *row, int64_t known, int64_t *at, report *r) {
     const size_t length = strlen(name), bytes = j->each * sizeof *row;
@@ -524,7 +526,7 @@ bool journal_add(embedding_journal *j, const char *name, const journal_stamp *st
     return true;
 }
 
-/* Replaces the journal by one with these records alone. */
+/* Replaces the journal by a journal that has only these records. */
 static bool write_anew(embedding_journal *j, const int64_t *at, size_t count, report *r) {
     cli_output output;
     uint64_t end = sizeof(journal_header);
@@ -582,7 +584,7 @@ void embedding_read_name(char *line) {
     *to = '\0';
 }
 
-/* Takes over the text and splits its lines. */
+/* Takes over the text and splits it into lines. */
 static bool split_names(embedding_index *index, size_t size, report *r) {
     const size_t count = (size_t)index->vectors.dims[0];
     size_t found = 0;
@@ -591,7 +593,7 @@ static bool split_names(embedding_index *index, size_t size, report *r) {
     if (!index->names) return report_no_memory(r);
     while (line < end) {
         char *newline = memchr(line, '\n', (size_t)(end - line));
-        if (!newline) newline = end; /* the text has room for one more byte */
+        if (!newline) newline = end; /* room for a NUL: the text has one more byte */
         *newline = '\0';
         embedding_read_name(line);
         if (found < count) index->names[found] = line;
@@ -672,7 +674,7 @@ void embedding_close(embedding_index *index) {
 
 /* === The model === */
 
-/* CLIP's text vectors are as wide as its projection, which is the head. */
+/* Vectors of CLIP's texts are as wide as its projection, which is the head of the model. */
 static bool choose_for(embedding_choice *choice, const embedding_request *asked,
                        const embedding_index *index, const vit_model *model, report *r) {
     const bool given = asked->pool || asked->block >= 0;

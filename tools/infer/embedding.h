@@ -1,5 +1,5 @@
-/* embedding.h - the choice of a photo's vector, or of a vector for each token, and the files with
- * the vectors of many photos. vit-embed writes these files, and vit-search reads them.
+/* embedding.h - chooses the vector of a photo, or a vector for each token; reads and writes the
+ * files with the vectors of many photos. vit-embed writes these files, and vit-search reads them.
  */
 #ifndef EMBEDDING_H
 #define EMBEDDING_H
@@ -29,7 +29,7 @@ typedef enum embedding_pool {
 
 typedef struct embedding_choice {
     embedding_pool pool;
-    int block;      /* the number of blocks before the tokens, without the final norm; */
+    int block;      /* number of blocks before the tokens, without the final norm; */
                     /* 0: all blocks, and the final norm */
     bool normalize; /* scale each vector to length 1 */
 } embedding_choice;
@@ -37,8 +37,8 @@ typedef struct embedding_choice {
 /* "cls". Never NULL. */
 const char *embedding_pool_name(embedding_pool pool);
 
-/* Applies --pool and --block; text is NULL and block -1 if they are absent. With a block but no
- * pool, the vector is the class token, or the mean if the model has none. */
+/* Applies --pool and --block; `text` is NULL and `block` is -1 if they are not given. With only
+ * --block, the vector is the class token or, if the model has none, the mean. */
 bool embedding_choose(embedding_choice *choice, const char *text, int block, const vit_model *model,
                       report *r);
 
@@ -48,7 +48,7 @@ void embedding_ask(const embedding_choice *choice, infer_settings *settings);
 /* The shape for one photo: [dim], or [num_tokens, dim]. Returns the number of dimensions. */
 int embedding_shape(const embedding_choice *choice, const vit_model *model, int64_t dims[2]);
 
-/* Returns the vector or vectors of one photo, in the memory of the result. */
+/* Returns the vector or vectors of one photo, which lie in the memory of the result. */
 const float *embedding_of(const embedding_choice *choice, const vit_model *model,
                           infer_result *result);
 
@@ -60,40 +60,41 @@ typedef struct embedding_writer {
     int ndim;
     size_t each;   /* floats of a row */
     npy_type type; /* set it before embedding_begin; zeroed: NPY_F32 */
-    int opened;    /* number of open outputs, in this order */
+    int opened;    /* number of outputs that are open, in this order */
     const char *path;
     char *names_path, *json_path, *journal_path;
 } embedding_writer;
 
-/* Call it before any input is read (cli/output.h). names is NULL for NAME.txt; it and path belong
- * to the command line. Free the writer in any case. */
+/* Call it before any input is read (cli/output.h). If `names` is NULL, the names go to NAME.txt.
+ * `names` and `path` must stay valid, like words of the command line. Free the writer in any
+ * case. */
 bool embedding_name(embedding_writer *w, const char *path, const char *names, report *r);
 /* On failure nothing is open. */
 bool embedding_create(embedding_writer *w, report *r);
 /* Call it before the first row. */
 bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const vit_model *model,
                      report *r);
-/* As in sha256sum, the line of a name with a newline, a carriage return or a backslash begins with
- * a backslash, and these characters are written \n, \r and \\. */
+/* If a name has a newline, a carriage return or a backslash, its line begins with a backslash, and
+ * these characters are written \n, \r and \\, as sha256sum does. */
 bool embedding_add(embedding_writer *w, const char *name, const float *row, report *r);
-/* Completes NAME.npy and renames all three; the caller has written an object into json before.
+/* Completes NAME.npy and renames all three; before that, the caller must write an object into json.
  * Closes the outputs in any case. */
 bool embedding_commit(embedding_writer *w, report *r);
 void embedding_abandon(
-    embedding_writer *w); /* call it instead of embed_commit if any output is open */
+    embedding_writer *w); /* call it in place of embed_commit, if any output is open */
 void embedding_writer_free(embedding_writer *w);
 
-/* === NAME.rows: the journal, with each row as soon as it is computed ===
+/* === NAME.rows, the journal, receives each row as soon as it is computed ===
  *
- * With it, an interrupted run continues, and a later run computes only new and changed photos. It
- * has a header with the recipe, then a record with a checksum for each photo, in the byte order of
- * this machine. Records are only appended; an incomplete one at the end is cut off. */
+ * With it, an interrupted run continues, and a later run computes only new and changed photos. The
+ * journal has a header with the recipe, then a record with a checksum for each photo, in the byte
+ * order of this machine. Records are only appended; an incomplete record at the end is cut off. */
 
 enum { JOURNAL_RECIPE_SIZE = 544 };
 
-/* Identifies a photo's content; size UINT64_MAX: unknown. */
+/* Identifies the content of a photo; it is unknown if `size` is UINT64_MAX. */
 typedef struct journal_stamp {
-    uint64_t size, content; /* bytes of its file, and their vit_hash */
+    uint64_t size, content; /* number of bytes in its file, and their vit_hash */
     int64_t time;           /* of modification */
 } journal_stamp;
 
@@ -120,27 +121,29 @@ typedef struct embedding_journal {
     size_t record_size;
 } embedding_journal;
 
-/* Opens or creates it. It fails if the file has another recipe, unless `anew`, which discards all
- * records, or if another process has it open. The rest of a damaged file is dropped, with a line on
- * stderr. path must live as long as the journal; NULL: a temporary file. On failure there is
- * nothing to close. */
+/* Opens or creates it. It fails if another process has the file open, or if the file has another
+ * recipe. With `anew`, all records are discarded instead. The rest of a damaged file is dropped,
+ * with a line on stderr. path must live as long as the journal; NULL: a temporary file. On failure
+ * there is nothing to close. */
 bool journal_open(embedding_journal *j, const char *program, const char *path, const char *recipe,
                   size_t each, bool anew, report *r);
-/* These find a row by its photo's name, size and time, or by size and content; -1: there is none.
- * They find only rows that the journal had when it was opened. Any thread may call them. */
+/* These functions find the row of a photo, by its name, size and time or by its size and content;
+ * -1 if there is none. They find only rows that the journal had when it was opened. Any thread may
+ * call them. */
 int64_t journal_find(const embedding_journal *j, const char *name, const journal_stamp *stamp);
 int64_t journal_find_content(const embedding_journal *j, uint64_t content, uint64_t size);
 /* Adds a row, and sets *at to its place. If row is NULL, adds a copy of the row at `known`. */
 bool journal_add(embedding_journal *j, const char *name, const journal_stamp *stamp,
                  const float *row, int64_t known, int64_t *at, report *r);
-/* Valid until the next call; NULL: see the report. */
+/* The row is valid until the next call; NULL: see the report. */
 const float *journal_read(embedding_journal *j, int64_t at, report *r);
-/* at [count] has the places of the rows of a complete index, or -1; NULL: the index is not
- * complete. If most records are not in the index, they are removed. An empty journal is deleted. */
+/* Closes the journal. `at` [count] has the places of the rows in a complete index, or -1; NULL
+ * means that the index is not complete. If most records do not belong to the index, these are
+ * removed. An empty journal is deleted. */
 bool journal_close(embedding_journal *j, const int64_t *at, size_t count, report *r);
 
-/* Writes the facts about the model and the choice that a reader of the index needs, as members of
- * an object. */
+/* Writes, as members of an object, the facts about the model and about the choice that a reader of
+ * the index needs. */
 void embedding_put(json_writer *w, const embedding_choice *choice, const vit_model *model,
                    const char *path);
 
@@ -159,13 +162,13 @@ typedef struct embedding_index {
     char *text; /* private: of the names */
 } embedding_index;
 
-/* names is NULL for NAME.txt; lines may end as on Windows. path must live as long as the index. On
- * failure there is nothing to close. */
+/* If `names` is NULL, the names are in NAME.txt; its lines may end as on Windows. path must live as
+ * long as the index. On failure there is nothing to close. */
 bool embedding_open(embedding_index *index, const char *path, const char *names, report *r);
 void embedding_close(embedding_index *index);
 
-/* Reads only NAME.json, as embedding_open does. The file may be missing if embed did not make the
-   index. */
+/* Reads only NAME.json, as embedding_open does. The file may be missing if vit-embed did not make
+ * the index. */
 bool embedding_describe(embedding_index *index, const char *path, report *r);
 /* Converts a line of NAME.txt to its name, in place. */
 void embedding_read_name(char *line);
@@ -179,14 +182,14 @@ typedef struct embedding_request {
     cli_size img_size;
 } embedding_request;
 
-/* Settings that are not requested are those of the index. If its NAME.json is missing: the bundled
- * model, and its logits if they are as wide as the index, otherwise its embedding. A vector of
- * another width is a failure; an index from another model is reported. *model and *path are zeroed
- * before. Close the model and free the path in any case. */
+/* Settings that are not requested are those of the index. If NAME.json is missing, they are the
+ * bundled model, and its logits if they are as wide as the index, otherwise its embedding. A vector
+ * of another width is a failure; an index from another model is reported. Zero *model and *path
+ * before the call. Close the model and free the path in any case. */
 bool embedding_open_model(const embedding_request *asked, const embedding_index *index,
                           vit_model *model, char **path, embedding_choice *choice, report *r);
 
-/* The choice for vectors that are compared with those of texts, of so many values. */
+/* The choice for vectors that are compared with vectors of texts, which have this many values. */
 bool embedding_choose_joint(embedding_choice *choice, const embedding_request *asked, int dim,
                             const vit_model *model, report *r);
 

@@ -22,19 +22,19 @@ typedef struct slot {
     bool done;
 } slot;
 
-/* The state that the threads share. The photos from `first` to `next` are in progress; photo i is
- * in slot i % capacity. */
+/* The state that the threads share. The photos from `first` up to `next` are in progress; photo i
+ * is in slot i % capacity. */
 typedef struct line {
     const infer_settings *settings;
     photo_source *source;
     infer_counts *counts;
     vit_executor executor; /* pool of the session, if all threads work together */
     int workers, batch;
-    bool fits; /* each photo has its own input size: batch is 1 */
+    bool fits; /* each photo has its own input size, so `batch` is 1 */
     size_t image_size, logits_size, embedding_size, tokens_size; /* floats of one photo */
     slot *slots;
     size_t capacity;
-    pthread_mutex_t lock; /* protects the source and all members below */
+    pthread_mutex_t lock; /* protects the source, and all members below */
     pthread_cond_t given; /* a slot is free, or the run is over */
     uint64_t first, next;
     bool ended;   /* no photo is left, or something failed */
@@ -59,8 +59,8 @@ static size_t outputs_size(const line *l) {
     return l->logits_size + l->embedding_size + l->tokens_size;
 }
 
-/* Unless the outputs are large, there are enough slots that no thread waits for one whose photo
- * takes as long as a hundred others. */
+/* Unless the outputs are large, there are enough slots that no thread has to wait, even if another
+ * thread's photo takes as long as a hundred others. */
 static size_t line_capacity(const line *l) {
     enum { BATCHES = 32, MOST_BYTES = 64 << 20 };
     const size_t busy = (size_t)l->workers * (size_t)l->batch;
@@ -110,8 +110,8 @@ static void line_fail(line *l, const report *reason) {
     pthread_mutex_unlock(&l->lock);
 }
 
-/* The number of photos that a thread now computes together: fewer at the end, so that all threads
-   have some. */
+/* The number of photos that a thread computes together next. It is lower at the end, so that all
+ * threads have some. */
 static int batch_now(const line *l, int taken) {
     const uint64_t workers = (uint64_t)l->workers;
     uint64_t left;
@@ -120,8 +120,9 @@ static int batch_now(const line *l, int taken) {
     return left < (uint64_t)l->batch ? (left ? (int)left : 1) : l->batch;
 }
 
-/* Gives the next photo to a thread that has already taken `taken`. NULL if the thread has enough,
- * if none is left, or if all slots are in use: the thread must not wait for its own slots. */
+/* Gives the next photo to a thread that has already taken `taken` photos. Returns NULL if the
+ * thread has enough, if no photo is left, or if all slots are in use, because the thread must not
+ * wait for its own slots. */
 static slot *line_take(line *l, int taken) {
     slot *s = NULL;
     pthread_mutex_lock(&l->lock);
@@ -166,7 +167,7 @@ static void give_first(line *l, slot *s) {
     if (!l->settings->take(l->settings->user, &s->result, l->r)) l->ended = l->stopped = true;
 }
 
-/* Passes all results that are next in order to the caller. */
+/* Passes to the caller all results that come next in order. */
 static void line_give(line *l, slot *s) {
     pthread_mutex_lock(&l->lock);
     s->done = true;
@@ -190,7 +191,7 @@ static void worker_free(worker *w) {
     free(w->slots);
 }
 
-/* Size 0 gives a pointer that may be freed. False if memory is exhausted. */
+/* For size 0, the result is a pointer that may be freed. False if memory is exhausted. */
 static bool allocate(float **values, int count, size_t size) {
     if (size > SIZE_MAX / sizeof **values / (size_t)count) return false;
     *values = size ? malloc((size_t)count * size * sizeof **values) : NULL;
@@ -284,7 +285,7 @@ static bool fill(worker *w) {
     return w->count > 0;
 }
 
-/* False if the values are not finite; a single weight or overflow can cause that. */
+/* False if the values are not finite, which a single weight or an overflow can cause. */
 static bool copy(float *to, const float *from, int i, size_t size) {
     if (size) memcpy(to, from + (size_t)i * size, size * sizeof *to);
     return tensor_values_are_finite(to, size);
@@ -299,7 +300,7 @@ static void put_grid(const line *l, const vit_config *c, float *tokens) {
     grid[1] = (float)c->grid_width;
 }
 
-/* Runs the one photo of a batch at a size of its own. */
+/* Runs the only photo of a batch at its own input size. */
 static vit_result forward_fitted(worker *w, const vit_outputs *outputs) {
     const line *l = w->line;
     vit_image *image = &w->slots[0]->photo.image;
@@ -359,7 +360,8 @@ static bool forward(worker *w, report *r) {
     return true;
 }
 
-/* vit_task: works until no photo is left. One call is enough; several are faster. */
+/* A vit_task that works until no photo is left. One call does all the work; several calls are
+ * faster. */
 static void work(void *arg, int index) {
     line *l = arg;
     report r = report_make();

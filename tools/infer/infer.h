@@ -30,36 +30,37 @@
 /* Outputs to compute, or-ed together. */
 enum { INFER_LOGITS = 1, INFER_EMBEDDING = 2, INFER_TOKENS = 4 };
 
-/* The result of one photo. Pointers are valid during the call of infer_take, which may write to the
-   values. */
+/* The result of one photo. Pointers are valid only during the call of infer_take, which may change
+ * the values. */
 typedef struct infer_result {
     uint64_t index; /* number of the photo in its source */
     const char *name;
     const char *error; /* reason why it could not be read, "FILE: reason"; NULL: it was read */
     const char *note;  /* damage that its decoder ignored, for printing; or NULL */
     uint64_t content;  /* with `recall`: vit_hash of its file */
-    int64_t recalled;  /* the result of `recall`; unless it is -1, there are no values */
-    float *logits;     /* [num_classes]; NULL if not requested, like the following */
+    int64_t recalled;  /* the result of `recall`; there are values only if it is -1 */
+    float *logits;     /* [num_classes]; this and the next are NULL if not requested */
     float *embedding;  /* [vit_embedding_dim] */
     float *tokens;  /* [infer_num_tokens, embed_dim]; the rest of a photo that has fewer is 0, and
                           with crop_mode=aspect two values follow: its grid's height and width */
     vit_grid grid;  /* of its patches */
     double load_ms; /* time to decode and preprocess it */
-    double forward_ms; /* its share of the batch's time */
+    double forward_ms; /* its share of the time of the batch */
 } infer_result;
 
 /* The tokens of a photo, or with crop_mode=aspect the most that a photo has. */
 int infer_num_tokens(const vit_config *config);
 
-/* Called once for each photo, in order, by one thread at a time. False stops the run; the reason is
- * in *r, or was printed. */
+/* Called once for each photo, in order, by one thread at a time. If it returns false, the run
+ * stops; the reason is in *r, or was printed. */
 typedef bool infer_take(void *user, infer_result *result, report *r);
 
-/* Called by any thread for a photo that is a file, with the hash and the number of its bytes. Unless
- * it returns -1, the photo is not computed, and its result has this number as `recalled`. */
+/* Called, on any thread, for each photo that is a file, with the hash and the number of its bytes.
+ * If it returns -1, the photo is computed. Otherwise it is not, and its result has the number as
+ * `recalled`. */
 typedef int64_t infer_recall(void *user, uint64_t content, uint64_t size);
 
-/* Zero it, then set the members that you need. */
+/* Zero the struct, then set the members that you need. */
 typedef struct infer_settings {
     const vit_model *model;
     const char *program;    /* begins the messages about unreadable photos */
@@ -67,7 +68,7 @@ typedef struct infer_settings {
     int batch;              /* photos that a thread computes together; 0: INFER_BATCH */
     vit_isa isa;            /* VIT_ISA_AUTO, or another tier for comparison */
     bool together;          /* all threads work on one photo at a time, for the least delay */
-    photo_decoder *decoder; /* decoder for num_threads; for 1 if they work together */
+    photo_decoder *decoder; /* decoder for num_threads threads; for 1 if they work together */
     bool progress;          /* show progress: a bar on a terminal, otherwise a line per minute */
     unsigned outputs;
     int block; /* the number of blocks before INFER_TOKENS, without the final */
@@ -77,28 +78,29 @@ typedef struct infer_settings {
     void *user;
 } infer_settings;
 
-/* Larger batches are no faster. Weights that do not fit a cache are read once per batch. */
+/* Larger batches are no faster. Weights that do not fit into a cache are read once per batch. */
 enum { INFER_BATCH = 4 };
 
 typedef struct infer_counts {
     uint64_t read, unreadable;
     uint64_t recalled; /* photos that were read */
-    double seconds;    /* from the first photo to the last result, never 0 */
+    double seconds;    /* time from the first photo to the last result; never 0 */
 } infer_counts;
 
-/* Processes all photos of the source. Unreadable photos are named on stderr and counted, which is
- * not a failure. Lack of memory is a failure, because the photo is not at fault. Returns false with
- * the reason in *r, or if `take` stopped the run; then results may be missing. */
+/* Processes all photos of the source. Unreadable photos are named on stderr and counted; they are
+ * no failure. Lack of memory is a failure, because the photo is not at fault. Returns false after a
+ * failure, with the reason in *r, or if `take` stopped the run. Then results may be missing. */
 bool infer_run(const infer_settings *settings, photo_source *source, infer_counts *counts,
                report *r);
 
 /* === The accuracy of a simple classifier on embeddings === */
 
-/* Neighbours, as in DINO (arXiv 2104.14294, eval_knn.py): the nearest photos of `train` by cosine
- * vote for the class of each photo of `test`, each with exp(cosine / PROBE_TEMPERATURE).
+/* By neighbours, as in DINO (arXiv 2104.14294, eval_knn.py): for each photo of `test`, the photos
+ * of `train` with the highest cosines vote for a class, each with the weight exp(cosine /
+ * PROBE_TEMPERATURE).
  *
- * Linear: logistic regression of the training photos' embeddings, each of length 1 (learn.h,
- * with c = PROBE_C). */
+ * By a linear classifier: logistic regression on the embeddings of the training photos, scaled to
+ * length 1 (learn.h, with c = PROBE_C). */
 #define PROBE_TEMPERATURE 0.07
 #define PROBE_C           10.0
 enum { PROBE_NEIGHBORS = 20 };
@@ -106,13 +108,13 @@ enum { PROBE_NEIGHBORS = 20 };
 /* train and test are folders DIR/CLASS/IMAGE; every class of test must be one of train. */
 typedef struct probe_choice {
     const char *train, *test;
-    int limit;     /* limit of photos of each; 0 for all */
+    int limit;     /* largest number of photos from each set; 0 for all */
     int neighbors; /* 0: linear */
 } probe_choice;
 
 typedef struct probe_counts {
     int train, test, unreadable; /* numbers of photos, without unreadable ones */
-    int right, top5; /* test photos whose class has the most votes, or is among the top 5 */
+    int right, top5; /* number of test photos whose class has the most votes, or is in the top 5 */
     int steps;       /* steps of the logistic regression */
 } probe_counts;
 

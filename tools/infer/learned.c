@@ -26,7 +26,7 @@ static void store32(unsigned char *at, uint32_t value) {
     for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> 8 * i);
 }
 
-/* The size of a photo's classes: their numbers, or a bit for each class. */
+/* The bytes for the classes of a photo: the number of its class, or a bit for each class. */
 static size_t label_bytes(bool several, size_t num_classes) {
     return several ? (num_classes + 7) / 8 : 4;
 }
@@ -64,7 +64,7 @@ static uint16_t *halves_of(const learned_set *set, const learned_photo *p) {
     return set->halves + p->row * (size_t)set->dim;
 }
 
-/* The number of a class, added if it is new; -1: out of memory. */
+/* The number of a class, which is added if it is new; -1 if memory is exhausted. */
 static int find_class(learned_set *set, const char *name, report *r) {
     for (int i = 0; i < set->classes.count; i++)
         if (!strcmp(set->classes.paths[i], name)) return i;
@@ -183,7 +183,7 @@ void learned_free(learned_set *set) {
 
 /* === Photos === */
 
-/* The argument of infer_take: the classes of each photo of a source. */
+/* The argument of infer_take: the classes of each photo in a source. */
 typedef struct taking {
     learned_set *set;
     const photo_list *paths;
@@ -198,14 +198,14 @@ static bool round_vector(const learned_set *set, const float *vector, uint16_t *
         if (fabsf(bytes_half(to[d])) <= 65504) continue;
         (void)report_fail(r,
                           "its embedding has %g at %d; expected at most 65504: no head can be "
-                          "learnt upon this model",
+                          "learnt on this model",
                           (double)vector[d], d);
         return report_file(r, path);
     }
     return true;
 }
 
-/* A photo of one class, whose label is at `first`. */
+/* Adds a photo of one class, whose label is at `first`. */
 static bool add_row(learned_set *set, const float *vector, const char *path, size_t first,
                     report *r) {
     learned_photo *p;
@@ -315,8 +315,8 @@ static bool add_lists(learned_set *set, const char *path, const infer_settings *
     free(folder);
     if (!good) return false;
     if (has_several(&lists) && !set->several && set->count) {
-        good = report_fail(r, "has photos of several classes or of none; what was learnt before "
-                              "has one class a photo: learn from all photos again");
+        good = report_fail(r, "has photos of several classes or of none; the photos learnt "
+                              "before have one class each: learn from all photos again");
     }
     set->several |= has_several(&lists);
     for (int i = 0; good && i < lists.first[lists.photos.count]; i++) {
@@ -360,7 +360,7 @@ static bool open_rows(embedding_index *index, const char *path, const vit_model 
     return report_file(r, path);
 }
 
-/* The number of the class whose name is that of the photo's folder; -1: see the report. `before` is
+/* The number of the class that is named like the photo's folder; -1: see the report. `before` is
  * tried first, because neighbouring rows often share a class. */
 static int class_of_row(learned_set *set, const char *path, int before, report *r) {
     const char *end = strrchr(path, '/'), *folder = end;
@@ -387,7 +387,7 @@ static int class_of_row(learned_set *set, const char *path, int before, report *
     return found;
 }
 
-/* A label for each row. */
+/* Reads a label for each row. */
 static bool add_row_labels(learned_set *set, const embedding_index *index, report *r) {
     int found = -1;
     for (int64_t i = 0; i < index->vectors.dims[0]; i++) {
@@ -539,7 +539,7 @@ static const char *path_of(const learned_photo *p) {
     return p->path ? p->path : "a photo from before";
 }
 
-/* Keeps one copy of each photo, and the order. */
+/* Keeps one copy of each photo, without changing the order. */
 static bool drop_twins(learned_set *set, sorted_photo *list, const char *program, report *r) {
     enum { SHOWN = 10 };
     int kept = 0, others = 0;
@@ -659,7 +659,8 @@ static void fill_values(learning *l) {
     }
 }
 
-/* The photos of a class get folds in turn; the only photo of a class gets none. */
+/* Assigns the photos of each class to the folds in turn. The only photo of a class is in no
+ * fold. */
 static void choose_folds(learning *l, int folds) {
     const int count = l->set->count;
     int *seen = l->which; /* [classes + 1] of them are there */
@@ -669,7 +670,7 @@ static void choose_folds(learning *l, int folds) {
         if (seen[l->class_of[i]] == 1) l->fold[i] = -1;
 }
 
-/* 1 over the mean squared distance of the embeddings to their mean: the scale of c. */
+/* The scale of c: 1 / the mean squared distance between the embeddings and their mean. */
 static double inverse_variance(const learning *l) {
     const size_t dim = (size_t)l->set->dim, count = (size_t)l->set->count;
     double all = 0;
@@ -720,7 +721,7 @@ static const float *value_row(const learning *l, int i) {
     return l->values + (size_t)i * (size_t)l->set->dim;
 }
 
-/* Fits all photos except those of a fold; -1: all. */
+/* Fits the photos that are not in a fold; -1: all photos. */
 static int fit(learning *l, int fold, double *weights) {
     const learned_set *set = l->set;
     const vit_executor *executor = l->choice->executor;
@@ -735,7 +736,7 @@ static int fit(learning *l, int fold, double *weights) {
     return vit_learn_fit(&rows, &options, l->memory, weights);
 }
 
-/* Computes the scores of held-out photos, a fold at a time. */
+/* Computes the scores of held-out photos, one fold after the other. */
 static void hold_out(learning *l) {
     const learned_set *set = l->set;
     for (int fold = 0; fold < l->head->folds; fold++) {
@@ -751,8 +752,8 @@ static void hold_out(learning *l) {
     }
 }
 
-/* The cross-entropy of held-out photos, with scores divided by a temperature. One more photo, with
- * the mean scores and an unknown class, is added: without it, a few photos that are all right would
+/* The cross-entropy of held-out photos, with scores divided by a temperature. A photo with the mean
+ * scores and an unknown class is added. Without it, a few photos that are all right would seem to
  * prove certainty. */
 static double cross_entropy(learning *l, double temperature) {
     const learned_set *set = l->set;
@@ -781,7 +782,7 @@ static double cross_entropy(learning *l, double temperature) {
     return count ? sum + any / count : 0;
 }
 
-/* Searches by golden sections from 1/64 to 64; the function has one minimum. */
+/* Finds the minimum between 1/64 and 64 by golden sections; the function has only one. */
 static double find_temperature(learning *l) {
     const double golden = 0.6180339887498949, ln2 = 0.6931471805599453;
     double low = -6 * ln2, high = 6 * ln2;
@@ -806,7 +807,7 @@ static int compare_floats(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Sorts the values, and returns the one that a share `share` of them reach. */
+/* Sorts the values, and returns a value that the given share of them reaches or exceeds. */
 static double value_below(float *values, int count, double share) {
     const int below = (int)((1 - share) * count);
     qsort(values, (size_t)count, sizeof *values, compare_floats);
@@ -847,8 +848,8 @@ static bool has_none_already(const learned_set *set) {
     return false;
 }
 
-/* How much photo i is like all classes at once: its product with the mean of the classes' means,
- * without itself if it is among the photos of s. */
+/* The likeness of photo i to all classes at once: its product with the mean of the classes' means.
+ * If the photo is one of those in s, the means exclude it. */
 static double likeness(const learning *l, const vit_learn_sums *s, bool within, const double *mean,
                        int i) {
     const float *x = value_row(l, i);
@@ -869,10 +870,10 @@ static double deviation(const double *values, int count) {
     return sqrt(squares);
 }
 
-/* Adds the likeness of each photo that was held out to its score, so that it varies half as much as
- * the score does, and takes it from the score of LEARNED_NONE: the weights of the classes stay. Of
- * the shares tried, the half is never much worse than none, and mostly far better:
- * tools/bench/README.md. */
+/* Adds to the score of each held-out photo its likeness, scaled so that it varies half as much as
+ * the score. This is done by subtracting it from the score of LEARNED_NONE, so that the weights of
+ * the classes stay. Of the factors that were tried, one half is never much worse than 0, and mostly
+ * far better: tools/bench/README.md. */
 static void add_likeness(learning *l, const vit_learn_sums *s, bool within, double *values) {
     const size_t dim = (size_t)l->set->dim;
     double *mean = l->head->weights + l->classes * l->row, *scores = values + l->head->held_out;
@@ -894,8 +895,8 @@ static void add_likeness(learning *l, const vit_learn_sums *s, bool within, doub
     for (size_t d = 0; d < dim; d++) mean[d] *= -factor;
 }
 
-/* A class more, for photos that are like none of the others. s has the sums of the classes, without
- * the photos that were held out unless they are within it. */
+/* Adds a class for photos that are like none of the other classes. `s` has the sums of the classes;
+ * it may contain the photos that were held out, or not. */
 static bool add_none(learning *l, const vit_learn_sums *s, bool within, report *r) {
     learned_head *head = l->head;
     float *best = malloc(((size_t)head->held_out + 1) * sizeof *best);
@@ -937,9 +938,9 @@ static bool add_none_to_all(learning *l, report *r) {
     return good;
 }
 
-/* A single class: the score is the product with its mean, relative to the mean's own product. For a
- * held-out photo it is the product with the mean of the others; the given share of these photos
- * passes. */
+/* For a single class, the score is the product with its mean, relative to the product of the mean
+ * with itself. For a held-out photo, the mean is that of the other photos. The threshold lets the
+ * given share of these photos pass. */
 static bool fit_alone(learning *l, report *r) {
     const size_t dim = (size_t)l->set->dim;
     const int count = l->set->count;
@@ -1015,12 +1016,12 @@ typedef struct adding {
     int num_files;
     unsigned char *held; /* [rows]: 1: held out                                    */
     vit_learn_sums sums;
-    double *block, *scratch; /* [BLOCK_ROWS, dim], zero where there is no row; of the ridge */
+    double *block, *scratch; /* for --ridge: [BLOCK_ROWS, dim], zero where there is no row */
     int filled;
 } adding;
 
-/* Every BLOCK_PARTSth row of the triangle x x^T. A number of it is the same sum in the same order
- * as in vit_learn_add: no thread and no block changes a bit. */
+/* Computes every BLOCK_PARTSth row of the triangle x x^T. Each number is the same sum, in the same
+ * order, as in vit_learn_add, so threads and blocks change no bit. */
 static void add_part(void *arg, int part) {
     const adding *a = arg;
     const size_t dim = (size_t)a->sums.dim;
@@ -1069,7 +1070,7 @@ static bool add_to_sums(adding *a, const float *vector, int class_index, const c
     return true;
 }
 
-/* The rows that are held out go to the set, the others to the sums. */
+/* Puts held-out rows into the set, and adds all other rows to the sums. */
 static bool add_rows(adding *a, report *r) {
     size_t row = 0;
     for (int f = 0; f < a->num_files; f++) {
@@ -1149,7 +1150,8 @@ static int count_right(const learning *l) {
     return right;
 }
 
-/* Without what the scores of all classes have in common, as those of vit_learn_fit. */
+/* Subtracts the common part of all classes' weights, which vit_learn_fit's weights do not have
+ * either. */
 static bool fit_ridge(learning *l, const adding *a, double share) {
     if (!vit_learn_ridge(&a->sums, share, a->scratch, l->weights)) return false;
     for (size_t d = 0; d < l->row; d++) {
@@ -1161,7 +1163,7 @@ static bool fit_ridge(learning *l, const adding *a, double share) {
     return true;
 }
 
-/* The share with which most of what was held out is right; of equal ones, the first. */
+/* The share with which most held-out photos are right; if several are equal, the first. */
 static bool choose_share(learning *l, const adding *a, report *r) {
     static const double shares[] = { 0.1, 0.01, 0.001, 0.0001, 0.5 };
     double chosen = 0;

@@ -25,7 +25,7 @@
 /* === Photos === */
 
 typedef struct learned_photo {
-    const char *path; /* path; NULL: a stored photo, without a path */
+    const char *path; /* path; NULL for a stored photo, which has none */
     size_t row;       /* of the embeddings */
     int first, count; /* of its classes, in set->labels */
     uint64_t hash;    /* hash of its embedding, by which photos are sorted */
@@ -40,9 +40,9 @@ typedef struct learned_set {
     learned_photo *photos; /* [count] */
     uint16_t *halves;      /* [rows, dim], in any order */
     int *labels;
-    int stored, twice; /* stored photos; photos left out as copies */
+    int stored, twice; /* number of stored photos; of copies that were left out */
     int added;         /* photos of learned_fit_sums; 0 after learned_fit */
-    int least, most;   /* the fewest and the most photos of a class */
+    int least, most;   /* the smallest and the largest number of photos in a class */
     infer_counts counts;
     photo_list paths; /* private, like the following */
     size_t rows, num_labels, capacity, rows_capacity, labels_capacity;
@@ -53,15 +53,16 @@ typedef struct learned_record {
     const unsigned char *data;
     size_t size, count;
     const vit_model *model; /* the model whose labels name the classes */
-    uint64_t backbone;      /* hash of the backbone that is expected */
+    uint64_t backbone;      /* hash of the expected backbone */
 } learned_record;
 
 /* Another backbone is refused. */
 bool learned_add_stored(learned_set *set, const learned_record *record, report *r);
 
-/* Embeds the photos of a folder with a folder for each class, or of a file with lines
- * "PATH,CLASS;CLASS", whose paths are relative to the file's folder. settings: model, program,
- * num_threads, batch, isa, decoder and progress. Unreadable photos are named and counted. */
+/* Embeds photos. They are in a folder with a folder for each class, or are listed in a file with
+ * lines "PATH,CLASS;CLASS", whose paths are relative to the folder of the file. settings: model,
+ * program, num_threads, batch, isa, decoder and progress. Unreadable photos are named and
+ * counted. */
 bool learned_add_photos(learned_set *set, const char *path, const infer_settings *settings,
                         report *r);
 
@@ -69,12 +70,12 @@ bool learned_add_photos(learned_set *set, const char *path, const infer_settings
  * name of its folder in OUT.txt. */
 bool learned_add_rows(learned_set *set, const char *path, const vit_model *model, report *r);
 
-/* Leaves out the class, and photos that have no other class. */
+/* Removes the class, and the photos that have no other class. */
 bool learned_forget(learned_set *set, const char *name, report *r);
 
-/* Sorts classes and photos, so that the order in which they were added has no effect. One of two
- * copies of a photo is kept. Copies with different classes are a failure; so is a class without
- * photos. */
+/* Sorts classes and photos, so that the order in which they were added has no effect. Of several
+ * copies of a photo, one is kept. Copies with different classes are a failure; so is a class
+ * without photos. */
 bool learned_sort(learned_set *set, const char *program, report *r);
 
 /* The record, malloc'ed. NULL: out of memory. */
@@ -83,7 +84,7 @@ void learned_free(learned_set *set);
 
 /* === The head === */
 
-/* The name of the class for photos of none of the others. */
+/* The name of the class for photos that belong to no other class. */
 #define LEARNED_NONE "none of these"
 
 /* The inverse strength of the regularisation, for embeddings whose mean squared distance to their
@@ -94,7 +95,7 @@ typedef struct learned_choice {
     double c;                     /* 0: LEARNED_C */
     double known;                 /* the share of photos held out that are not LEARNED_NONE; 1: */
                                   /* the head has no such class                             */
-    int folds;                    /* 0: LEARNED_FOLDS, or 3 if that takes long */
+    int folds;                    /* 0: LEARNED_FOLDS, or 3 if so many would take long */
     const vit_executor *executor; /* NULL: one thread */
 } learned_choice;
 
@@ -102,22 +103,22 @@ enum { LEARNED_FOLDS = 10 };
 
 /* The head's answer for a photo from which it did not learn. */
 typedef struct learned_answer {
-    int best;           /* best class; -1: not held out, because it is the only one of its class */
-    float own, highest; /* probabilities of its own class (the first) and of the best */
+    int best;           /* best class; -1: not held out, being the only photo of its class */
+    float own, highest; /* probability of its own (first) class, and of the best class */
     float score;        /* score of the best class, before softmax */
 } learned_answer;
 
 typedef struct learned_head {
-    int num_classes;          /* number of classes, with LEARNED_NONE if it exists */
+    int num_classes;          /* number of classes, including LEARNED_NONE if it exists */
     bool has_none, alone;     /* alone: a single class, recognised by its mean */
     double *weights;          /* [num_classes, dim + 1] */
     double share;             /* shrinkage of learned_fit_sums */
     double temperature, none; /* divisor of the scores; bias of LEARNED_NONE */
     int folds, steps;
     learned_answer *answers; /* [photos] */
-    float *held;             /* [photos, classes]: probabilities of photos held out */
+    float *held;             /* [photos, classes]: probabilities of held-out photos */
     int held_out, right, refused,
-        right_refused; /* photos; refused: LEARNED_NONE's score is higher */
+        right_refused; /* numbers of photos; refused: LEARNED_NONE has a higher score */
     double expected;   /* mean of the highest probability */
 } learned_head;
 
@@ -126,16 +127,16 @@ bool learned_fit(const learned_set *set, const learned_choice *choice, learned_h
 void learned_head_free(learned_head *head);
 
 /* Learns from the rows of files OUT.npy, as learned_add_rows does, by vit_learn_ridge. It reads them
- * once. Its memory does not grow with their number, except for 5 bytes and the name of each row. One
- * row in ten of each class, at most LEARNED_HELD in all, is not learnt from: these rows choose the
- * shrinkage and the temperature, and set receives only them. */
+ * once. Apart from 5 bytes and a name per row, its memory does not grow with the number of rows. It
+ * does not learn from one row in ten of each class, at most LEARNED_HELD in all. These held-out
+ * rows decide the shrinkage and the temperature, and only they are put into `set`. */
 enum { LEARNED_HELD = 5000 };
 bool learned_fit_sums(learned_set *set, const vit_model *model, const text_list *paths,
                       const learned_choice *choice, learned_head *head, report *r);
 
-/* Finds photos that seem to have a wrong class: another class is the best, and its probability is
- * above its mean over the photos of that class (Northcutt and others, arXiv 1911.00068). list
- * [count] receives their numbers, the most doubtful first. Returns how many. */
+/* Finds photos that seem to have a wrong class. For such a photo, another class is the best, with a
+ * higher probability than this class has on average for its own photos (Northcutt and others, arXiv
+ * 1911.00068). list [count] receives their numbers, the most doubtful first. Returns how many. */
 int learned_doubts(const learned_set *set, const learned_head *head, int *list);
 
 #endif

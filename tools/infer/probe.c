@@ -7,7 +7,8 @@
 #include "numbers/learn.h"
 #include "numbers/nearest.h"
 
-/* The embeddings of a set's readable photos, and their classes: folders of the training set. */
+/* The embeddings of the readable photos of a set, and their classes, which are folders of the
+ * training set. */
 typedef struct embedded {
     labelled_photos photos;
     int *folder_class; /* class of each folder of the set */
@@ -24,8 +25,8 @@ static void embedded_free(embedded *e) {
     free(e->classes);
 }
 
-/* Finds the photos; the set's folders must be among those of `train`, which may be the set
-   itself. */
+/* Finds the photos of a set. Its folders must be among those of `train`, which may be the same
+ * set. */
 static bool find_photos(embedded *e, const embedded *train, const char *path, int limit,
                         report *r) {
     const photo_list *own = &e->photos.folders, *known = &train->photos.folders;
@@ -73,7 +74,7 @@ static bool embed(embedded *e, const infer_settings *given, report *r) {
     return infer_run(&settings, &source, &e->counts, r);
 }
 
-/* The number of classes with more votes than the true class, or with as many votes and a lower
+/* The number of classes that have more votes than the true class, or as many votes and a lower
  * index. */
 static int rank_of(const double *votes, int num_classes, int true_class) {
     int rank = 0;

@@ -11,7 +11,7 @@
 
 /* === Lists of tags === */
 
-/* A name in the memory of the file. */
+/* A name, which lies in the memory of the file. */
 typedef struct tag {
     const char *name;
     int photo, index; /* index of the class, or negative */
@@ -20,11 +20,11 @@ typedef struct tag {
 /* The state of reading, line by line. */
 typedef struct reader {
     const tag_lists_choice *choice;
-    char *text; /* the file, cut into fields */
+    char *text; /* the file, which is cut into fields */
     tag_lists *lists;
     tag *tags;
     int count, capacity;
-    const char *separators; /* separator of tags in one field: the first that occurs */
+    const char *separators; /* separator of tags within a field: the first that occurs */
     report *r;
 } reader;
 
@@ -129,7 +129,7 @@ static bool check_twice(const photo_list *photos, report *r) {
     return good;
 }
 
-/* Keeps `limit` photos, chosen as in labelled_find, and their tags in the same order. */
+/* Keeps `limit` photos, which it chooses like labelled_find, and their tags, in the same order. */
 static void thin_out(reader *d) {
     photo_list *photos = &d->lists->photos;
     const int all = photos->count, limit = d->choice->limit;
@@ -173,7 +173,7 @@ static bool make_classes(reader *d) {
     return names->count > 0 || report_fail(d->r, "names no class: expected lines 'PATH,CLASS'");
 }
 
-/* Looks each name up once, because a model may have ten thousand classes. */
+/* Looks up each name only once, because a model may have ten thousand classes. */
 static bool find_classes(reader *d, const vit_model *model) {
     enum { SHOWN = 10 };
     tag_lists *lists = d->lists;
@@ -292,8 +292,8 @@ static bool score_all(const infer_settings *given, const tag_lists *lists, tagge
     return infer_run(&settings, &from, &t->photos, r);
 }
 
-/* Collects the scores of one class for all photos that were read, and returns their number. c rises
- * from call to call, and at[i] advances through the sorted classes of photo i. */
+/* Collects the scores of class c for all photos that were read, and returns their number. `c` must
+ * rise from call to call; at[i] advances through the sorted classes of photo i. */
 static int take_column(const tagged_results *t, const tag_lists *lists, int c, int *at,
                        precision_score *column) {
     int count = 0;

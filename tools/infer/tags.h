@@ -19,33 +19,34 @@
 /* The options for reading a list. */
 typedef struct tag_lists_choice {
     const char *path;    /* path of the file; "-": standard input */
-    const char *folder;  /* folder of photos whose paths do not begin with '/' */
+    const char *folder;  /* folder for paths that do not begin with '/' */
     int limit;           /* keeps this many photos, evenly spaced; 0 for all */
     const char *program; /* begins the messages about dropped names */
 } tag_lists_choice;
 
 typedef struct tag_lists {
     photo_list photos;    /* in the order of the file */
-    int *first;           /* [photos.count + 1]: start of each photo's tags in classes */
+    int *first;           /* [photos.count + 1]: where the tags of each photo begin in classes */
     int *classes;         /* the classes of each photo, rising and unique */
-    int unknown, dropped; /* names without a unique class in the model; their occurrences */
+    int unknown, dropped; /* number of names without a unique class; of their occurrences */
     photo_list names;     /* without a model: the names of the classes, sorted */
 } tag_lists;
 
 /* CSV or TSV: lines "PATH,TAGS" or "PATH<tab>TAGS", one for each photo. A first line whose second
- * field is "tags" or "labels" is a header; comments begin with '#'. The tags are fields of the
- * line, or all in one field, separated there by the first of ';', '|', ',' and space that occurs in
- * it. A photo may have no tags. class_find looks each tag up, so '_' may stand for a space. Names
- * without a class are dropped, and the first ten are named on stderr. If no name has a class, the
- * call fails. Without a model, every name is a class, and spaces do not separate names. On failure
- * there is nothing to free. */
+ * field is "tags" or "labels" is a header; comments begin with '#'. Each tag is a field of the
+ * line, or all tags are in one field. Within a field the separator is the first of ';', '|', ','
+ * and space that occurs in it. A photo may have no tags. Tags are looked up by class_find, so '_'
+ * may stand for a space. Names without a class are dropped, and the first ten are named on stderr.
+ * If no name has a class, the call fails. Without a model, every name is a class, and spaces do not
+ * separate names. On failure there is nothing to free. */
 bool tag_lists_read(tag_lists *lists, const tag_lists_choice *choice, const vit_model *model,
                     report *r);
 void tag_lists_free(tag_lists *lists);
 
 /* === Photos and their tags === */
 
-/* Measures how well a model finds all classes of photos that have any number of them. */
+/* Measures how well a model finds all classes of photos, each of which may have any number of
+ * classes. */
 
 /* Results for one class, over all photos that were read. */
 typedef struct tagged_class {
@@ -59,7 +60,7 @@ typedef struct tagged_class {
  * these labels; `all` adds up all classes, like average="micro". */
 typedef struct tagged_results {
     infer_counts photos;
-    int num_classes, occurring; /* classes of the model; classes that some photo has */
+    int num_classes, occurring; /* number of classes of the model; of classes that some photo has */
     tagged_class *classes;      /* [num_classes] */
     bool *read;                 /* [photos of the lists] */
     float *scores;              /* [photos of the lists, num_classes]: scores of the photos read */

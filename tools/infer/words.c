@@ -37,7 +37,7 @@ void words_close(words *w) {
     memset(w, 0, sizeof *w);
 }
 
-/* Memory for a text of that many bytes, kept for the next. */
+/* Memory for a text of that many bytes, which is kept for the next text. */
 static bool take_scratch(words *w, size_t bytes, report *r) {
     const size_t size = vit_tokenize_size(&w->tokenizer, bytes);
     if (w->scratch && w->scratch_size >= size) return true;
@@ -47,7 +47,8 @@ static bool take_scratch(words *w, size_t bytes, report *r) {
     return w->scratch || report_fail(r, "a text of %zu bytes is too long", bytes);
 }
 
-/* The byte that Windows-1252 decodes to the character at p; 0 if none does. *size is the character's. */
+/* The byte that Windows-1252 decodes to the character at p; 0 if there is none. *size becomes the
+ * size of the character. */
 static unsigned windows_byte(const char *p, size_t *size) {
     static const uint16_t above[32] = { 0x20ac, 0,      0x201a, 0x0192, 0x201e, 0x2026, 0x2020,
                                         0x2021, 0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0,
@@ -63,8 +64,8 @@ static unsigned windows_byte(const char *p, size_t *size) {
 }
 
 /* The first UTF-8 that was decoded as Windows-1252, such as "\u00c3\u00a9" for one letter with an
- * accent; NULL if there is none. Two characters count only if the first is C2 or C3: others may
- * well be meant. */
+ * accent; NULL if there is none. A sequence of two characters counts only if the first is C2 or C3,
+ * because other sequences may be intended. */
 static const char *find_misread(const char *text) {
     for (size_t size = 1, next; *text && size; text += size) {
         const unsigned lead = windows_byte(text, &size);
@@ -102,7 +103,7 @@ bool words_embed(words *w, const char *text, float *vector, report *r) {
     return true;
 }
 
-/* The template with the text in place of {}; malloc'ed. */
+/* Returns the template with the text in place of {}; malloc'ed. */
 static char *fill_in(const char *template, const char *text, report *r) {
     const char *gap = strstr(template, "{}");
     const size_t size = strlen(template) + strlen(text) + 1;
@@ -156,7 +157,8 @@ static bool looks_like_file(const char *text) {
     return strchr(text, '/') || (dot && dot > text && strlen(dot) > 1 && strlen(dot) <= 5);
 }
 
-/* The texts as one string with a separator, '\n' for those of a file, otherwise ','. malloc'ed. */
+/* Returns the texts as one string, malloc'ed. The separator is '\n' for texts from a file,
+ * otherwise ','. */
 static char *read_texts(const char *from, char *separator, report *r) {
     const bool is_file = !strcmp(from, "-") || os_kind_of(from) == OS_FILE || looks_like_file(from);
     char *text = is_file ? read_file(from, r) : malloc(strlen(from) + 1);

@@ -29,7 +29,8 @@ bool words_open(words *w, const vit_model *model, vit_isa isa, const char *progr
  * stderr. */
 bool words_embed(words *w, const char *text, float *vector, report *r);
 
-/* The same for the mean over templates such as "a photo of a {}"; without any, of the text alone. */
+/* Does the same for the mean over templates such as "a photo of a {}"; without templates, for the
+ * text alone. */
 bool words_embed_in(words *w, const char *text, const text_list *templates, float *vector,
                     report *r);
 void words_close(words *w);

@@ -34,7 +34,7 @@ static const float *text_vector(const zero_shot *z, int i) {
     return z->texts.vectors.data + (size_t)i * (size_t)z->texts.vectors.dims[1];
 }
 
-/* A vector without a direction has no cosine of 1 with itself. */
+/* For a vector without a direction, the cosine with itself is not 1. */
 static bool check_texts(const zero_shot *z, report *r) {
     const int64_t count = z->texts.vectors.dims[0], dim = z->texts.vectors.dims[1];
     if (count < 1 || count > MOST_TEXTS || dim < 1)
@@ -63,7 +63,7 @@ bool zero_shot_open_vectors(zero_shot *z, const zero_shot_options *options, repo
 
 /* === Texts === */
 
-/* Two classes of the same text share their probability. */
+/* Refuses two classes with the same text, which would share one probability. */
 static bool check_names(const zero_shot *z, report *r) {
     for (int i = 0; i < z->count; i++)
         for (int k = 0; z->count <= 10000 && k < i; k++)

@@ -9,7 +9,7 @@
 
 enum { PATH_SIZE = 1200 };
 
-/* All statements about one setting. */
+/* The statements of all modules about one setting. */
 typedef struct vote {
     bool given, disputed;
     double value;
@@ -19,14 +19,14 @@ typedef struct vote {
 typedef struct walk {
     const checkpoint *checkpoint;
     const code_found *code;   /* whose attributes are read; NULL: those of the checkpoint */
-    const char *patch_weight; /* weight that reads patches, or NULL */
+    const char *patch_weight; /* the weight that reads patches, or NULL */
     char blocks[PATH_SIZE];   /* path before the number of a block: "encoder.layers." */
     bool has_blocks;
-    bool size_by_option; /* height and width are in an option, not in a module */
+    bool size_by_option; /* an option, not a module, gives height and width */
     vote heads, model_heads, eps, activation, code_activation, norm_first, batch_first;
     vote patch, height, width, chans, order, pool;
-    vote head_activation, scale;  /* between the layers of a head */
-    vote kernel, stride, padding; /* of the operation that cuts the patches */
+    vote head_activation, scale;  /* activation between the layers of a head */
+    vote kernel, stride, padding; /* size of the patches that an operation cuts */
     vote root;                    /* that divides the scores */
     vote pool_prefix, final_norm, fc_norm;
     vote end; /* a model_end */
@@ -66,13 +66,13 @@ static const char *last_component(const char *path) {
 
 /* === The blocks === */
 
-/* True if the path continues with a number after this module, so that modules repeat. */
+/* True if a number follows this module in the path, so that modules repeat. */
 static bool continues(const char *path, const char *prefix, size_t length) {
     return !strncmp(path, prefix, length) && path[length] >= '0' && path[length] <= '9';
 }
 
-/* The number of attributes, from this one on, in modules of that list. Modules come depth first, so
- * they are consecutive. */
+/* The number of attributes, from this one on, that belong to modules of this list. They are
+ * consecutive, because modules are visited depth first. */
 static size_t count_run(const walk *w, size_t first, size_t length) {
     const char *prefix = attribute_at(w, first)->module;
     size_t i = first;
@@ -80,8 +80,9 @@ static size_t count_run(const walk *w, size_t first, size_t length) {
     return i - first;
 }
 
-/* Looks at the lists that begin here. *most becomes the largest number of attributes in one. With
- * `least`, w->blocks becomes the longest prefix of a list with at least that many. */
+/* Considers the lists that begin here. *most becomes the largest number of attributes in one of
+ * them. If `least` is given, w->blocks becomes the longest prefix of a list that has at least that
+ * many. */
 static void look_at_lists(walk *w, size_t at, size_t least, size_t *most) {
     const char *path = attribute_at(w, at)->module;
     const char *before = at > 0 ? attribute_at(w, at - 1)->module : "";
@@ -100,8 +101,8 @@ static void look_at_lists(walk *w, size_t at, size_t least, size_t *most) {
     }
 }
 
-/* Finds the list of modules with the most attributes. If lists are nested, it takes the innermost
- * one that has nearly as many. */
+/* Finds the list of modules with the most attributes. Of nested lists, it takes the innermost list
+ * that has nearly as many. */
 static void find_blocks(walk *w) {
     size_t i, most = 0, none = 0;
     for (i = 0; i < attribute_count(w); i++) look_at_lists(w, i, 0, &most);
@@ -112,7 +113,7 @@ static bool is_in_blocks(const walk *w, const char *module) {
     return !w->has_blocks || continues(module, w->blocks, strlen(w->blocks));
 }
 
-/* True for the model itself, or the module that holds the blocks. */
+/* True for the model itself, and for the module that holds the blocks. */
 static bool is_above_blocks(const walk *w, const char *module) {
     const size_t length = strlen(module);
     return length == 0 ||
@@ -150,8 +151,8 @@ static bool read_pair(const char *text, double *height, double *width) {
     return read_whole(first, height) && read_whole(found == 2 ? second : first, width);
 }
 
-/* True for a word that leaves "head" or "heads" a count. With any other word, as in head_dim, it is
- * another number. */
+/* True for a word with which "head" or "heads" still means a count. With any other word, as in
+ * head_dim, the number is something else. */
 static bool is_of_count(const char *word, size_t length) {
     static const char *const words[] = {
         "",      "n",     "nb",  "num",       "nr",      "no",  "number",      "of",
@@ -209,7 +210,7 @@ static void see_heads(walk *w, const checkpoint_attribute *a, const char *class)
                       (is_one_of(name, in_attention, COUNT(in_attention)) &&
                        is_attention(a->module, class));
     if (!fits || !read_whole(a->value, &value)) return;
-    if (!strcmp(name, "code.num_heads") && value < 2) return; /* an axis of 1 for another reason */
+    if (!strcmp(name, "code.num_heads") && value < 2) return; /* it may be 1 for another reason */
     if (w->has_blocks ? is_in_blocks(w, a->module) : a->module[0] != '\0')
         cast_vote(&w->heads, value, a);
     else if (is_above_blocks(w, a->module)) cast_vote(&w->model_heads, value, a);
@@ -227,8 +228,8 @@ static void see_eps(walk *w, const checkpoint_attribute *a, const char *class) {
     if (fits && text_read_number(a->value, 1e-30, 1, &value)) cast_vote(&w->eps, value, a);
 }
 
-/* Activations by the last part of the name of a function or class, or by a string: in lower case,
- * without '_' and without a final "activation". */
+/* Activations. Their names are strings, or the last part of the name of a function or class, in
+ * lower case, without '_' and without "activation" at the end. */
 static const struct {
     const char *name;
     int activation;
@@ -285,8 +286,8 @@ static bool is_unknown_activation(const char *text) {
     return is_one_of(plain, unknown_activations, COUNT(unknown_activations));
 }
 
-/* True if the GELU of this module, or of this attribute of it, is the tanh form. The attribute that
- * shows it comes later. */
+/* True if the GELU of this module, or of its attribute, has the tanh form, which a later attribute
+ * shows. */
 static bool is_by_tanh(const walk *w, size_t at) {
     const checkpoint_attribute *a = attribute_at(w, at), *b;
     char name[128];
@@ -297,8 +298,7 @@ static bool is_by_tanh(const walk *w, size_t at) {
     return false;
 }
 
-/* An activation outside the blocks is that between the layers of a head, if it is not one of a
- * stem. */
+/* An activation outside the blocks and outside a stem is between the layers of a head. */
 static void see_head_activation(walk *w, const checkpoint_attribute *a, size_t at) {
     char plain[64], word[32];
     double value;
@@ -349,7 +349,7 @@ static void see_order(walk *w, const checkpoint_attribute *a) {
         cast_vote(&w->batch_first, !strcmp(a->value, "true"), a);
 }
 
-/* A layer of einops that cuts the patches: 'b c (h p1) (w p2) -> b (h w) (p1 p2 c)'. */
+/* Reads a layer of einops that cuts the patches: 'b c (h p1) (w p2) -> b (h w) (p1 p2 c)'. */
 static void see_pattern(walk *w, const checkpoint_attribute *a) {
     if (strcmp(a->name, "pattern") != 0 || !strstr(a->value, "(h p1) (w p2)")) return;
     if (strstr(a->value, "(p1 p2 c)")) cast_vote(&w->order, PATCH_ORDER_HWC, a);
@@ -380,7 +380,7 @@ static bool is_weight_of(const char *weight, const char *module) {
     return weight && !strncmp(weight, module, length) && !strcmp(weight + length, ".weight");
 }
 
-/* The convolution that reads the patches, or nn.Unfold in front of a linear layer. */
+/* Reads the convolution over the patches, or nn.Unfold in front of a linear layer. */
 static void see_cut(walk *w, const checkpoint_attribute *a, const char *class) {
     const struct {
         const char *name;
@@ -433,8 +433,8 @@ static void see_scale(walk *w, const checkpoint_attribute *a) {
     if (root >= 0) cast_vote(&w->root, root, a);
 }
 
-/* A softmax outside the blocks and outside any attention, such as that of a pooling, ends the
- * model. */
+/* A softmax ends the model if it is outside the blocks and outside any attention, such as that of a
+ * pooling. */
 static void see_end(walk *w, const checkpoint_attribute *a) {
     static const struct {
         const char *name, *value;
@@ -475,8 +475,8 @@ static void see_attributes(walk *w) {
     }
 }
 
-/* Reads options of a training program, and settings of the author's own files. An "eps" among them
- * would be the optimizer's, and an image size may be that before a crop. */
+/* Reads options of a training program, and settings of the author's own files. "eps" does not
+ * count, because it would be the optimizer's. An image size may be the size before a crop. */
 static void see_metadata(walk *w) {
     static const char *const activations_of[] = {
         "activation", "act", "act_layer", "act_fn", "hidden_act", "activation_fn",
@@ -504,8 +504,8 @@ static void see_metadata(walk *w) {
 
 /* === From attributes to settings === */
 
-/* True if a weight of the module has rows for whole heads, or if no weight has the module's
- * name. */
+/* True if a weight of the module has rows for whole heads. Also true if no weight has the name of
+ * the module. */
 static bool heads_divide(const walk *w, const vote *v) {
     const size_t length = strlen(v->module);
     bool found = false;
@@ -519,7 +519,7 @@ static bool heads_divide(const walk *w, const vote *v) {
     return !found;
 }
 
-/* The code is used only where the file itself says nothing. */
+/* The code is used only for settings that the file itself does not give. */
 static void put(const vote *v, setting_key key, settings *tensors, attributes_told *told) {
     char text[32];
     const char *value;
@@ -559,7 +559,7 @@ static const char *doubt_activation(const walk *w) {
         return "the blocks have several";
     if (w->code_activation.given && w->has_blocks && strcmp(other, "tanh") != 0 &&
         strcmp(other, "sigmoid") != 0)
-        return "the code of the blocks calls an activation that vit.h lacks, besides";
+        return "the code of the blocks also calls an activation that vit.h lacks";
     return is_code && !w->code_activation.given && !w->activation.given
                ? "the code of the blocks calls no known activation"
                : NULL;

@@ -22,7 +22,7 @@ static size_t prefix_length(const char *prefix, const char *text, size_t size) {
     return length <= size && !memcmp(text, prefix, length) ? length : 0;
 }
 
-/* True if the text consists only of prefixes, since wrappers come in any order and number. */
+/* True if the text consists only of prefixes. Wrappers come in any order and number. */
 static bool is_prefix(const layout *l, const char *text, size_t size) {
     const char *const *prefix;
     if (size == 0) return true;
@@ -34,7 +34,7 @@ static bool is_prefix(const layout *l, const char *text, size_t size) {
 }
 
 /* True if the name is the probe after a prefix, and the layout's conditions hold there. The first
- * `common` letters, the path that all names share, may be anything. */
+ * `common` letters, which are the path that all names share, do not matter. */
 static bool is_probe(const layout *l, checkpoint *c, const char *name, size_t common,
                      layout_map *candidate) {
     const size_t length = strlen(name), probe = strlen(l->probe);
@@ -52,8 +52,8 @@ static bool is_probe(const layout *l, checkpoint *c, const char *name, size_t co
     return layout_all_hold(candidate, l->when, 0);
 }
 
-/* Counts the models of this layout in the checkpoint. *map becomes the one without a prefix, or
- * else the first. */
+/* Counts the models of this layout in the checkpoint. *map becomes the model without a prefix or,
+ * if there is none, the first. */
 static int probe(const layout *l, checkpoint *c, layout_map *map, layout_map *second) {
     const size_t common = layout_common_path(c);
     layout_map candidate;
@@ -85,8 +85,8 @@ static void find_blocks(layout_map *map) {
             }
 }
 
-/* The number of blocks that this tensor shows: one more than the number of its own, or all if they
- * are stacked. */
+/* The number of blocks that this tensor shows: the number of its own block plus one, or all blocks
+ * if they are stacked. */
 static int64_t blocks_shown(const layout_map *map, const checkpoint_tensor_info *info) {
     const int block = layout_block_of(map, map->blocks, info->name);
     if (block < 0) return 0;
@@ -94,7 +94,7 @@ static int64_t blocks_shown(const layout_map *map, const checkpoint_tensor_info 
     return (int64_t)block + 1;
 }
 
-/* The highest number counts: a gap below it later appears as a missing tensor. */
+/* The highest number decides. A gap below it is reported later as a missing tensor. */
 static bool count_blocks(layout_map *map, report *r) {
     size_t i;
     map->depth = 0;
@@ -118,7 +118,7 @@ static size_t count_known(const layout_map *map) {
     return known;
 }
 
-/* Takes the text before a rule's key as prefix; a key of a block must be that of the first
+/* Takes as prefix the text before a rule's key. If the key belongs to a block, it must be the first
  * block. */
 static bool guess_prefix(layout_map *map, const layout_rule *rule) {
     char key[LAYOUT_MAX_KEY];
@@ -139,7 +139,7 @@ static bool guess_prefix(layout_map *map, const layout_rule *rule) {
     return false;
 }
 
-/* The missing key of the layout's probe. */
+/* The key of the layout's probe that is missing. */
 static const char *absent_probe(const layout_map *map) {
     int i;
     if (!layout_find_key(map, map->layout->probe, 0)) return map->layout->probe;
@@ -172,7 +172,7 @@ static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *m
         size_t known;
         map.blocks = l->blocks[0];
         if (!guess_prefix(&map, rule) || !strcmp(map.prefix, last)) continue;
-        strcpy(last, map.prefix); /* most rules have the previous rule's prefix */
+        strcpy(last, map.prefix); /* most rules have the prefix of the previous rule */
         find_blocks(&map);
         known = absent_probe(&map) && !is_excluded(&map) ? count_known(&map) : 0;
         if (known <= *most) continue;
@@ -181,7 +181,7 @@ static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *m
     }
 }
 
-/* The layout whose rules match most of the tensors, although its probe is missing. */
+/* Finds the layout whose rules match the most tensors, although its probe is missing. */
 static bool guess_layout(checkpoint *c, layout_map *best) {
     size_t most = checkpoint_count(c) / 2, i; /* fewer are a coincidence */
     best->layout = NULL;
@@ -325,8 +325,7 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
     return true;
 }
 
-/* === Completeness === A tensor that is missing or renamed must not look like an option that is
- * off. */
+/* === Completeness === A missing or renamed tensor must not look like an option that is off. */
 
 /* A setting for models without such a tensor. */
 typedef struct absence {
@@ -363,7 +362,7 @@ typedef struct missing {
     const settings *all;
     name_groups groups;
     uint64_t *keys;     /* hashes of the keys found */
-    size_t count, most; /* their number, and the number of lookups allowed */
+    size_t count, most; /* their number, and the largest number of lookups */
 } missing;
 
 /* Two tensors may use the same key. */
@@ -403,8 +402,8 @@ static bool add_missing(missing *m, const layout_rule *rule, int block, const ch
     return absent > 0 || add_key(m, tensor, why, tensor);
 }
 
-/* Why a missing tensor should exist; NULL if it is optional, since most models leave options
-   off. */
+/* The reason why a missing tensor should exist; NULL if it is optional, because most models leave
+ * options off. */
 static const char *why_missed(const layout_map *map, const settings all[FROM_COUNT],
                               const char *tensor) {
     const layout_rule *rule;
@@ -418,13 +417,13 @@ static const char *why_missed(const layout_map *map, const settings all[FROM_COU
         if (names_is_required(rule) && !is_told_absent(all, tensor))
             return "every model of this layout has it";
     }
-    /* a weight without a bias is common; a bias without its weight is an accident */
+    /* a weight without a bias is common, but a bias without a weight is an accident */
     if (length <= 7 || strcmp(tensor + length - 7, ".weight")) return NULL;
     snprintf(weight, sizeof weight, "%.*s.bias", (int)(length - 7), tensor);
     return layout_has(map, weight) ? "its bias exists" : NULL;
 }
 
-/* The first of the rules that any block uses; NULL if none uses any. */
+/* The first of these rules that any block uses; NULL if no block uses one. */
 static const layout_rule *rule_of_blocks(const layout_target *target) {
     const layout_rule *first = NULL;
     int i;
@@ -435,8 +434,8 @@ static const layout_rule *rule_of_blocks(const layout_target *target) {
     return first;
 }
 
-/* A tensor of one block must exist in all blocks, by the same rule; otherwise one of them has lost
-   or renamed it. */
+/* If one block has a tensor, all blocks must have it, by the same rule. Otherwise it was lost or
+ * renamed in one of them. */
 static bool check_blocks(missing *m, const layout_target *target) {
     const layout_rule *first = rule_of_blocks(target);
     char tensor[128], key[LAYOUT_MAX_KEY];
@@ -455,8 +454,8 @@ static bool check_blocks(missing *m, const layout_target *target) {
     return true;
 }
 
-/* Tensors of a stem's stages are not checked here: one of them counts the blocks of a stage, and
- * the plan detects the others. */
+/* The tensors in the stages of a stem are not checked here. One of them counts the blocks of a
+ * stage; if another one is missing, the plan detects it. */
 static bool find_missing(missing *m) {
     const char *why;
     size_t i;
@@ -490,7 +489,7 @@ static bool put_missing(const name_groups *groups, findings *f) {
 }
 
 static bool check_missing(const layout_map *map, const settings all[FROM_COUNT], findings *f) {
-    enum { MOST = 1000000, MOST_KEYS = 4096 }; /* each search compares all names */
+    enum { MOST = 1000000, MOST_KEYS = 4096 }; /* limited, because each search compares all names */
     missing *m = calloc(1, sizeof *m);
     bool good;
     if (!m) return false;

@@ -1,4 +1,5 @@
-/* detect.h - the layout of a checkpoint, and the settings that it states and that its tensors show. */
+/* detect.h - finds the layout of a checkpoint, and the settings that the checkpoint states or that
+ * its tensors show. */
 #ifndef DETECT_H
 #define DETECT_H
 
@@ -13,17 +14,17 @@
  * that the rules name. On success free the map with layout_free_map. */
 bool layout_detect(checkpoint *c, layout_map *map, report *r);
 
-/* The same for a text encoder; without one, map->layout is NULL. */
+/* Does the same for a text encoder; if there is none, map->layout is NULL. */
 bool layout_detect_text(checkpoint *c, layout_map *map, report *r);
 
 /* Uses a known layout, without a prefix. */
 bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r);
 
-/* True if the layout explains not all tensors, and its names are common (is_open) or usual tensors
- * are missing. Then names were changed, or the layout is another. */
+/* True if the layout does not explain all tensors and, in addition, its names are common (is_open)
+ * or usual tensors are missing. Then names were changed, or the layout is the wrong one. */
 bool layout_falls_short(const layout_map *map, const text_list *ignore);
 
-/* True if its rules match at least half of the tensors. */
+/* True if the rules of the layout match at least half of the tensors. */
 bool layout_knows_most(const layout_map *map);
 
 /* === Checks === */
@@ -33,13 +34,13 @@ bool layout_knows_most(const layout_map *map);
 /* Refuses tensors of features that vit.h cannot run, unless --ignore names them. */
 bool layout_check_features(const layout_map *map, const text_list *ignore, report *r);
 
-/* Notes in *f the missing tensors that other tensors imply, and the tensors that neither a rule
- * matches nor `ignore` names. Must run before a missing tensor is taken for an option that is off.
- * False if memory is exhausted. */
+/* Records in *f missing tensors that other tensors imply, and tensors that no rule matches and
+ * `ignore` does not name. Call it before a missing tensor is taken for an option that is off. False
+ * if memory is exhausted. */
 bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
                         const text_list *ignore, findings *f, report *r);
 
-/* Notes questions about settings that neither the tensors nor the layout's library give. */
+/* Records questions about settings that neither the tensors nor the library of the layout give. */
 bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
                        const settings_seen *seen, findings *f, report *r);
 
@@ -48,7 +49,8 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
 /* attributes.c reads the classes and attributes of a pickled module, the code of TorchScript, and
  * the options that a training program stored with the weights. */
 
-/* The last step of the original, after the logits or the embedding that a .vit file gives. */
+/* The last step of the original, which follows the logits or the embedding that a .vit file
+ * gives. */
 typedef enum model_end {
     MODEL_END_NONE, /* or unknown */
     MODEL_END_SOFTMAX,
@@ -61,19 +63,19 @@ typedef struct attributes_told {
     char text[REPORT_SIZE]; /* "num_heads=3 (blocks.0.attn.num_heads), ..."; "" for none */
     char code[REPORT_SIZE]; /* "activation=relu (model.py:41: nn.ReLU()), ..." of --code */
     settings by_code;       /* these settings */
-    /* True for an encoder layer of torch.nn without batch_first. If it is given [batch, tokens, D],
-     * it attends over the batch; only the code of forward() shows its input. */
+    /* True for an encoder layer of torch.nn without batch_first. With an input [batch, tokens, D]
+     * such a layer attends over the batch; only the code of forward() shows the input. */
     bool batch_second;
     const char *activation_doubt; /* reason to ask for it, or NULL */
     model_end end;
     bool head_is_plain; /* the code calls no activation outside the blocks */
-    bool size_is_hint;  /* the input's size counts only if it fits the tensors */
+    bool size_is_hint;  /* the size of the input counts only if it fits the tensors */
 } attributes_told;
 
 /* Puts settings that all statements agree on into all[FROM_TENSORS]. Call it before layout_inspect,
- * so that the tensors overrule it and it overrules the layout's defaults. patch is the checkpoint's
- * name of the weight that reads the input's patches; NULL if there is none. Fails for an activation
- * or patches that vit.h lacks, unless a higher source gives others. */
+ * so that the tensors overrule these settings, and these overrule the layout's defaults. `patch` is
+ * the checkpoint's name of the weight that reads the patches of the input; NULL if there is none.
+ * Fails for an activation or patches that vit.h lacks, unless a higher source gives others. */
 bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_COUNT],
                     attributes_told *told, report *r);
 
@@ -81,10 +83,10 @@ bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_CO
 
 /* The facts that convert/code.c read of the class that makes the tensors. */
 typedef struct code_found {
-    checkpoint_attribute *items; /* as those of a whole saved model, each with its line */
+    checkpoint_attribute *items; /* like those of a whole saved model, with their lines */
     size_t count, capacity;
     const char *model;         /* "model.py:90: ViT(dim=64)"; NULL: no class fits */
-    bool shapes_differ;        /* its calls make other shapes: their numbers were not read */
+    bool shapes_differ;        /* its calls make other shapes, so their numbers were not read */
     int mean_count, std_count; /* of transforms.Normalize; 0: none, or several */
     double mean[VIT_MAX_CHANS], std[VIT_MAX_CHANS];
     const char *normalize; /* its line */
@@ -97,35 +99,35 @@ typedef struct code_found {
     memory_arena memory;
 } code_found;
 
-/* Puts what the code says into all[FROM_TENSORS], as attributes_put does, where the file itself
- * says nothing. Call it after attributes_put and before layout_inspect. */
+/* Puts the settings from the code into all[FROM_TENSORS], as attributes_put does, but only those
+ * that the file itself does not give. Call it after attributes_put and before layout_inspect. */
 void code_put(const checkpoint *c, const char *patch, const code_found *found,
               settings all[FROM_COUNT], attributes_told *told);
 
 /* === Settings that the tensors show === */
 
-/* Fills all[FROM_TENSORS] with the settings that the tensors show, and the rest with the defaults
- * of the layout's library. Call it after the other origins are filled in. It also fills *seen, and
- * the map's patch_order and embed_dim, on which slices and axes depend. */
+/* Fills all[FROM_TENSORS] with the settings that the tensors show, and for the other settings with
+ * the defaults of the layout's library. Call it after the other origins are filled in. It also
+ * fills *seen, and the map's patch_order and embed_dim, on which slices and axes depend. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r);
 
-/* Passes the settings for the order of a tensor's elements on to layout_rule_axes. Calling it again
+/* Passes on to layout_rule_axes the settings for the order of a tensor's elements. Another call
  * changes later plans. */
 void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]);
 
 /* The weight that reads the channels of the input. */
 const char *layout_input_weight(vit_stem stem);
 
-/* The checkpoint's name of the weight that reads patches of the input itself; NULL if there is a
- * stem. */
+/* The name, in the checkpoint, of the weight that reads patches of the input itself; NULL if there
+ * is a stem. */
 const char *layout_patch_weight(const layout_map *map);
 
-/* === Evidence of trained weights for what no name shows === */
+/* === Evidence of trained weights for facts that no name shows === */
 
 /* === Stacked matrices === */
 
-/* The parts of a matrix of the .vit file, one below the other, for functions that inspect the
- * weights before a plan exists. */
+/* The parts of a matrix of the .vit file, one below the other. Functions that inspect the weights
+ * use it before a plan exists. */
 
 typedef struct stacked {
     layout_part parts[LAYOUT_MAX_PARTS];
@@ -133,12 +135,13 @@ typedef struct stacked {
     int64_t count; /* of all values */
 } stacked;
 
-/* `width` is that of attention, taken as a single head, so that rows come in the order of the file.
- * False if there is no such tensor, or its rows of `columns` values depend on unknown settings. */
+/* `width` is the width of attention, which is treated as a single head, so that rows come in the
+ * order of the file. False if there is no such tensor, or if its rows of `columns` values depend on
+ * unknown settings. */
 bool stacked_find(const layout_map *map, int block, const char *name, int64_t width,
                   int64_t columns, stacked *out);
 
-/* Reads values of one row, which lies within a single part. */
+/* Reads values of one row; each row lies within a single part. */
 bool stacked_read(const layout_map *map, const stacked *matrix, int64_t first, int64_t count,
                   float *to, report *r);
 
@@ -147,61 +150,64 @@ bool stacked_read(const layout_map *map, const stacked *matrix, int64_t first, i
 /* The number of heads, read from trained weights. No tensor's shape shows it, and a model with a
  * wrong number runs without an error.
  *
- * Row i of q and row i of k affect a model only by the product q_i k_i^T, which is summed over the
- * rows of a head. The same holds for row i of v and column i of proj. Training pulls all products
- * of one head the same way, so they resemble each other, and those of two heads do not. Rows of one
- * head are interchangeable, so a wrong division into heads shows no more than chance.
+ * Row i of q and row i of k affect a model only through their product q_i k_i^T, and the products
+ * are summed over the rows of a head. The same is true of row i of v and column i of proj. Training
+ * moves all products of one head in the same direction, so that they resemble each other; products
+ * of different heads do not. The resemblance within a wrong division into heads is no larger than
+ * by chance.
  */
 
-/* Fills *out for attention of this width, after embed_dim is known: the possible numbers, the best
- * supported first. out->count is 0 if there are no blocks, if attention is wider than 4096, or if
- * the layout's q, k and v can be read only once the number is known. False if the weights cannot be
- * read. */
+/* Fills *out with the possible numbers of heads for attention of this width, the best supported
+ * number first. Call it after embed_dim is known. out->count is 0 if there are no blocks, if
+ * attention is wider than 4096, or if the layout's q, k and v can be read only once the number is
+ * known. False if the weights cannot be read. */
 bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, report *r);
 
 /* === The order of queries, keys and values === */
 
-/* Reads from trained biases whether query, key and value are stored head by head, or all queries
- * first, if no name shows it.
+/* If no name shows it, finds out from trained biases whether query, key and value are stored head
+ * by head, or all queries first.
  *
- * A key's bias adds the same to all scores of a query, which softmax removes again, so training
- * does not change it. It stays as small as its initial value, or shrinks, while those of queries
- * and values grow.
+ * The bias of a key adds the same number to all scores of a query, and softmax removes this number
+ * again. So training does not change it: it stays as small as its initial value, or shrinks, while
+ * the biases of queries and values grow.
  */
 
-/* Reads blocks.N.attn.stacked.bias. False if it cannot be read. */
+/* Reads blocks.N.attn.stacked.bias. False if the biases cannot be read. */
 bool key_bias_read(const layout_map *map, int heads, key_bias_evidence *out, report *r);
 
 /* === The order of normalisations === */
 
-/* Reads from trained weights whether a block's norms come before attention and the MLP or after the
- * sums with their outputs.
+/* Finds out from trained weights whether the norms of a block come before attention and the MLP, or
+ * after the sums with their outputs.
  *
- * Scaling a norm's output and dividing the columns of the matrix that reads it changes nothing, so
- * training moves both the same way. A norm's weights therefore correlate with the lengths of the
- * columns of the matrix that reads it, and hardly with those of other matrices.
+ * If the output of a norm is scaled, and the columns of the matrix that reads it are divided by the
+ * same numbers, the model does not change. So training moves both in the same direction. The
+ * weights of a norm therefore correlate with the lengths of the columns of the matrix that reads
+ * it, and hardly with the columns of other matrices.
  */
 
-/* Call it after embed_dim is known; width is that of attention. False if the weights cannot be
-   read. */
+/* Call it after embed_dim is known; `width` is the width of attention. False if the weights cannot
+ * be read. */
 bool norm_order_read(const layout_map *map, int64_t width, norm_order_evidence *out, report *r);
 
 /* === The order of a patch === */
 
-/* Reads from trained weights the order in which a patch's values are flattened.
+/* Finds out from trained weights in which order the values of a patch are flattened.
  *
- * The filters of a trained patch embedding are smooth: weights of neighbouring pixels resemble each
- * other. Only the right order keeps neighbours next to each other.
+ * The filters of a trained patch embedding are smooth: the weights of neighbouring pixels resemble
+ * each other. Only in the right order do neighbours stay next to each other.
  */
 
 typedef struct patch_order_evidence {
     bool found;
     int order;         /* PATCH_ORDER_... */
-    double best, next; /* mean correlation of neighbours, in this order and the other */
+    double best, next; /* mean correlation of neighbours, in this and the other order */
 } patch_order_evidence;
 
-/* Reads the matrix of patch_embed.proj.weight, whose axes have "(patch)". chans 0 means unknown: 3
- * if that leaves a square, else 1. With one channel the orders are the same. */
+/* Reads the matrix of patch_embed.proj.weight, whose axes have "(patch)". If `chans` is 0, the
+ * number of channels is unknown: 3 if patches are then squares, else 1. With one channel the orders
+ * are the same. */
 bool patch_order_read(const layout_map *map, int64_t chans, patch_order_evidence *evidence,
                       report *r);
 

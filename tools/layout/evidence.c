@@ -45,18 +45,20 @@ enum {
     LEAST_ROWS = 4,
     WIDEST = 4096,
     LEAST_COLUMNS = 32,
-    COLUMNS = 256, /* columns of a row; as many as distinguish rows */
+    COLUMNS = 256, /* columns of a row; enough to distinguish rows */
 };
 
-/* At most a second of work. Wide rows use fewer columns, deep models fewer blocks. */
+/* Limits the work to a second: wide rows are read in fewer columns, and deep models in fewer
+ * blocks. */
 static const double most_products = 4e9, most_of_block = 5e8;
 
-/* A score is in standard deviations. Shuffled rows of trained models stay below 7. Half and double
- * the right number of heads reach 0.7 of its score, rarely more. */
+/* A score counts standard deviations. If the rows of trained models are shuffled, scores stay below
+ * 7. Half or double the right number of heads reaches 0.7 of the right number's score, rarely
+ * more. */
 static const double least_score = 10, most_ambiguity = 0.85;
 
-/* From these scores on, the parts of a head are heads themselves. Mere parts score below 4, or
- * below a thirtieth of the heads' score. */
+/* If the parts of a head reach these scores, they are heads themselves. Mere parts score below 4,
+ * or below a thirtieth of the score of the heads. */
 static const double least_of_parts = 5, share_of_parts = 0.1;
 
 /* The sources of one block, and memory for its values: `width` rows of `columns` each. */
@@ -64,11 +66,11 @@ typedef struct heads_reader {
     const layout_map *map;
     stacked qkv, proj;
     int64_t width, depth, columns;
-    int64_t rows;     /* size of the groups in which heads are searched */
+    int64_t rows;     /* size of the groups within which heads are searched */
     float *values[4]; /* q, k, v, proj's columns */
     float *line;      /* a row of proj */
     double *row_sums;
-    double z[2][HEADS_MOST]; /* sums over the blocks: of q with k, and of v with proj */
+    double z[2][HEADS_MOST]; /* sums over the blocks, for q with k and for v with proj */
 } heads_reader;
 
 /* === Reading === */
@@ -130,12 +132,13 @@ static double dot(const float *x, const float *y, int64_t count) {
     return (double)rest;
 }
 
-/* The sums over the groups of a block by which a number of heads is judged. */
+/* Sums over the groups of a block, from which the score of a number of heads is computed. */
 typedef struct heads_sums {
     double excess[HEADS_MOST], spread[HEADS_MOST];
 } heads_sums;
 
-/* Adds up the similarity of each row to all previous rows, and to those of its own head. */
+/* Adds up the similarities of each row to all previous rows, and to the previous rows of its own
+ * head. */
 static double add_pairs(heads_reader *h, const float *x, const float *y,
                         const heads_evidence *evidence, double *inside, double *line) {
     const int64_t n = h->rows, columns = h->columns;
@@ -159,9 +162,9 @@ static double add_pairs(heads_reader *h, const float *x, const float *y,
     return squares;
 }
 
-/* Rows of one head are more similar than shuffled rows: computes by how much, and the variance.
- * This is Mantel's test of two matrices. The mean over each row's pairs is removed first: heads
- * have equal size, so it would only add noise. */
+/* Computes by how much rows of one head are more similar than shuffled rows, and the variance of
+ * that. This is Mantel's test of two matrices. The mean over the pairs of each row is removed
+ * first. Because heads have equal size, it would only add noise. */
 static void add_group(heads_reader *h, const float *x, const float *y,
                       const heads_evidence *evidence, heads_sums *sums) {
     const double n = (double)h->rows;
@@ -194,7 +197,7 @@ static void compare(heads_reader *h, const float *x, const float *y, const heads
 
 /* === All blocks === */
 
-/* Lists the divisors of the number of rows; heads have at least two rows, unless there are few
+/* Lists the divisors of the number of rows. A head has at least two rows, unless there are few
  * rows. */
 static void list_candidates(int64_t width, heads_evidence *out) {
     const int64_t most = width < 8 ? width : width / 2;
@@ -264,7 +267,7 @@ static void move_to_front(heads_evidence *evidence, int heads) {
     ranked[0] = moved;
 }
 
-/* Heads can resemble each other, so that two pairs of heads look like two heads. The rows of a real
+/* If heads resemble each other, two pairs of heads may look like two heads. But the rows of a real
  * head show no parts. */
 static bool check_parts(heads_reader *h, heads_evidence *out, report *r) {
     const heads_candidate best = out->ranked[0];
@@ -311,7 +314,7 @@ enum { MOST_HEADS = 64, KEY_BIAS_WIDEST = 8192, MOST_BLOCKS = 64 };
 static const double least_errors = 4,
                     smallest = 1e-6; /* relative to the largest bias of its block */
 
-/* Logarithms of the sizes of biases, of the supposed keys and of the others. */
+/* Logarithms of the sizes of biases: those of the supposed keys, and the others. */
 typedef struct sizes {
     double sum[2], squares[2];
     int count[2];
@@ -331,7 +334,7 @@ static double error2(const sizes *s, bool is_key) {
     return fmax(variance, 0) / (s->count[is_key] - 1);
 }
 
-/* By how many standard errors the keys' biases are smaller. */
+/* The number of standard errors by which the biases of the keys are smaller. */
 static double errors_below(const sizes *s) {
     const double error = sqrt(error2(s, false) + error2(s, true));
     return error > 0 ? (mean(s, false) - mean(s, true)) / error : 0;
@@ -398,15 +401,15 @@ bool key_bias_read(const layout_map *map, int heads, key_bias_evidence *out, rep
 
 enum { LEAST_WIDTH = 4, NORM_ORDER_WIDEST = 8192, NORM_ORDER_MOST_BLOCKS = 8 };
 
-/* Untrained norms give less than one standard error. */
+/* With untrained norms the difference is less than one standard error. */
 static const double norm_order_least_errors = 2.5;
 
-/* A block's data: the weights of both norms, and the lengths of the columns of the matrices that
- * may read their output. */
+/* The data of a block: the weights of both norms, and the column lengths of the matrices that may
+ * read their outputs. */
 typedef struct norm_order_reader {
     const layout_map *map;
     int64_t width, columns;
-    double *norm1, *norm2, *before, *qkv, *fc1; /* before: norm2 of the previous block */
+    double *norm1, *norm2, *before, *qkv, *fc1; /* `before` is norm2 of the previous block */
     float *row;
 } norm_order_reader;
 
@@ -540,7 +543,7 @@ static flat_patch flatten(int order, int64_t chans, int64_t side) {
     return patch;
 }
 
-/* Sum of the products of neighbours along one step; *count grows by their number. */
+/* The sum of the products of neighbours along one step; *count grows by their number. */
 static double sum_neighbours(const float *row, const flat_patch *patch, int64_t step, int64_t other,
                              int64_t *count) {
     double sum = 0;
@@ -575,7 +578,7 @@ static void add_row(smoothness *s, const float *row) {
     for (i = 0; i < count; i++) s->squares += (double)row[i] * (double)row[i];
 }
 
-/* Rows of the weight, one filter after the other, however it is stored. */
+/* Reads rows of the weight, one filter after the other, in whatever order it is stored. */
 static bool add_rows(const layout_map *map, const checkpoint_tensor_info *view, bool rows_last,
                      smoothness *s, report *r) {
     checkpoint_tensor_info row = *view;
@@ -595,7 +598,7 @@ static bool add_rows(const layout_map *map, const checkpoint_tensor_info *view, 
     return good;
 }
 
-/* Compares the difference of the two means with one that chance gives: 1 / sqrt(pairs). */
+/* Compares the difference of the two means with a difference by chance, 1 / sqrt(pairs). */
 static void patch_order_decide(const smoothness *s, int64_t values,
                                patch_order_evidence *evidence) {
     const double variance = s->squares / (double)values;

@@ -12,7 +12,7 @@
 
 /* === Looking at a tensor === */
 
-/* Elements of all sources of a tensor; 0 without sources. */
+/* The number of elements in all sources of a tensor; 0 if it has no sources. */
 static int64_t count_of(const layout_map *map, const char *tensor) {
     layout_part part;
     const char *axes;
@@ -23,7 +23,8 @@ static int64_t count_of(const layout_map *map, const char *tensor) {
     return count;
 }
 
-/* Rows of a tensor, along the axis that its rule puts first, or along its first dimension. */
+/* The number of rows of a tensor, along the axis that its rule puts first, or along its first
+ * dimension. */
 static int64_t rows_of(const layout_map *map, const char *tensor) {
     layout_part part;
     const char *axes;
@@ -35,7 +36,7 @@ static void put_size(settings *s, setting_key key, int64_t value) {
     if (value > 0) settings_put(s, key, (double)value);
 }
 
-/* The flags that a tensor shows. Without blocks no tensor shows those of a block. */
+/* The flags that a tensor shows. If there are no blocks, no tensor shows the flags of a block. */
 static void inspect_flags(const layout_map *map, settings *s) {
     int key;
     for (key = 0; key < SETTING_COUNT; key++) {
@@ -45,8 +46,8 @@ static void inspect_flags(const layout_map *map, settings *s) {
     }
 }
 
-/* Refuses a patch embedding that is missing or has another shape; part is the one found, or
-   NULL. */
+/* Refuses a patch embedding that is missing or has another shape; `part` is the tensor that was
+ * found, or NULL. */
 static bool refuse_patch(const layout_map *map, const char *tensor, const layout_part *part,
                          const char *axes, report *r) {
     char key[LAYOUT_MAX_KEY], shape[SHAPE_TEXT_SIZE];
@@ -82,9 +83,9 @@ static bool read_patch_order(layout_map *map, settings all[FROM_COUNT], settings
     return true;
 }
 
-/* A convolution shows the side of a patch and its channels. A linear layer over its pixels shows
- * neither, so both must be given. Its order is not visible either, and defaults to channel by
- * channel. */
+/* A convolution shows the side and the channels of a patch. A linear layer over the pixels shows
+ * neither, so both must be given. The order of the pixels is not visible either; the default is
+ * channel by channel. */
 static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, report *r) {
     static const char name[] = "patch_embed.proj.weight";
     layout_part part;
@@ -105,7 +106,7 @@ static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, rep
     return true;
 }
 
-/* Blocks of a stage of the stem, up to the first missing one. */
+/* The number of blocks in a stage of the stem, up to the first missing block. */
 static int count_units(const layout_map *map, int stage) {
     char name[80]; /* enough for any two ints */
     int count = 0;
@@ -228,9 +229,9 @@ static void inspect_heads(const layout_map *map, settings *s, settings_seen *see
     put_size(s, SETTING_HEAD_DIM, layout_axis_size(axes, &part.view, 'k'));
 }
 
-/* Block 0 stands for all; layout_check_names compares the others. A gated MLP has its gate and its
- * values in fc1, which then has twice the rows that fc2 reads. Blocks without an MLP have no norm
- * in front of one either. */
+/* Block 0 stands for all blocks; layout_check_names compares the others. In a gated MLP, fc1 holds
+ * the gate and the values, so it has twice as many rows as fc2 reads. Blocks without an MLP have no
+ * norm2 either. */
 static void inspect_block(const layout_map *map, settings *s, settings_seen *seen, int64_t width) {
     const int64_t fc1 = count_of(map, "blocks.0.mlp.fc1.weight") / width;
     const int64_t fc2 = count_of(map, "blocks.0.mlp.fc2.weight") / width;
@@ -261,7 +262,7 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_s
     int from;
     for (key = 0; key < SETTING_COUNT; key++) {
         if (!told->given[key] || settings_origin(all, (setting_key)key) >= 0) continue;
-        /* a width derived from the number of heads must not contradict it */
+        /* a width that follows from the number of heads must not contradict it */
         if (key == SETTING_HEAD_DIM && settings_origin(all, SETTING_NUM_HEADS) >= 0) continue;
         settings_put(tensors, (setting_key)key, told->value[key]);
         seen->by_default[key] = true;
@@ -282,7 +283,7 @@ static bool is_ggml(const checkpoint *c) {
     return !strcmp(checkpoint_kind(c), "vit.cpp") || !strcmp(checkpoint_kind(c), "GGUF");
 }
 
-/* The headers of vit.cpp and GGUF have settings too, which must agree with the tensors. */
+/* The headers of vit.cpp and GGUF also have settings, which must agree with the tensors. */
 static bool put_metadata(const layout_map *map, settings *s, report *r) {
     settings told;
     size_t i;
@@ -306,8 +307,8 @@ static bool put_metadata(const layout_map *map, settings *s, report *r) {
     return true;
 }
 
-/* Inspects the weights if no source gives the number of heads. Differential attention has two
- * vectors of query and key for each head, which would look like twice as many heads. */
+/* Inspects the weights if no source gives the number of heads. In differential attention each head
+ * has two vectors of query and key, so it would look like twice as many heads. */
 static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                        report *r) {
     heads_evidence *heads = &seen->heads;
@@ -320,7 +321,7 @@ static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings
     return true;
 }
 
-/* Layers of one head each, which no name distinguishes. */
+/* Refuses layers of one head each that no name distinguishes. */
 static bool read_key_bias(layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                           report *r) {
     const key_bias_evidence *e = &seen->key_bias;
@@ -335,7 +336,7 @@ static bool read_key_bias(layout_map *map, settings all[FROM_COUNT], settings_se
     return true;
 }
 
-/* Inspects the order only where it is a default; other layouts fix it. */
+/* Inspects the order only if it is a default; in other layouts the order is fixed. */
 static bool read_norm_order(const layout_map *map, const settings all[FROM_COUNT],
                             settings_seen *seen, settings *told, report *r) {
     const norm_order_evidence *order = &seen->norm_order;
@@ -348,8 +349,8 @@ static bool read_norm_order(const layout_map *map, const settings all[FROM_COUNT
     return true;
 }
 
-/* Takes settings that the library's code fixes and no tensor shows; evidence in trained weights
- * comes first. */
+/* Takes settings that the library's code fixes and no tensor shows. Evidence in trained weights has
+ * priority. */
 static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                          report *r) {
     const layout_default *d = map->layout->defaults;
@@ -362,7 +363,7 @@ static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settin
     return true;
 }
 
-/* True if a patch is a run of the input's values; then there is only one order. */
+/* True if a patch consists of consecutive values of the input; then there is only one order. */
 static bool takes_runs(const settings all[FROM_COUNT]) {
     double cut = VIT_CUT_SQUARES;
     settings_get(all, SETTING_PATCH_CUT, &cut);
@@ -377,7 +378,7 @@ static bool check_patch_order(const settings all[FROM_COUNT], report *r) {
                           "expected patch_order=chw, or none");
 }
 
-/* 1 + the index of a word; 0 if no source gives it. */
+/* The index of a word plus 1; 0 if no source gives the setting. */
 static int order_of(const settings all[FROM_COUNT], setting_key key) {
     double word = -1;
     settings_get(all, key, &word);
@@ -392,7 +393,8 @@ void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]) {
 }
 
 /* The stem comes first, because the size of a patch in input pixels depends on it. Then come the
- * patch, the quantities counted in rows of embed_dim, and defaults for the rest. */
+ * patch, the quantities that are counted in rows of embed_dim, and defaults for all other
+ * settings. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r) {
     settings *s = &all[FROM_TENSORS];
     int64_t width, positions;

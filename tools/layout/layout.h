@@ -1,6 +1,6 @@
-/* layout.h - how a library names and shapes the tensors of a vision transformer. A layout is a
- * table (tables*.c; the end of this file explains how to add one). It needs code only for features that no
- * method, slice or order of axes below expresses.
+/* layout.h - describes how a library names and shapes the tensors of a vision transformer. A layout
+ * is a table (tables*.c); the end of this file explains how to add one. Only features that no
+ * method, slice or order of axes below can express need code.
  *
  * Keys. A rule names the keys of the checkpoint that make up one tensor of the .vit file:
  *     {b}     at the start: the block's path, which is "blocks.{i}." in the file and one of
@@ -55,7 +55,7 @@
     X(STANDARD, 1, 1)    /* each row minus its mean, divided by its deviation */                   \
     X(BATCH_NORM, 3, 3)  /* a weight and the norm after it: each row of parts[0] times */          \
                          /* parts[1] / sqrt(parts[2] + 1e-5), the norm's weight and variance */    \
-    X(BATCH_SHIFT, 4, 4) /* the bias of both: parts are the norm's mean, weight, variance, bias */ \
+    X(BATCH_SHIFT, 4, 4) /* the bias of both; parts: the norm's mean, weight, variance, bias */    \
     X(ZERO, 0, 0)        /* zeros */                                                               \
     X(IDENTITY, 0, 0)    /* ones on the diagonal, or a vector of ones: an omitted layer */         \
     X(GROUPED, 3, 3)     /* query, key, value; neighbouring heads share a head of the last two */  \
@@ -63,8 +63,8 @@
     X(REL_POS, 1, 1)     /* relative positions: query minus key to key minus query */              \
     X(REL_POS_MLP, 4, 4) /* the same, computed from distances: weight and bias of two layers */    \
     X(COS, 0, 1)         /* of the angles of rotary positions, whose frequencies are settings */   \
-    X(SIN, 0, 1)         /* or parts[0]: periods, or frequencies by block, [2, depth, ...] */      \
-    X(ROTATIONS, 0, 1)   /* the source of these tables, for other input sizes at run time */       \
+    X(SIN, 0, 1)         /* or from parts[0]: periods, or frequencies [2, depth, ...] */           \
+    X(ROTATIONS, 0, 1)   /* the data of these tables, for other input sizes at run time */         \
     X(LAMBDA, 4, 4)      /* exp(parts[0] parts[1]) - exp(parts[2] parts[3]) + lambda_init ... */   \
     X(LESS_LAMBDA, 1, 1) /* parts[0] (1 - lambda_init), both for differential attention */
 
@@ -86,7 +86,7 @@ typedef struct layout_rule {
     const char *when[LAYOUT_MAX_CONDITIONS]; /* conditions; NULL for none */
 } layout_rule;
 
-/* As a condition of a rule, it means that every model of the library has this tensor if the other
+/* This condition of a rule means that every model of the library has the tensor if the other
  * conditions hold. */
 #define LAYOUT_REQUIRED "!"
 
@@ -102,7 +102,7 @@ typedef struct layout_rule {
     {                                                                                              \
         name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { condition, NULL }                         \
     }
-/* Without it the checkpoint is incomplete. */
+/* If it is missing, the checkpoint is incomplete. */
 #define LAYOUT_MUST(name, key) LAYOUT_WHEN(name, key, LAYOUT_REQUIRED)
 #define LAYOUT_MUST_WHEN(name, key, condition)                                                     \
     {                                                                                              \
@@ -136,7 +136,7 @@ typedef struct layout_rule {
         { name ".sin", LAYOUT_SIN, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }, {                   \
         name ".rotations", LAYOUT_ROTATIONS, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS              \
     }
-/* Weight and bias of a linear layer or a norm. */
+/* The weight and the bias of a linear layer or a norm. */
 #define LAYOUT_SAME2(name) LAYOUT_SAME(name ".weight"), LAYOUT_SAME(name ".bias")
 #define LAYOUT_FROM2(name, key)                                                                    \
     LAYOUT_FROM(name ".weight", key ".weight"), LAYOUT_FROM(name ".bias", key ".bias")
@@ -164,14 +164,14 @@ typedef struct layout_rule {
 #define LAYOUT_END                                                                                 \
     { NULL, LAYOUT_STACK, NULL, { LAYOUT_NONE }, LAYOUT_ALWAYS }
 
-/* A tensor outside the rules: its meaning, or why it does not matter. */
+/* A tensor outside the rules: its meaning, or the reason why it does not matter. */
 typedef struct layout_extra {
     const char *pattern; /* shell pattern; "../" at the start: outside the prefix */
     const char *meaning;
 } layout_extra;
 
-/* Tensors without effect if certain others exist, such as those of a text tower if its table of
- * words exists. */
+/* Tensors that have no effect if certain others exist, such as those of a text tower if its table
+ * of words exists. */
 typedef struct layout_company {
     const char *pattern, *beside; /* patterns as above */
     const char *meaning;
@@ -194,13 +194,11 @@ typedef struct layout {
     const char *name;  /* name in messages */
     const char *probe; /* a key that only this layout has, if these conditions hold */
     const char *when[LAYOUT_MAX_CONDITIONS];
-    const char *const
-        *prefixes;             /* prefixes of wrappers before every key; "*.": anything; to NULL */
-    const char *const *blocks; /* paths of a block; ends with NULL */
-    const layout_rule *rules;  /* ends with LAYOUT_END */
-    bool is_open;              /* the names are common in hand-written code, so settings
-                                  that no tensor shows become assumptions */
-    /* Each ends with an entry of NULL, or is NULL. */
+    const char *const *prefixes; /* prefixes of wrappers; "*." is any prefix; ends with NULL */
+    const char *const *blocks;   /* paths of a block; ends with NULL */
+    const layout_rule *rules;    /* ends with LAYOUT_END */
+    bool is_open; /* hand-written code has such names too, so hidden settings become assumptions */
+    /* Each list is NULL, or ends with an entry of NULL. */
     const layout_extra *harmless;  /* without effect; dropped */
     const layout_company *company; /* without effect if certain others exist */
     const layout_extra *lacking;   /* features that this version of vit.h cannot run */
@@ -211,12 +209,12 @@ typedef struct layout {
 /* All layouts, in the order in which they are tried; ends with NULL. */
 extern const layout *const layout_all[];
 
-/* Those of text encoders, beside an image encoder; ends with NULL. */
+/* The layouts of text encoders that lie beside an image encoder; ends with NULL. */
 extern const layout *const layout_texts[];
 
-/* The layouts for the results of structure_*.c: hand-written blocks, torch.nn's encoder layers
- * under other names, and widely copied code. No key identifies such checkpoints, so these layouts
- * are not in the list. */
+/* The layouts to which structure_*.c maps its results: hand-written blocks, torch.nn's encoder
+ * layers under other names, and widely copied code. No key identifies such checkpoints, so these
+ * layouts are not in the list. */
 extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_lecture,
     layout_own_numpy;
 

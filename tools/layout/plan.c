@@ -67,7 +67,7 @@ const char *layout_item_name(const layout_item *item) {
     return item->tensor.name;
 }
 
-/* The required dimensions of the sources. */
+/* Sets the dimensions that the sources must have. */
 static void put_source_dims(layout_item *item, const settings_resolved *model) {
     const settings_stored *stored = &model->stored;
     int64_t *dims = item->dims;
@@ -78,7 +78,7 @@ static void put_source_dims(layout_item *item, const settings_resolved *model) {
         dims[1] = stored->patch_rows;
         if (model->config.positions == VIT_POS_ALL) dims[1] += model->config.num_prefix_tokens;
         break;
-    case SOURCE_RESAMPLED_RELATIVE: /* every pair of distances; 3 for the class token */
+    case SOURCE_RESAMPLED_RELATIVE: /* one for every pair of distances, and 3 for the class token */
         dims[1] = (2 * (int64_t)stored->grid_height - 1) * (2 * (int64_t)stored->grid_width - 1) +
                   3;
         break;
@@ -132,7 +132,7 @@ static bool missing_part(const layout_map *map, const layout_item *item, report 
                        expected);
 }
 
-/* If a part is the whole tensor, the message has the expected shape. */
+/* If a part is the whole tensor, the message shows the expected shape. */
 static bool misshapen_part(const layout_rule *rule, const layout_item *item,
                            const layout_part *part, report *r) {
     char found[SHAPE_TEXT_SIZE], expected[SHAPE_TEXT_SIZE];
@@ -151,8 +151,8 @@ static bool has_rows(const layout_part *part, const layout_item *item, int64_t w
     return layout_rows(&part->view, item->dims, item->tensor.ndim, &rows) && rows == wanted;
 }
 
-/* The rows of a stack must add up to those of the tensor. If one part is zeros, the others must be
- * of equal size, and it gets as many rows. */
+/* The rows of stacked parts must add up to the rows of the tensor. If one part is zeros, it gets as
+ * many rows as each of the others, which must be equal. */
 static bool stack_fits(layout_item *item, const char *axes, int *culprit) {
     const int64_t *dims = item->dims;
     int64_t left = dims[0], depth = 1, rows;
@@ -176,7 +176,7 @@ static bool stack_fits(layout_item *item, const char *axes, int *culprit) {
     return zeros >= 0 ? left > 0 : left == 0;
 }
 
-/* A constant vector, the matrix that multiplies it, and perhaps a bias. */
+/* Fits a constant vector, the matrix that multiplies it, and perhaps a bias. */
 static bool linear_fits(const layout_item *item, int64_t width, int *culprit) {
     const int64_t matrix[2] = { item->dims[0], width };
     int64_t rows;
@@ -188,7 +188,7 @@ static bool linear_fits(const layout_item *item, int64_t width, int *culprit) {
     return item->part_count < 3 || item->parts[2].view.count == matrix[0];
 }
 
-/* From two distances to a value for each head. */
+/* Fits layers that turn two distances into a value for each head. */
 static bool mlp_fits(const layout_item *item, int *culprit) {
     const int64_t hidden = item->parts[1].view.count, heads = item->dims[0];
     const int64_t counts[] = { 2 * hidden, hidden, heads * hidden, heads };
@@ -197,7 +197,7 @@ static bool mlp_fits(const layout_item *item, int *culprit) {
     return true;
 }
 
-/* All heads of the queries, and as many of the keys and values as divide them. */
+/* Fits all heads of the queries; the number of heads of keys and values must divide theirs. */
 static bool grouped_fits(const layout_item *item, const vit_config *config, int *culprit) {
     const int64_t third = item->dims[0] / 3;
     int64_t rows, values;
@@ -211,7 +211,7 @@ static bool grouped_fits(const layout_item *item, const vit_config *config, int 
            values == rows;
 }
 
-/* Either periods for the pairs of one axis, or frequencies for both axes, each block and each
+/* Fits either periods for the pairs of one axis, or frequencies for both axes, each block and each
  * head. */
 static bool rope_fits(const layout_item *item, const vit_config *config) {
     const checkpoint_tensor_info *view = &item->parts[0].view;
@@ -283,8 +283,8 @@ static bool parts_fit(layout_item *item, const char *axes, const vit_config *con
 
 /* === Items === */
 
-/* Arranges a source in the order of the file; false if its shape differs. A linear layer's
- * constants, and its bias, have no axes. */
+/* Arranges a source in the order of the file; false if its shape differs. The constants and the
+ * bias of a linear layer have no axes. */
 static bool arrange_part(const layout_map *map, const layout_match *match, int i,
                          const layout_sizes *sizes, layout_part *part) {
     const char *axes = layout_rule_axes(map, match->rule);
@@ -426,7 +426,8 @@ static bool plan_stored(const layout_map *map, const settings_resolved *model, l
     return plan_sources(map, &match, model, item, r);
 }
 
-/* A layer of the block as it is for attention over all tokens; columns 0 means its bias. */
+/* Finds a layer of the block in the form for attention over all tokens; if `columns` is 0, its
+ * bias. */
 static void put_layer(layout_item *item, int block, const char *layer, int rows, int columns) {
     vit_tensor *t = &item->tensor;
     snprintf(t->name, sizeof t->name, "blocks.%d.attn.%s.%s", block, layer,
@@ -437,8 +438,8 @@ static void put_layer(layout_item *item, int block, const char *layer, int rows,
     item->kind = SOURCE_CHECKPOINT;
 }
 
-/* attn.proj of tokens that attend only to themselves. Its input is v, the last third of qkv. The
- * bias changes only if v has one. */
+/* Makes attn.proj for tokens that attend only to themselves. The input of this layer is v, the last
+ * third of qkv. Its bias changes only if v has a bias. */
 static bool plan_folded(const layout_map *map, const settings_resolved *model, layout_item *item,
                         report *r) {
     const int dim = model->config.embed_dim;
@@ -481,7 +482,7 @@ static bool plan_item(const layout_map *map, const settings_resolved *model, lay
     return true;
 }
 
-/* Sets names and shapes; the writer decides the stored type. */
+/* Sets names and shapes. The writer decides the stored types. */
 static bool plan_items(const layout_map *map, const settings_resolved *model, layout_plan *plan,
                        name_groups *failures, report *r) {
     const vit_config *config = &model->config;
@@ -501,7 +502,7 @@ static bool plan_items(const layout_map *map, const settings_resolved *model, la
     return true;
 }
 
-/* The same failure in several blocks becomes one message. */
+/* If several blocks have the same failure, there is one message. */
 static bool put_failures(const name_groups *failures, findings *f) {
     char text[GROUP_TEXT_SIZE], line[GROUP_TEXT_SIZE + 40];
     size_t i;

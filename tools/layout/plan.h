@@ -1,5 +1,5 @@
-/* plan.h - decides where each tensor of the .vit file comes from, and whether tensors of the
- * checkpoint are left over.
+/* plan.h - decides the source of each tensor of the .vit file, and finds tensors of the checkpoint
+ * that are left over.
  */
 #ifndef PLAN_H
 #define PLAN_H
@@ -13,20 +13,20 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* The origin of a tensor's values. To add one: decide it in kind_of (plan.c), set the dimensions of
- * its sources in put_source_dims if they differ from the tensor's, state in layout_is_stored
- * whether it has any, and write its values in stream_source (convert/weights.c). The last three are
- * switches, so the compiler names them. */
+/* The origin of a tensor's values. To add an origin: decide it in kind_of (plan.c); in
+ * put_source_dims, set the dimensions of its sources if they differ from the tensor's; add it to
+ * layout_is_stored, which tells if it has sources; and write its values in stream_source
+ * (convert/weights.c). The last three are switches, so the compiler names them. */
 typedef enum source_kind {
-    SOURCE_CHECKPOINT,         /* the checkpoint's tensors, by the rule's method */
-    SOURCE_RESAMPLED,          /* as above, for another grid: pos_embed */
-    SOURCE_RESAMPLED_RELATIVE, /* as above, for a table of relative positions */
-    SOURCE_ADAPTED, /* as above, for other channels or patches; the weight that reads the input */
-    SOURCE_FOLDED,  /* attn.proj of attention=self, multiplied by the layer of the values */
-    SOURCE_SINCOS,  /* computed positions */
+    SOURCE_CHECKPOINT,         /* tensors of the checkpoint, by the method of the rule */
+    SOURCE_RESAMPLED,          /* the same, resampled for another grid: pos_embed */
+    SOURCE_RESAMPLED_RELATIVE, /* the same, for a table of relative positions */
+    SOURCE_ADAPTED,            /* the weight that reads the input, for other channels or patches */
+    SOURCE_FOLDED, /* attn.proj of attention=self, multiplied by the layer of the values */
+    SOURCE_SINCOS, /* computed positions */
     SOURCE_MEAN,
     SOURCE_STD,      /* of the preprocessing */
-    SOURCE_SELFTEST, /* the outputs of the finished file */
+    SOURCE_SELFTEST, /* outputs of the finished file */
 } source_kind;
 
 /* The items of a folded tensor. */
@@ -44,7 +44,7 @@ typedef struct layout_item {
     rope_grid rope; /* for LAYOUT_COS, SIN, ROTATIONS */
     int part_count; /* 0 unless layout_is_stored */
     layout_part parts[LAYOUT_MAX_PARTS];
-    double divisor;             /* factor of every value, applied last; 0 for none */
+    double divisor;             /* factor that every value is multiplied by at the end; 0: none */
     struct layout_item *folded; /* SOURCE_FOLDED: attn.proj.weight, attn.qkv.weight; of a bias */
                                 /* attn.proj.weight, attn.qkv.bias, attn.proj.bias */
 } layout_item;
@@ -62,9 +62,9 @@ typedef struct layout_plan {
     size_t dropped_count;
 } layout_plan;
 
-/* Assigns every tensor of the architecture its source and checks shapes. Every tensor of the
- * checkpoint must be used, be harmless, or match a pattern of `ignore`. Problems are collected in
- * *f, and refused at the end. */
+/* Assigns a source to every tensor of the architecture, and checks shapes. Every tensor of the
+ * checkpoint must be used, be without effect, or match a pattern of `ignore`. Problems are
+ * collected in *f, and refused at the end. */
 bool layout_make_plan(const layout_map *map, const settings_resolved *model,
                       const text_list *ignore, layout_plan *plan, findings *f, report *r);
 /* Adds tensors dropped before the layout was known. False if memory is exhausted. */
@@ -75,7 +75,7 @@ void layout_free_plan(layout_plan *plan);
 /* The item of the self-test; NULL for a file without one. */
 const layout_item *layout_selftest(const layout_plan *plan);
 
-/* True if it comes from the checkpoint, so that layout_read gives it. */
+/* True if its values come from the checkpoint, so that layout_read can read them. */
 bool layout_is_stored(const layout_item *item);
 
 /* The key of the first source, for messages. */
@@ -88,8 +88,8 @@ const char *layout_item_name(const layout_item *item);
 bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t count, float *to,
                  report *r);
 
-/* Does to a row what LAYOUT_STANDARD does. A row that is standard already, as in a .vit file turned
- * back, stays unchanged. */
+/* Standardises a row, like LAYOUT_STANDARD. A row that is already standard, as in a .vit file that
+ * was turned back, stays unchanged. */
 void layout_standardise(float *row, int64_t depth);
 
 /* === Other sizes === */
@@ -108,12 +108,12 @@ typedef struct patch_shape {
 
 typedef struct adaptation {
     patch_shape from, to;
-    double *inverse;        /* [from.side, to.side], of resizing one side; NULL: same side */
+    double *inverse;        /* [from.side, to.side], for resizing one side; NULL: same side */
     double *plane, *middle; /* [from.side, from.side], [from.side, to.side] */
 } adaptation;
 
-/* `how` chooses the resize of patches: bilinear for VIT_RESAMPLE_FLEXIVIT, otherwise timm's
- * bicubic. */
+/* `how` chooses how patches are resized: bilinearly for VIT_RESAMPLE_FLEXIVIT, otherwise by timm's
+ * bicubic filter. */
 bool adapt_start(adaptation *a, const patch_shape *from, const patch_shape *to,
                  vit_pos_resample how, report *r);
 

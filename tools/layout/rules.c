@@ -36,11 +36,12 @@ const char *layout_strip(const layout_map *map, const char *name) {
     return strncmp(name, map->prefix, length) ? name : name + length;
 }
 
-/* One number holds the stage of a stem's block and its place in the stage. */
+/* A single number holds the stage of a block of the stem, and the place of the block in the
+ * stage. */
 static int stage_of(int block) { return block / LAYOUT_STAGE_BLOCKS; }
 static int unit_of(int block) { return block % LAYOUT_STAGE_BLOCKS; }
 
-/* The number for {letter}; -1 for any other letter. */
+/* The number that {letter} stands for; -1 for any other letter. */
 static int number_of(char letter, int block, int chunk) {
     switch (letter) {
     case 'i': return block;
@@ -55,7 +56,7 @@ static int number_of(char letter, int block, int chunk) {
     }
 }
 
-/* Writes a path or a key with its numbers, and stops if a number would not fit. */
+/* Writes a path or a key with its numbers; stops if a number would not fit. */
 static void put_numbers(const char *from, size_t length, int block, int chunk, char *text,
                         size_t size) {
     enum { DIGITS = 12 }; /* the characters of an int, and the NUL */
@@ -78,7 +79,7 @@ static size_t key_length(const char *part) { return strcspn(part, "#@"); }
 
 bool layout_key(const layout_map *map, const char *key, int block, int chunk,
                 char text[LAYOUT_MAX_KEY]) {
-    char path[128] = "", name[256]; /* less than LAYOUT_MAX_KEY, with the prefix, without "../" */
+    char path[128] = "", name[256]; /* below LAYOUT_MAX_KEY, with the prefix, without "../" */
     size_t prefix = strlen(map->prefix), length = key_length(key);
     while (length >= 3 && !strncmp(key, "../", 3)) {
         if (prefix == 0) return false;
@@ -100,8 +101,8 @@ bool layout_is_stacked(const layout_map *map) {
     return !strstr(map->blocks, "{i}") && !strstr(map->blocks, "{e}");
 }
 
-/* The chunk of a block is unknown, so all are tried from 0 on. No chunk is empty, so the chunk's
- * number is at most the block's. */
+/* The chunk of a block is unknown, so all are tried from 0 on. No chunk is empty, so the number of
+ * the chunk is at most that of the block. */
 const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char *key, int block) {
     const bool chunked = strstr(map->blocks, "{c}") && !strncmp(key, "{b}", 3);
     const checkpoint_tensor_info *info = NULL;
@@ -127,7 +128,7 @@ int layout_block_of(const layout_map *map, const char *path, const char *name) {
         }
         digits = strspn(name, "0123456789");
         if (digits == 0) return -1;
-        /* far above every limit, and atoi does not overflow */
+        /* far above every limit, but atoi does not overflow */
         if (path[1] != 'c') block = digits < 5 ? atoi(name) : INT_MAX - 1;
         if (path[1] == 'e') block /= 2;
         name += digits;
@@ -156,8 +157,8 @@ static bool has_units(const char *key) { return strstr(key, "{s}") || strstr(key
 
 static bool has_blocks(const char *key) { return !strncmp(key, "{b}", 3); }
 
-/* The block of a stem whose numbers, in place of {s} and {u} or {S} and {U}, turn the key into this
- * text; -1 for none. */
+/* Finds the block of a stem whose numbers, put in place of {s} and {u} or {S} and {U}, make this
+ * text of the key; -1: none. */
 static int find_unit(const char *key, const char *text) {
     int stage = 0, unit = 0;
     for (; *key; key++) {
@@ -175,7 +176,7 @@ static int find_unit(const char *key, const char *text) {
                : stage * LAYOUT_STAGE_BLOCKS + unit;
 }
 
-/* Tensors are named as in vit.h's list: digits follow "blocks." and a dot follows them. */
+/* Tensors have the names of vit.h's list, in which digits and a dot follow "blocks.". */
 bool layout_names(const char *rule_tensor, const char *tensor, int *block) {
     static const char path[] = "blocks.";
     const size_t head = sizeof path - 1;
@@ -197,7 +198,7 @@ int layout_part_count(const layout_rule *rule) {
     return count;
 }
 
-/* A source as stored, or one block of it if blocks are stacked. */
+/* A source as it is stored or, if blocks are stacked, one block of it. */
 static bool find_view(const layout_map *map, const char *part, int block, layout_part *out) {
     out->info = layout_find_key(map, part, block);
     if (!out->info) return false;
@@ -205,7 +206,7 @@ static bool find_view(const layout_map *map, const char *part, int block, layout
     return !has_blocks(part) || !layout_is_stacked(map) || layout_take_block(&out->view, block);
 }
 
-/* Axes of query, key and value in one tensor, with rows in the given order. */
+/* The axes of query, key and value in one tensor whose rows have the given order. */
 static const char *qkv_axes(const layout_map *map, const layout_rule *rule) {
     static const char *const weight[] = { "(zhk)d>zhkd", "(hzk)d>zhkd", "(hkz)d>zhkd" };
     static const char *const bias[] = { "(zhk)>zhk", "(hzk)>zhk", "(hkz)>zhk" };
@@ -216,8 +217,8 @@ static const char *qkv_axes(const layout_map *map, const layout_rule *rule) {
     return (is_weight ? weight : bias)[map->qkv_interleave ? map->qkv_interleave - 1 : 0];
 }
 
-/* Axes of a linear layer or norm over the pixels of a patch: as the rule states, or in the given
- * order. */
+/* The axes of a linear layer or norm over the pixels of a patch: those of the rule, or those of the
+ * given order. */
 static const char *patch_axes(const layout_map *map, const layout_rule *rule) {
     enum { /* as map->patch_order */
            CHW = 1 + PATCH_ORDER_CHW,
@@ -262,8 +263,8 @@ bool layout_applies(const layout_map *map, const layout_rule *rule, int block, b
     return true;
 }
 
-/* True if a part of a rule names this tensor. Most keys differ in the last letter, which is
- * compared first. */
+/* True if a part of a rule names this tensor. The last letters are compared first, because most
+ * keys differ there. */
 static bool is_part(const layout_map *map, const char *part, const char *name, int block) {
     const char *numbers = strrchr(part, '}'), *end = numbers ? numbers + 1 : part;
     const size_t length = strlen(name);
@@ -290,8 +291,8 @@ bool layout_is_known(const layout_map *map, const char *name) {
 
 /* === Matches === */
 
-/* Takes the first rule that applies and whose axes fit; otherwise the first that applies, whose
- * shape is then refused; otherwise the first. */
+/* Takes the first rule that applies and whose axes fit. If there is none, takes the first rule that
+ * applies, whose shape is refused later; if no rule applies, the first rule. */
 static layout_match match_rule(const layout_map *map, const char *tensor, int block) {
     layout_match match = { NULL, block, false };
     const layout_rule *rule;
@@ -307,7 +308,7 @@ static layout_match match_rule(const layout_map *map, const char *tensor, int bl
     return match;
 }
 
-/* One more than the highest block of a stem; 0 for none. */
+/* One more than the number of the highest block of a stem; 0 if there are no blocks. */
 static int count_units(const layout_map *map) {
     const layout_rule *rule;
     size_t i;
@@ -323,7 +324,7 @@ static int count_units(const layout_map *map) {
     return count;
 }
 
-/* Lists the tensors that rules name, each once. Returns the number of all their matches. */
+/* Lists the tensors that rules name, each only once. Returns the total number of their matches. */
 static size_t list_targets(layout_map *map) {
     const int units = count_units(map);
     const layout_rule *rule;
@@ -376,7 +377,7 @@ void layout_free_map(layout_map *map) {
     map->target_count = 0;
 }
 
-/* The checkpoint has no blocks beyond its depth. */
+/* Beyond its depth the checkpoint has no blocks. */
 layout_match layout_find(const layout_map *map, const char *tensor) {
     layout_match match = { NULL, -1, false };
     size_t i;
@@ -418,8 +419,8 @@ bool layout_peek(const layout_map *map, const char *tensor, int i, layout_part *
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* The length of a standalone number: "3" in "blocks.3." and "layer_3.", not in "fc3". Numbers of
- * more than six digits do not count. */
+/* The length of a number that stands alone, as in "blocks.3." and "layer_3.", but not in "fc3".
+ * Numbers of more than six digits do not count. */
 static size_t number_at(const char *name, size_t at) {
     size_t length = 0;
     if (at > 0 && !strchr("._/", name[at - 1])) return 0;
@@ -427,7 +428,7 @@ static size_t number_at(const char *name, size_t at) {
     return length <= 6 && (!name[at + length] || strchr("._/", name[at + length])) ? length : 0;
 }
 
-/* True if the names differ only in their numbers. The numbers of `name` are recorded. */
+/* True if the names differ only in their numbers. Records the numbers of `name`. */
 static bool is_alike(const char *a, const char *name, long numbers[GROUP_NUMBERS]) {
     size_t i = 0, j = 0;
     int count = 0;
@@ -512,7 +513,8 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]) {
 
 /* === Missing === */
 
-/* The chunk of a block, if blocks have two numbers; another tensor of the block shows it. */
+/* If blocks have two numbers, finds the chunk of a block, which another tensor of the block
+ * shows. */
 static int chunk_of(const layout_map *map, int block) {
     char key[LAYOUT_MAX_KEY];
     size_t i;
@@ -570,11 +572,11 @@ const layout_rule *names_meant_rule(const layout_map *map, const char *tensor) {
         int score;
         if (!layout_names(rule->tensor, tensor, &block)) continue;
         if (!layout_all_hold(map, rule->when, block)) continue;
-        /* existing parts count most, then the previous block, then the rest of the module */
+        /* existing parts count most, then the previous block, then other tensors of the module */
         score = 4 * names_parts_present(map, rule, block) + names_is_required(rule);
         if (block >= 0) score += 2 * layout_applies(map, rule, block ? block - 1 : 1, &fits);
         if (names_absent_key(map, rule, block, key)) score += has_sibling(map, key);
-        if (score > most) best = rule; /* the first of equals, as for complete checkpoints */
+        if (score > most) best = rule; /* the first of equal ones, as for complete checkpoints */
         if (score > most) most = score;
     }
     return best;
@@ -618,7 +620,7 @@ const layout_extra *names_find_extra(const layout_map *map, const layout_extra *
     return NULL;
 }
 
-/* Without a prefix, the level above is the top, beside the model. */
+/* Without a prefix, the level above is the top level, beside the model. */
 static bool has_beside(const layout_map *map, const char *key) {
     if (!*map->prefix && !strncmp(key, "../", 3)) key += 3;
     return layout_find_key(map, key, 0) != NULL;
@@ -634,9 +636,9 @@ const char *names_why_harmless(const layout_map *map, const char *name) {
     return NULL;
 }
 
-/* True if it could be a part of the model under another name, or a factor. The first is unlikely
- * for a tensor outside the blocks if its name has no number and no usual word, and no side is as
- * wide as a token. */
+/* True if the tensor could be a part of the model under another name, or a factor. A tensor outside
+ * the blocks is unlikely to be a part if its name has no number and no usual word, and none of its
+ * sides is as wide as a token. */
 static bool may_matter(const layout_map *map, const checkpoint_tensor_info *info) {
     static const char *const words[] = {
         "attn",  "att.",  "mlp",   "norm",   "ln",   "head",  "fc",    "class", "cls",

@@ -1,4 +1,4 @@
-/* rules.h - matches a checkpoint with its layout: decides the rule for each tensor of the .vit
+/* rules.h - matches a checkpoint with its layout: decides which rule makes each tensor of the .vit
  * file, and finds the keys that a rule names.
  */
 #ifndef RULES_H
@@ -17,15 +17,15 @@ enum {
     LAYOUT_STAGE_BLOCKS = 100, /* of a convolutional stem */
 };
 
-/* The rule that makes a tensor of the .vit file. If `found` is false, it is the first candidate,
- * which lacks a part or whose condition does not hold. */
+/* The rule that makes a tensor of the .vit file. If `found` is false, it is only the first
+ * candidate: it lacks a part, or a condition does not hold. */
 typedef struct layout_match {
     const layout_rule *rule; /* NULL if the layout has no such tensor */
     int block;               /* -1: none; in a stem: stage * LAYOUT_STAGE_BLOCKS + place */
     bool found;
 } layout_match;
 
-/* The matches of all tensors that a name with {b}, or with {s} and {u}, stands for. */
+/* The matches of all tensors that one name with {b}, or with {s} and {u}, stands for. */
 typedef struct layout_target {
     const char *tensor;    /* "{b}norm1.weight" */
     layout_match *matches; /* of each block */
@@ -35,10 +35,10 @@ typedef struct layout_target {
 typedef struct layout_map {
     const layout *layout;
     checkpoint *checkpoint;
-    char prefix[128];       /* stripped from every key, e.g. "module." */
+    char prefix[128];       /* text to strip from every key, such as "module." */
     const char *blocks;     /* the path in use */
     int depth;              /* blocks */
-    layout_target *targets; /* in the order of the rules */
+    layout_target *targets; /* matches, in the order of the rules */
     size_t target_count;
     layout_match *matches; /* those of all targets */
     int patch_order;       /* 1 + PATCH_ORDER_...; 0: not told */
@@ -55,18 +55,18 @@ typedef struct layout_part {
 
 /* === Keys === */
 
-/* Writes a table's key as the checkpoint's, without its slice; false if "../" leads above the top.
- * `chunk` is for paths with {c}. */
+/* Turns the key of a table into that of the checkpoint, without its slice; false if "../" leads
+ * above the top. `chunk` is for paths with {c}. */
 bool layout_key(const layout_map *map, const char *key, int block, int chunk,
                 char text[LAYOUT_MAX_KEY]);
 
-/* The tensor of such a key; NULL if there is none, or if it is empty. */
+/* The tensor with such a key; NULL if it does not exist or is empty. */
 const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char *key, int block);
 
-/* Length of the path that all tensors share: that of "my_vit.", or 0. */
+/* The length of the path that all tensors share, such as "my_vit.", or 0. */
 size_t layout_common_path(const checkpoint *c);
 
-/* The length of a path without its last component: of "module." for "module.vit.". */
+/* The length of a path without its last component: that of "module." for "module.vit.". */
 size_t layout_parent_length(const char *prefix, size_t length);
 
 /* The name without the map's prefix, or the whole name if it has another. */
@@ -81,17 +81,17 @@ bool layout_all_hold(const layout_map *map, const char *const *when, int block);
 
 /* === Rules === */
 
-/* True if a rule's name stands for this tensor. *block receives its block, or -1. */
+/* True if the name in a rule stands for this tensor. *block receives the block, or -1. */
 bool layout_names(const char *rule_tensor, const char *tensor, int *block);
 
 int layout_part_count(const layout_rule *rule);
 bool layout_is_zeros(const char *part);
 
-/* True if all parts exist and all conditions hold. *fits becomes true if the axes have as many
- * dimensions as the parts. */
+/* True if all parts exist and all conditions hold. *fits becomes true if the axes and the parts
+ * have the same number of dimensions. */
 bool layout_applies(const layout_map *map, const layout_rule *rule, int block, bool *fits);
 
-/* The axes of a rule, changed to the given order of a patch's pixels or of qkv's rows. */
+/* The axes of a rule, adapted to the given order of a patch's pixels or of qkv's rows. */
 const char *layout_rule_axes(const layout_map *map, const layout_rule *rule);
 
 /* True if any rule may read this tensor of the checkpoint. */
@@ -99,7 +99,8 @@ bool layout_is_known(const layout_map *map, const char *name);
 
 /* === Matches === */
 
-/* Decides which rule makes which tensor. It depends only on the prefix, blocks and depth. */
+/* Decides which rule makes which tensor. The result depends only on the prefix, the path of the
+ * blocks and the depth. */
 bool layout_match_all(layout_map *map, report *r);
 void layout_free_map(layout_map *map);
 
@@ -110,23 +111,23 @@ bool layout_has(const layout_map *map, const char *tensor);
  * source. */
 bool layout_find_part(const layout_map *map, const layout_match *match, int i, layout_part *part);
 
-/* Takes the slice that the rule names; false if the tensor has no such rows. */
+/* Takes the slice that the rule names; false if the tensor does not have these rows. */
 bool layout_slice_part(const layout_map *map, const layout_match *match, int i, layout_part *part);
 
-/* Finds a source and takes its slice; *axes are those of the rule, or NULL. */
+/* Finds a source and takes its slice; *axes become those of the rule, or NULL. */
 bool layout_peek(const layout_map *map, const char *tensor, int i, layout_part *part,
                  const char **axes);
 
 /* === Groups === */
 
-/* Groups of names that differ only in their numbers, printed as "blocks.{0..11}.attn.foo [64,
+/* Groups of names that differ only in numbers. They are printed as "blocks.{0..11}.attn.foo [64,
  * 64]". */
 
 enum { GROUPS_MAX = 64, GROUP_NUMBERS = 4, GROUP_TEXT_SIZE = 4096 };
 
 typedef struct name_group {
     char *name; /* of the first */
-    char *note; /* text that they share: a shape, a reason */
+    char *note; /* text that the names share: a shape, a reason */
     long first[GROUP_NUMBERS], last[GROUP_NUMBERS];
     size_t count;
 } name_group;
@@ -150,19 +151,20 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]);
 
 /* === Missing === */
 
-/* The rule that should probably have made a missing tensor: the one of which the file has some
- * parts, the same tensor of another block, or another tensor of the module. NULL if the layout has
- * no such tensor. */
+/* The rule that should probably have made a missing tensor. It is the rule of which the file has
+ * some parts, or which makes the same tensor of another block, or another tensor of the module.
+ * NULL if the layout has no such tensor. */
 const layout_rule *names_meant_rule(const layout_map *map, const char *tensor);
 
-/* The key that a missing tensor should come from; the tensor's own name if no rule has a key. */
+/* The key from which a missing tensor should come; if no rule has a key, the name of the tensor
+ * itself. */
 const char *names_meant_key(const layout_map *map, const char *tensor, char text[LAYOUT_MAX_KEY]);
 
 /* A missing key of the rule, or NULL if all exist. */
 const char *names_absent_key(const layout_map *map, const layout_rule *rule, int block,
                              char text[LAYOUT_MAX_KEY]);
 
-/* An absent key of one part of the rule, or NULL. */
+/* A missing key of one part of the rule, or NULL. */
 const char *names_absent_part(const layout_map *map, const layout_rule *rule, int part, int block,
                               char text[LAYOUT_MAX_KEY]);
 
@@ -171,7 +173,8 @@ bool names_is_required(const layout_rule *rule);
 
 /* === Unknown === */
 
-/* Collects a tensor for a message, in a group with those that differ only in their numbers. False
+/* Collects a tensor for a message, in a group with the tensors whose names differ only in numbers.
+ * False
    if memory is exhausted. */
 bool names_add_unknown(const layout_map *map, const checkpoint_tensor_info *info,
                        name_groups *unknown);
@@ -179,7 +182,7 @@ bool names_add_unknown(const layout_map *map, const checkpoint_tensor_info *info
 /* Adds all collected tensors as findings. */
 bool names_put_unknown(const name_groups *unknown, findings *f);
 
-/* Finds tensors that may matter, that no rule reads, and that `ignore` does not name. */
+/* Finds tensors that may matter although no rule reads them and `ignore` does not name them. */
 bool names_find_unknown(const layout_map *map, const text_list *ignore, name_groups *unknown);
 
 bool names_has_unknown(const layout_map *map, const text_list *ignore);
@@ -194,7 +197,7 @@ bool names_match(const text_list *patterns, const char *name);
 /* True if `ignore` names it, with or without the prefix. */
 bool names_is_ignored(const layout_map *map, const text_list *ignore, const char *name);
 
-/* The layout's entry for this tensor; NULL if there is none. */
+/* The entry of the layout for this tensor; NULL if there is none. */
 const layout_extra *names_find_extra(const layout_map *map, const layout_extra *extras,
                                      const char *name);
 

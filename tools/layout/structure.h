@@ -2,10 +2,9 @@
  * repeated numbered groups, shapes, words in the names and, last, the order in the file.
  *
  * The tensors become parts: a weight and its bias. Parts at the same place in each group are the
- * blocks. Every part then gets a role, its name in the layout that layout_own reads:
- * "blocks.0.attn.q". Some are folded first, such as one linear layer for each head. Every tensor
- * must get a role or be known to need none. Otherwise nothing is changed, and the report names all
- * tensors that are left.
+ * blocks. Every part then gets a role: its name in layout_own, such as "blocks.0.attn.q". Some are
+ * folded first, such as one linear layer for each head. Every tensor must get a role, or be known
+ * to need none. Otherwise nothing changes, and the report names all tensors without a role.
  *
  *     structure_parts.c    tensors into parts, parts into blocks
  *     structure_block.c    roles within a block; parts stored twice
@@ -44,14 +43,14 @@ typedef struct structure {
     const char **reasons;
     size_t reason_count;
     const layout *layout;               /* layout_own or a related layout */
-    int heads;                          /* 0 if unknown; otherwise each head has its own layer */
+    int heads;                          /* number of heads if each has its own layer; 0: unknown */
     const char *assignment;             /* value of a setting that the names show; or NULL */
     char head_why[STRUCTURE_NOTE_SIZE]; /* why nothing is between the head's two layers; or "" */
 } structure;
 
 /* Renames and folds the checkpoint's tensors for layout_own, except those that `ignore` names. On
- * failure the checkpoint is unchanged and the report names the unexplained tensors. is_matched: the
- * model must later give known logits. Free it in any case. */
+ * failure the checkpoint is unchanged and the report names the unexplained tensors. `is_matched`
+ * means that the model must later give known logits. Free it in any case. */
 bool structure_find(checkpoint *c, const text_list *ignore, bool is_matched, structure *s,
                     report *r);
 void structure_free(structure *s);
@@ -78,14 +77,14 @@ typedef struct structure_part {
     part_kind kind;
     int64_t rows, cols;
     int block, place;          /* -1: not in a block */
-    const char *inner;         /* the path after the block's number */
-    int heads;                 /* > 0: the first of this many parts, one for each head */
-    int next;                  /* place of the next such part; 0 for none */
-    bool is_next;              /* one of several parts, one for each head, but not the first */
+    const char *inner;         /* the path after the number of the block */
+    int heads;                 /* if > 0, this is the first of this many parts, one for each head */
+    int next;                  /* index of the next such part; 0 for none */
+    bool is_next;              /* one of the parts for each head, but not the first */
     const char *role, *reason; /* NULL: not found yet */
     bool is_bare;              /* a parameter, not the weight of a module */
     bool is_dropped;
-    bool is_outside;                            /* kind within a block, by its words */
+    bool is_outside;                            /* kind within a block, by the words of its name */
     char words[PART_MAX_WORDS][PART_WORD_SIZE]; /* words of `inner`, or of the path */
     int word_count;
 } structure_part;
@@ -94,16 +93,16 @@ typedef struct structure_parts {
     checkpoint *checkpoint;
     structure_part *parts;
     int count;
-    int depth, places;                 /* blocks, and parts of each */
+    int depth, places;                 /* number of blocks, and of parts in each */
     structure_part **in_blocks;        /* [depth, places] */
     int64_t width;                     /* of a token */
     const structure_part *shared_norm; /* the only norm, which all blocks use; NULL for none */
     int64_t rows;                      /* rows of the table of positions; 0 if not found */
     bool is_sorted; /* the file is sorted by name, so its order carries no information */
     checkpoint_tensor_info
-        *ordered; /* all tensors, with names by their order; NULL if their own names help */
+        *ordered; /* all tensors, named by their order; NULL if their names are useful */
     char *ordered_names;
-    char unsure[2048]; /* what names, shapes and order do not decide; "" for nothing */
+    char unsure[2048]; /* roles that names, shapes and order do not decide; or "" */
     bool is_matched;   /* as in structure_find */
     structure *result;
 } structure_parts;
@@ -121,8 +120,8 @@ bool structure_drop_copies(structure_parts *p, report *r);
 /* Splits the text into words again. */
 void structure_read_words(structure_part *part, const char *text);
 
-/* True if it has one of these words. The list has the form "q query queries"; "in+proj" stands for
- * two consecutive words. */
+/* True if the text has one of these words. The list has the form "q query queries"; "in+proj"
+ * stands for two consecutive words. */
 bool structure_says(const structure_part *part, const char *words);
 
 /* The name of a part in messages, in place of internal names. */
@@ -143,14 +142,15 @@ bool structure_name_rest(structure_parts *p, report *r);
 void structure_name(structure_part *part, const char *role, const char *reason);
 
 /* True if the order in the file, or the last number in the names, distinguishes parts of a block.
- * Otherwise notes that their `roles` are undecided. */
+ * Otherwise records that their `roles` are undecided. */
 bool structure_order_tells(structure_parts *p, structure_part *const *parts, int count,
                            const char *roles);
 
 /* The last number in a name; -1 for none. */
 int structure_last_number(const structure_part *part);
 
-/* Appends the unused names of ours that this part outside the blocks fits: "norm_pre, norm". */
+/* Appends those of our names that are not used yet and fit this part outside the blocks: "norm_pre,
+ * norm". */
 enum { STRUCTURE_NAMES_SIZE = 200 };
 void structure_list_names(const structure_parts *p, const structure_part *part,
                           char names[STRUCTURE_NAMES_SIZE]);

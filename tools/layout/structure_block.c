@@ -38,7 +38,7 @@ typedef struct matrix_list {
 
 /* === One linear layer for each head === */
 
-/* The part of the same block whose path has another number in this place; NULL for none. */
+/* Finds the part of the same block whose path differs only by this number; NULL: none. */
 static structure_part *with_number(const structure_parts *p, const structure_part *part,
                                    size_t before, size_t after, int number) {
     int i;
@@ -88,7 +88,7 @@ static void find_heads(structure_parts *p) {
     }
 }
 
-/* The rows of all heads as one layer. */
+/* The number of rows that the layers of all heads have together. */
 static int64_t rows_of(const structure_part *part) {
     return part->rows * (part->heads ? part->heads : 1);
 }
@@ -112,8 +112,8 @@ static void list_matrices(const structure_parts *p, matrix_list *list) {
     }
 }
 
-/* The matrix that reads tokens, has one of these words and has no role yet; NULL for none or
- * several. */
+/* The only matrix that reads tokens, has one of these words in its name and has no role yet; NULL
+ * for none or several. */
 static structure_part *only_one(const structure_parts *p, const char *words, const char *but) {
     structure_part *found = NULL;
     int i;
@@ -167,7 +167,7 @@ static bool has_shape(const structure_parts *p, const structure_part *part, int6
     return rows_of(part) == rows && cols_of(p, part) == cols;
 }
 
-/* True if the other matrices make an MLP: two layers, three if it is gated, or none at all. */
+/* True if the other matrices are an MLP: two layers, three if it is gated, or none at all. */
 static bool is_mlp(const structure_parts *p, const matrix_list *list, const structure_part *but) {
     const structure_part *rest[MAX_MATRICES];
     int64_t hidden;
@@ -206,7 +206,7 @@ static bool name_fused(const structure_parts *p, const matrix_list *list) {
     return false;
 }
 
-/* A matrix [3 D, D] next to an MLP: attention has no projection. */
+/* Takes a matrix [3 D, D] next to an MLP; then attention has no projection. */
 static bool name_fused_alone(const structure_parts *p, const matrix_list *list) {
     int i;
     for (i = 0; i < list->count; i++) {
@@ -243,7 +243,7 @@ static void name_by_shape(structure_parts *p) {
     if (!name_fused(p, &list) && !name_fused_alone(p, &list)) name_three(p, &list);
 }
 
-/* Width of attention's output to its projection; 0 if no attention was found. */
+/* The width of the values that attention passes to its projection; 0 if no attention was found. */
 static int64_t inner_width(const structure_parts *p) {
     const structure_part *fused = with_role(p, "attn.qkv"), *q = with_role(p, "attn.q");
     if (!fused) fused = with_role(p, "attn.stacked");
@@ -252,7 +252,7 @@ static int64_t inner_width(const structure_parts *p) {
 
 /* === The projection and the MLP === */
 
-/* The number of letters that two paths share, up to a dot. It shows whether they are in the same
+/* The number of letters that two paths share, up to a dot. If it is large, they are in the same
  * module. */
 static size_t shared_path(const structure_part *a, const structure_part *b) {
     size_t i, shared = 0;
@@ -270,7 +270,8 @@ static int projection_score(const structure_part *part, const structure_part *at
     return score;
 }
 
-/* The projection is the matrix whose removal leaves an MLP, or there is none. */
+/* The projection is the matrix without which the others are an MLP. If there is no such matrix,
+ * there is no projection. */
 static bool name_projection(structure_parts *p) {
     const int64_t inner = inner_width(p);
     const structure_part *attention = with_role(p, "attn.qkv");
@@ -326,7 +327,7 @@ static void name_gated(matrix_list *list, structure_parts *p) {
                            "their names do not show it", "--rename THEIRS=OURS");
 }
 
-/* The one of two parts that comes first by its words; -1 if these do not show it. */
+/* Which of two parts comes first, by their words: 0 or 1; -1 if the words do not show it. */
 static int first_by_words(structure_part *const *two, const char *before, const char *after) {
     const int a = structure_says(two[0], before) - structure_says(two[0], after);
     const int b = structure_says(two[1], before) - structure_says(two[1], after);
@@ -356,7 +357,7 @@ static void name_mlp(structure_parts *p) {
 
 /* === Norms and LayerScale === */
 
-/* Lists parts of one length, without a role, that are norms and not scales. */
+/* Lists the parts of one length without a role that are norms, not scales. */
 static int list_norms(const structure_parts *p, int64_t rows, structure_part **norms, int most) {
     int count = 0, i;
     for (i = 0; i < p->places; i++) {
@@ -405,7 +406,7 @@ static void name_pair(structure_parts *p, structure_part *const *two, const char
     structure_name(two[1 - a], second, why);
 }
 
-/* Finds norms of one head, or of all heads, for queries and keys. */
+/* Finds norms for queries and keys, over one head or over all heads. */
 static void name_head_norms(structure_parts *p) {
     int i;
     for (i = 0; i < p->places; i++) {
@@ -486,7 +487,7 @@ static void turn_bare_matrices(structure_parts *p) {
                            "--rename THEIRS=OURS");
 }
 
-/* No reading fits: lists the matrices of a block with their shapes. */
+/* If no interpretation fits, lists the matrices of a block with their shapes. */
 static bool refuse_matrices(const structure_parts *p, report *r) {
     char line[400], shape[SHAPE_TEXT_SIZE];
     int i;
@@ -522,13 +523,13 @@ bool structure_name_block(structure_parts *p, report *r) {
 
 /* === Copies === */
 
-/* A module that is an attribute of two others is stored under two names: "embedding.3.weight" and
- * "encoder.1.3.weight" are one tensor. The later name is left out. Layers that share weights are no
- * such copies: their blocks differ only in a number, and two layers of one block do not share all
- * parts of a module.
+/* If a module is an attribute of two other modules, it is stored under two names:
+ * "embedding.3.weight" and "encoder.1.3.weight" are one tensor. The later name is left out. Layers
+ * that share weights are no such copies. The names of their blocks differ only in a number, and two
+ * layers of one block do not share all parts of a module.
  */
 
-/* The earlier part whose copy this one is, and the lengths of the names of both modules. */
+/* The earlier part of which this part is a copy, and the lengths of the names of both modules. */
 typedef struct part_copy {
     const structure_part *original; /* NULL if it is no copy */
     size_t from, to;
@@ -545,7 +546,7 @@ static bool same_view(const checkpoint_tensor_info *a, const checkpoint_tensor_i
            !memcmp(a->strides, b->strides, size);
 }
 
-/* The modules are the paths without their common last components. */
+/* The modules are the paths of both, without the last components that they have in common. */
 static void split_paths(const structure_part *copy, part_copy *c) {
     const structure_part *original = c->original;
     size_t i = original->path_size, j = copy->path_size;
@@ -598,7 +599,7 @@ static int count_under(const structure_parts *p, const char *module, size_t size
     return count;
 }
 
-/* Counts the parts, from here on, that are copies of parts of one other module. */
+/* Counts the parts from here on that are copies of parts in one other module. */
 static int count_copies(const structure_parts *p, const part_copy *copies, int first) {
     const part_copy *a = &copies[first];
     int i;

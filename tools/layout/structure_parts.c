@@ -74,7 +74,7 @@ typedef struct leaf_name {
     bool is_bias;
 } leaf_name;
 
-/* The last components of a module's tensors. */
+/* The last components of the names of a module's tensors. */
 static const leaf_name leaf_names[] = {
     { "weight", false }, { "bias", true },   { "kernel", false }, { "gamma", false },
     { "beta", true },    { "alpha", false }, { "scale", false },  { "shift", true },
@@ -82,7 +82,8 @@ static const leaf_name leaf_names[] = {
     { "w", false },      { "W", false },     { "B", true },
 };
 
-/* Length of the name without its leaf, or of the whole name if it has no known leaf. */
+/* The length of the name without its last component, or of the whole name if that component is
+ * unknown. */
 static size_t stem_length(const char *name, bool *is_bias) {
     const size_t length = strlen(name);
     size_t i;
@@ -97,8 +98,8 @@ static size_t stem_length(const char *name, bool *is_bias) {
     return length;
 }
 
-/* Number of dimensions without those of 1: in front of a parameter, or after a convolution's
- * channels. */
+/* The number of dimensions, without dimensions of 1 in front of a parameter or after the channels
+ * of a convolution. */
 static int real_dims(const checkpoint_tensor_info *t, bool is_bare, int64_t dims[2]) {
     int first = 0, last = t->ndim;
     while (is_bare && first < t->ndim && t->dims[first] == 1) first++;
@@ -108,8 +109,8 @@ static int real_dims(const checkpoint_tensor_info *t, bool is_bare, int64_t dims
     return last - first;
 }
 
-/* Finds the kind by the shape of the weight. A bias as long as its second dimension shows that it
- * is [inputs, outputs]. */
+/* Finds the kind by the shape of the weight. If a bias is as long as the weight's second dimension,
+ * the weight is [inputs, outputs]. */
 static void find_kind(structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
     int64_t dims[2];
@@ -261,7 +262,7 @@ static bool fill_parts(part_table *table, checkpoint *c, report *r) {
     }
     for (k = 0; k < p->count; k++) {
         structure_part *part = &p->parts[k];
-        if (!part->weight) { /* a bias alone is a vector under any name */
+        if (!part->weight) { /* a bias alone is a vector, whatever its name is */
             part->weight = part->bias;
             part->bias = NULL;
             part->is_bare = true;
@@ -349,7 +350,7 @@ static void put_pattern(const structure_part *part, char *text, size_t size) {
 
 bool structure_order_tells(structure_parts *p, structure_part *const *parts, int count,
                            const char *roles) {
-    enum { ROOM = 1200 }; /* reserve for the text after the list */
+    enum { ROOM = 1200 }; /* room that is kept for the text after the list */
     char pattern[256];
     int i, j;
     bool told = true;
@@ -373,10 +374,11 @@ bool structure_order_tells(structure_parts *p, structure_part *const *parts, int
 
 /* === Groups === */
 
-/* Blocks are repetitions. A name with a number, such as "enc.layers.3.norm", is in the series
- * "enc.layers." at 3. Two numbers of a series are alike if the same names with the same shapes
- * follow them. A run of numbers that are all alike, or of which every second is alike, is a run of
- * blocks if it has a block's minimum: a norm, a matrix that reads tokens and one that writes them.
+/* Blocks are repetitions. A name with a number, such as "enc.layers.3.norm", belongs to the series
+ * "enc.layers.", at the number 3. Two numbers of a series are alike if the same names with the same
+ * shapes follow them. Consecutive numbers form a run if all of them are alike, or every second one.
+ * A run consists of blocks if it has the minimum of a block: a norm, a matrix that reads tokens and
+ * a matrix that writes them.
  */
 
 enum { MAX_PERIOD = 6, MAX_NUMBERS = 8, MAX_PLACES = 1024 };
@@ -389,7 +391,7 @@ typedef struct numbered {
     int number;
 } numbered;
 
-/* A run of consecutive numbers that are alike; `period` of them make a block. */
+/* A run of consecutive numbers, of which `period` make a block. */
 typedef struct block_run {
     const numbered *first; /* range of the entries, which are sorted by series and number */
     size_t count;          /* entries */
@@ -407,7 +409,7 @@ typedef struct group_search {
 
 static bool add_entry(group_search *g, structure_part *part, size_t before, size_t after) {
     numbered *entry;
-    if (after - before > 4) return true; /* not the number of a block */
+    if (after - before > 4) return true; /* this number is not that of a block */
     if (g->count == g->capacity) {
         numbered *grown = realloc(g->entries, (2 * g->capacity + 64) * sizeof *grown);
         if (!grown) return false;
@@ -471,14 +473,14 @@ static bool are_alike(const numbered *a, const numbered *b) {
            same_shape(a->part->bias, b->part->bias);
 }
 
-/* Entries of the number that begins here. */
+/* The number of entries that have the same number as this one. */
 static size_t number_length(const numbered *e, const numbered *end) {
     const numbered *at = e;
     while (at < end && at->number == e->number) at++;
     return (size_t)(at - e);
 }
 
-/* Entries of `period` numbers; 0 if there are fewer. */
+/* The number of entries of the next `period` numbers; 0 if there are fewer numbers. */
 static size_t period_length(const numbered *e, const numbered *end, int period) {
     const numbered *at = e;
     for (; period > 0; period--) {
@@ -497,7 +499,7 @@ static bool alike_at(const numbered *a, const numbered *b, size_t length) {
 
 /* === Runs === */
 
-/* True if it has a matrix that reads tokens, and one that writes them. */
+/* True if it has a matrix that reads tokens, and a matrix that writes them. */
 static bool has_pair(const numbered *e, size_t length) {
     size_t i, j;
     for (i = 0; i < length; i++)
@@ -529,7 +531,7 @@ static bool is_one_block(const numbered *e, size_t length) {
     return true;
 }
 
-/* The run that begins here with this period. */
+/* Finds the run with this period that begins here. */
 static block_run run_at(const numbered *e, const numbered *end, int period) {
     block_run run = { NULL, 0, 0, 0, 0, false };
     const size_t length = period_length(e, end, period);
@@ -561,7 +563,7 @@ static bool is_better(const block_run *a, const block_run *b) {
     return a->first->before < b->first->before;
 }
 
-/* The best run within one series. A run inside another is a part of that one. */
+/* Finds the best run within one series. A run inside another run is a part of it. */
 static void search_series(const numbered *first, const numbered *end, block_run *best) {
     const numbered *e, *after[MAX_PERIOD + 1] = { NULL };
     int period;
@@ -609,8 +611,8 @@ static size_t series_end(const group_search *g, size_t first) {
     return end;
 }
 
-/* Parallel lists, such as "norms.0", "attns.0" and "mlps.0", form one block together. The names of
- * the lists show the kind of the parts. */
+/* Parallel lists, such as "norms.0", "attns.0" and "mlps.0", together form a block. The names of
+ * the lists show the kinds of their parts. */
 static int join_lists(const group_search *g, int blocks, bool components, int places) {
     size_t i, next;
     for (i = 0; i < g->count; i = next) {
@@ -627,7 +629,8 @@ static int join_lists(const group_search *g, int blocks, bool components, int pl
     return places;
 }
 
-/* True if the first block of joined lists has a block's minimum. Otherwise they are not joined. */
+/* True if the first block of joined lists has the minimum of a block. Otherwise the lists are not
+ * joined. */
 static bool keep_lists(structure_parts *p) {
     int norms = 0, matrices = 0, i;
     for (i = 0; i < p->count; i++) {
@@ -659,8 +662,8 @@ static void count_places(structure_parts *p) {
     }
 }
 
-/* Reads the words after the block's number. If the number is inside a name, as in "block3_attn",
- * the rest of the name comes first. */
+/* Reads the words after the number of the block. If the number is inside a name, as in
+ * "block3_attn", they begin with the rest of that name. */
 static bool index_blocks(structure_parts *p, report *r) {
     int i;
     p->in_blocks = calloc((size_t)p->depth * (size_t)p->places + 1, sizeof *p->in_blocks);
@@ -674,7 +677,7 @@ static bool index_blocks(structure_parts *p, report *r) {
     return true;
 }
 
-/* The most common length of the norms in a block; a norm of heads is shorter. */
+/* The most common length of the norms in a block; norms over heads are shorter. */
 static int64_t find_width(const structure_parts *p) {
     int64_t width = 0;
     int most = 0, i, j;
@@ -716,7 +719,7 @@ static bool is_outside(const structure_part *part) {
                                 "embed embedding final last");
 }
 
-/* True if another matrix reads the output of this one, or a third of the output. */
+/* True if another matrix reads the output of this matrix, or a third of it. */
 static bool is_read(const structure_parts *p, const structure_part *part) {
     int i;
     for (i = 0; i < p->count; i++) {
@@ -750,7 +753,8 @@ static void take_single_block(structure_parts *p) {
     }
 }
 
-/* The best of all runs; with `beside`, the best of those that share nothing with the blocks. */
+/* Finds the best of all runs; with `beside`, the best run that has no part in common with the
+ * blocks. */
 static block_run find_best(const group_search *g, bool beside) {
     block_run best = { NULL, 0, 0, 0, 0, false };
     size_t i;
@@ -775,7 +779,8 @@ static void put_series(const block_run *run, char *text, size_t size) {
     snprintf(text, size, "%.*s*", (int)run->first->before, run->first->part->path);
 }
 
-/* The checkpoint has an encoder and a decoder, or stages: neither part may be dropped silently. */
+/* Refuses a checkpoint with an encoder and a decoder, or with stages, because no part may be
+ * dropped silently. */
 static bool check_alone(const group_search *g, const block_run *best, report *r) {
     const block_run other = find_best(g, true);
     const char *decoder;
@@ -793,7 +798,7 @@ static bool check_alone(const group_search *g, const block_run *best, report *r)
                        decoder ? decoder : "", decoder ? "' drops the decoder" : "");
 }
 
-/* Finds the only norm of a model whose blocks have none: a module that all of them use. */
+/* If the blocks have no norm, finds the only norm of the model: a module that all blocks use. */
 static const structure_part *find_shared_norm(const structure_parts *p, const block_run *best) {
     const structure_part *found = NULL;
     int i;

@@ -48,7 +48,7 @@ static void drop(structure_part *part, const char *reason) {
 
 /* === Names that --rename gives === */
 
-/* The names of ours that a part outside the blocks can be given, and its shape. */
+/* Those of our names that a part outside the blocks can get, and the shapes that they need. */
 static const struct {
     const char *name, *role;
     enum { SHAPE_TOKENS, SHAPE_PATCH, SHAPE_NORM, SHAPE_RAW_NORM, SHAPE_READER } shape;
@@ -77,7 +77,8 @@ static bool is_renamed(const structure_parts *p, const structure_part *part) {
     return !p->ordered && strcmp(part->weight->name, part->weight->stored_name) != 0;
 }
 
-/* Describes the part that this name of ours needs, if the part is no such thing; otherwise NULL. */
+/* If the part does not have the shape for this name of ours, describes the shape; otherwise
+ * NULL. */
 static const char *misfit(const structure_parts *p, const structure_part *part, size_t i) {
     switch (ours[i].shape) {
     case SHAPE_TOKENS: return part->weight->count % p->width ? "rows as wide as a token" : NULL;
@@ -106,7 +107,7 @@ void structure_list_names(const structure_parts *p, const structure_part *part,
     }
 }
 
-/* With or without the path that all tensors share. */
+/* Compares names with or without the path that all tensors share. */
 static bool has_name(const structure_part *part, const char *name) {
     return !strcmp(part->path, name) || !strcmp(part->inner, name);
 }
@@ -131,8 +132,8 @@ static bool take_names(const structure_parts *p, report *r) {
     return true;
 }
 
-/* A line for each name of the user's own that led to a role, and a failure for a name of ours, in a
- * block, that led to another. */
+/* Adds a line for each name that the user gave and that led to a role. Fails if one of our names,
+ * given to a part of a block, led to another role. */
 static bool check_names(const structure_parts *p, report *r) {
     static const char *const in_blocks[] = {
         "norm1",   "attn.qkv", "attn.q", "attn.k",   "attn.v", "attn.proj", "norm2",
@@ -178,7 +179,7 @@ static void name_token(structure_parts *p, structure_part *part) {
     else if (structure_says(part, CLASS_WORDS)) name_once(p, part, "cls_token", structure_by_name);
 }
 
-/* A bare parameter as long as a token, which no word explains. */
+/* True for a bare parameter as long as a token that no word explains. */
 static void name_last_token(structure_parts *p) {
     structure_part *found = NULL;
     int i;
@@ -192,8 +193,8 @@ static void name_last_token(structure_parts *p) {
     if (found && !with_role(p, "cls_token")) structure_name(found, "cls_token", left_over);
 }
 
-/* The rows of a table of vectors as long as a token; 0 if the part is no such table. Grids are [D,
- * h, w]. */
+/* If the part is a table of vectors as long as a token, the number of its rows; otherwise 0. Grids
+ * are [D, h, w]. */
 static int64_t table_rows(const structure_parts *p, const structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
     if (part->kind == PART_MATRIX && !part->bias && part->cols == p->width) return part->rows;
@@ -204,8 +205,8 @@ static int64_t table_rows(const structure_parts *p, const structure_part *part) 
                : 0;
 }
 
-/* A layer whose columns are positions. If it is as large as the layer over a patch's values, it may
- * be a second such layer. */
+/* Finds a layer whose columns are positions. If it is as large as the layer over the values of a
+ * patch, it may be a second such layer. */
 static void name_linear_positions(structure_parts *p, structure_part *part) {
     const structure_part *other = NULL;
     int i;
@@ -257,7 +258,7 @@ static const char *patch_reason(const structure_part *part) {
     return structure_says(part, PATCH_WORDS) ? structure_by_name : structure_by_shape;
 }
 
-/* The first part of a kind without a role and with this many rows; 0: any number of rows. */
+/* The first part of this kind that has no role and this many rows (0: any number). */
 static structure_part *first_of(const structure_parts *p, part_kind kind, int64_t rows,
                                 int64_t cols) {
     int i;
@@ -270,8 +271,8 @@ static structure_part *first_of(const structure_parts *p, part_kind kind, int64_
     return NULL;
 }
 
-/* Linear layers that make tokens: by their words, otherwise the first whose input is not a
-   token. */
+/* Finds the linear layers that make tokens, by their words. If no words show them, takes the first
+ * linear layer whose input is not a token. */
 static structure_part *find_linear_patch(const structure_parts *p) {
     structure_part *found = NULL;
     int i;
@@ -286,7 +287,8 @@ static structure_part *find_linear_patch(const structure_parts *p) {
     return found;
 }
 
-/* A matrix [C P P, D], by which patches are multiplied: a parameter, or called "patch_weight". */
+/* Finds a matrix [C P P, D] by which patches are multiplied: a bare parameter, or a weight called
+ * "patch_weight". */
 static structure_part *find_bare_patch(const structure_parts *p) {
     int i;
     for (i = 0; i < p->count; i++) {
@@ -303,7 +305,7 @@ static structure_part *find_bare_patch(const structure_parts *p) {
     return NULL;
 }
 
-/* Two layers with nothing between them act as one. */
+/* Two layers with nothing between them act as one layer. */
 static void name_folded_patch(structure_parts *p, structure_part *first, structure_part *second) {
     structure_name(first, "patch_embed.first", patch_reason(first));
     structure_name(second, "patch_embed.second", patch_reason(second));
@@ -312,7 +314,8 @@ static void name_folded_patch(structure_parts *p, structure_part *first, structu
                        "to prove it: --match-input x.npy --match-logits y.npy");
 }
 
-/* A convolution that makes tokens, otherwise the first in front of a layer that does. */
+/* Finds a convolution that makes tokens. If there is none, takes the first convolution in front of
+ * a layer that makes tokens. */
 static structure_part *find_conv(const structure_parts *p) {
     structure_part *conv = first_of(p, PART_CONV, p->width, 0);
     if (conv) return conv;
@@ -344,7 +347,7 @@ static void name_patch(structure_parts *p) {
     }
 }
 
-/* A second layer over the same values, added to the first. */
+/* Finds a second layer over the same values, whose output is added to that of the first. */
 static void name_patch_added(structure_parts *p) {
     const structure_part *first = with_role(p, "patch_embed.proj");
     int i;
@@ -357,8 +360,8 @@ static void name_patch_added(structure_parts *p) {
     }
 }
 
-/* A bare bias of the same module; its name need not pair with the weight's as patch_bias does with
- * patch_weight. */
+/* Finds a bare bias in the same module. Its name need not match that of the weight, as patch_bias
+ * matches patch_weight. */
 static void name_patch_bias(structure_parts *p) {
     structure_part *matrix = with_role(p, "patch_embed.matrix");
     int i;
@@ -381,7 +384,7 @@ static bool in_head(const structure_part *part) {
     return structure_says(part, "head classifier mlp+head classification heads fc out");
 }
 
-/* The possible role of a vector; NULL for none. */
+/* The role that a vector may have; NULL for none. */
 static const char *norm_role(const structure_parts *p, const structure_part *part, bool has_class) {
     const bool before = structure_says(part, BEFORE_WORDS) && !structure_says(part, AFTER_WORDS);
     if (part->rows != p->width) return part->rows == patch_depth(p) ? "patch_embed.pre_norm" : NULL;
@@ -397,7 +400,7 @@ static void name_norm(const structure_parts *p, structure_part *part, bool has_c
     if (role) name_once(p, part, role, says ? structure_by_name : left_over);
 }
 
-/* Two norms with the same values, other than those that norms start with. */
+/* True for two norms with the same values, unless these are the initial values of a norm. */
 static bool read_alike(const structure_parts *p, const structure_part *a, const structure_part *b,
                        bool *alike, report *r) {
     const size_t size = (size_t)p->width;
@@ -428,7 +431,8 @@ static int list_norms(structure_parts *p, structure_part *norms[MAX_NORMS]) {
     return count;
 }
 
-/* One norm under two names: an attribute of the model, and part of a head in an nn.Sequential. */
+/* True for one norm under two names: as an attribute of the model, and in a head that is an
+ * nn.Sequential. */
 static bool drop_norm_copies(structure_parts *p, report *r) {
     structure_part *norms[MAX_NORMS];
     char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
@@ -449,7 +453,7 @@ static bool drop_norm_copies(structure_parts *p, report *r) {
     return true;
 }
 
-/* The letters that a path shares with those of the blocks, up to a dot. */
+/* The number of letters that a path has in common with the paths of the blocks, up to a dot. */
 static size_t shared_with_blocks(const structure_parts *p, const structure_part *part) {
     const char *path = structure_at(p, 0, 0)->path;
     size_t i, shared = 0;
@@ -474,7 +478,7 @@ static bool is_behind_blocks(const structure_parts *p, const structure_part *par
     return true;
 }
 
-/* True if the first of two norms after the blocks is the one right after them. *why is NULL if
+/* True if the first of two norms after the blocks comes directly after them. *why is NULL if
  * nothing shows it. */
 static bool comes_first(const structure_parts *p, const structure_part *a, const structure_part *b,
                         const char **why) {
@@ -490,7 +494,7 @@ static bool comes_first(const structure_parts *p, const structure_part *a, const
     return a < b;
 }
 
-/* Two norms after the blocks: the encoder's own, then that of the head. */
+/* Assigns two norms after the blocks: the norm of the encoder, then that of the head. */
 static void name_second_norm(structure_parts *p) {
     structure_part *first = with_role(p, "norm"), *last, *second, *norms[MAX_NORMS];
     char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
@@ -526,7 +530,7 @@ static void note_early_norm(structure_parts *p) {
     char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
     if (p->shared_norm) {
         structure_note_add(p->result, "one norm in all blocks and after them",
-                           "as --rename gives the blocks the model's only norm",
+                           "because --rename gives the blocks the model's only norm",
                            "--set has_final_norm=0 if none follows the blocks");
         return;
     }
@@ -554,7 +558,7 @@ static bool name_norms(structure_parts *p, report *r) {
     return true;
 }
 
-/* The number of a layer in the same list as this one; -1 if it is in none. */
+/* The number of a layer in the list that holds this layer too; -1 if it is in no such list. */
 static int number_in_list(const structure_part *part, const structure_part *list) {
     size_t same = 0;
     while (part->path[same] && part->path[same] == list->path[same]) same++;
@@ -565,7 +569,8 @@ static int number_in_list(const structure_part *part, const structure_part *list
     return atoi(part->path + same);
 }
 
-/* A norm between the layers of a head is not one in front of them. */
+/* Refuses a norm between the layers of a head, which must not be taken for a norm in front of
+ * them. */
 static void check_between(structure_parts *p, structure_part *const *two) {
     static const char *const roles[] = { "norm", "fc_norm" };
     const int first = number_in_list(two[0], two[1]), last = number_in_list(two[1], two[0]);
@@ -585,7 +590,8 @@ static void check_between(structure_parts *p, structure_part *const *two) {
     }
 }
 
-/* Two layers of the head. Consecutive places in a list leave none for an activation. */
+/* Takes two layers as the head. If their places in a list are consecutive, there is no place for an
+ * activation. */
 static void name_head_layers(structure_parts *p, structure_part *const *two) {
     const int number = number_in_list(two[0], two[1]);
     structure_name(two[0], "pre_logits.fc", structure_by_shape);
@@ -597,7 +603,7 @@ static void name_head_layers(structure_parts *p, structure_part *const *two) {
              "%.120s and %.120s leave no place for an activation", two[0]->path, two[1]->path);
 }
 
-/* The remaining matrices belong to the head: classes, perhaps with a layer in front. */
+/* The remaining matrices belong to the head: the classes, and perhaps a layer in front of them. */
 static void name_head(structure_parts *p) {
     structure_part *left[3];
     int count = 0, i;
@@ -626,8 +632,8 @@ static void name_head(structure_parts *p) {
     }
 }
 
-/* The part of an autoencoder after its encoder. Only logits can show whether the model's output is
- * that of the encoder. */
+/* Drops the part of an autoencoder after its encoder. Only logits can prove that the output of the
+ * model is that of the encoder. */
 static void drop_decoder(structure_parts *p) {
     int i;
     for (i = 0; p->is_matched && i < p->count; i++)
@@ -663,9 +669,9 @@ bool structure_name_rest(structure_parts *p, report *r) {
 
 /* If no name is informative, as in "arr_0", "arr_1" of numpy.savez(*arrays), only the order of the
  * file and the shapes remain. The arrays become layers: a matrix and the bias after it, or the two
- * vectors of a norm. The longest repetition of layers is the blocks. The layers before them make
- * tokens; the last norm and the head follow them. Each array gets a matching name, and is then read
- * like any other checkpoint.
+ * vectors of a norm. The longest repetition of layers is taken as the blocks. The layers before the
+ * blocks make tokens; the last norm and the head follow the blocks. Each array gets a name for its
+ * role; then the checkpoint is read like any other.
  */
 
 enum { NAME_SIZE = 64 };
@@ -678,17 +684,17 @@ typedef enum layer_kind {
     LAYER_TABLE,
 } layer_kind;
 
-/* A layer of one or two arrays, by their places in the list. */
+/* A layer, which consists of one or two arrays, given by their places in the list. */
 typedef struct layer {
     layer_kind kind;
     int weight, bias;  /* -1: none */
     bool is_turned;    /* [inputs, outputs] */
-    uint64_t likeness; /* number of the kind and shape; equal layers have the same */
+    uint64_t likeness; /* number for the kind and the shape; equal layers have the same number */
 } layer;
 
 typedef struct order {
     structure_parts *parts;
-    int *arrays; /* used arrays, in the order of the file */
+    int *arrays; /* the arrays that are used, in the order of the file */
     int array_count;
     layer *layers;
     int count;
@@ -702,15 +708,15 @@ static checkpoint_tensor_info *array_at(const order *o, int i) {
 
 /* === Recognising uninformative names === */
 
-/* The letters of a name before its only number, 4 for "arr_12"; *digits is 0 if there is no such
- * number. */
+/* The number of letters before the only number of a name: 4 for "arr_12". *digits is 0 if there is
+ * no single number. */
 static size_t split_name(const char *name, size_t *digits) {
     const size_t before = strcspn(name, "0123456789");
     *digits = strspn(name + before, "0123456789");
     return before;
 }
 
-/* True if all are alike except for one number, and there are too many for one block. */
+/* True if all names are alike except for one number, and there are too many names for one block. */
 static bool are_unnamed(const checkpoint *c) {
     const size_t count = checkpoint_count(c);
     const char *first = checkpoint_tensor(c, 0)->name;
@@ -737,7 +743,7 @@ static int compare_numbers(const void *a, const void *b) {
 
 /* === Layers === */
 
-/* The possible kind of a shape alone. A vector may be stored as [1, n]; tokens and positions have
+/* The kind that a shape alone may have. A vector may be stored as [1, n]; tokens and positions have
  * three dimensions. */
 static layer_kind kind_of(const checkpoint_tensor_info *t) {
     int last = t->ndim;
@@ -751,7 +757,7 @@ static bool same_shape(const checkpoint_tensor_info *a, const checkpoint_tensor_
     return a->ndim == b->ndim && !memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims);
 }
 
-/* Counts the vectors of one shape from here on. */
+/* Counts the vectors with the same shape from here on. */
 static int count_vectors(const order *o, int at) {
     int end = at;
     while (end < o->array_count && kind_of(array_at(o, end)) == LAYER_VECTOR &&
@@ -760,7 +766,8 @@ static int count_vectors(const order *o, int at) {
     return end - at;
 }
 
-/* Norms are pairs, so the first of an odd number of vectors is the bias of the previous layer. */
+/* Norms are pairs of vectors. If the number of vectors is odd, the first is the bias of the
+ * previous layer. */
 static bool has_bias(const order *o, int at) {
     const checkpoint_tensor_info *t = array_at(o, at);
     int64_t length;
@@ -769,7 +776,7 @@ static bool has_bias(const order *o, int at) {
     return length == t->dims[0] || (kind_of(t) == LAYER_MATRIX && length == t->dims[1]);
 }
 
-/* A vector alone is the scale of a norm, or a token. */
+/* A single vector is the scale of a norm, or a token. */
 static void read_layer(const order *o, int at, layer *l) {
     memset(l, 0, sizeof *l);
     l->kind = kind_of(array_at(o, at));
@@ -792,7 +799,7 @@ static void read_layers(order *o) {
     }
 }
 
-/* Matrices are [inputs, outputs] if most biases are as long as their columns. */
+/* Matrices are [inputs, outputs] if most biases have as many values as the matrix has columns. */
 static void turn_matrices(order *o) {
     int votes = 0, i;
     for (i = 0; i < o->count; i++) {
@@ -825,7 +832,7 @@ static bool layer_is_norm(const layer *l) {
     return l->kind == LAYER_NORM || l->kind == LAYER_VECTOR;
 }
 
-/* A norm and at least two matrices, and nothing that makes tokens. */
+/* True for a norm and at least two matrices, without a layer that makes tokens. */
 static bool may_be_block(const order *o, int first, int period) {
     int norms = 0, matrices = 0, i;
     for (i = first; i < first + period; i++) {
@@ -842,7 +849,7 @@ static int64_t elements(const order *o, int first, int count) {
     return sum;
 }
 
-/* Counts the layers from here on that equal those a period later. */
+/* Counts the layers from here on that are equal to the layers one period later. */
 static int count_repeated(const order *o, int first, int period) {
     int end = first;
     while (end + period < o->count && o->layers[end].likeness == o->layers[end + period].likeness)
@@ -850,8 +857,8 @@ static int count_repeated(const order *o, int first, int period) {
     return end - first;
 }
 
-/* The layer in front of the blocks may equal their last layer, so that the start is ambiguous.
- * Blocks then begin with a norm, if possible. */
+/* If the layer in front of the blocks is equal to their last layer, the start is ambiguous. Then
+ * blocks begin with a norm, if possible. */
 static int first_of_blocks(const order *o, int first, int slack) {
     int i;
     for (i = first; i <= first + slack; i++)
@@ -877,7 +884,7 @@ static void find_blocks(order *o) {
         }
 }
 
-/* The longest norm of a block is as wide as a token, unless it is in the MLP. */
+/* The longest norm of a block that is not in the MLP is as wide as a token. */
 static int64_t find_width(const order *o) {
     int i;
     for (i = o->first; i < o->first + o->period; i++)
@@ -920,7 +927,7 @@ static void name_layer(order *o, const layer *l, const char *name) {
     flatten(array_at(o, l->bias));
 }
 
-/* Counts equal matrices in a row, from here on. */
+/* Counts consecutive matrices of equal shape from here on. */
 static int count_alike(const order *o, int at, int end) {
     int i = at;
     while (i < end && o->layers[i].kind == LAYER_MATRIX &&
@@ -929,7 +936,7 @@ static int count_alike(const order *o, int at, int end) {
     return i - at;
 }
 
-/* Query, key and value of each head. */
+/* Names the query, key and value of each head. */
 static int count_heads(const order *o, int at, int end) {
     const int count = count_alike(o, at, end);
     return count >= 6 && count % 3 == 0 ? count : 0;
@@ -951,7 +958,7 @@ static void name_block(order *o, int block) {
     }
 }
 
-/* Counts of the layers in front of the blocks. */
+/* The numbers of layers of each kind in front of the blocks. */
 typedef struct front {
     int table; /* layer of the positions; -1: none */
     int tokens, norms, matrices;
@@ -959,14 +966,14 @@ typedef struct front {
 
 static bool is_in_front(const order *o, int i) { return i < o->first; }
 
-/* Rows as long as a token. */
+/* True if its rows are as long as a token. */
 static bool is_rows(const order *o, const layer *l) {
     const checkpoint_tensor_info *t = array_at(o, l->weight);
     return l->bias < 0 && t->dims[t->ndim - 1] == o->width && t->count > o->width;
 }
 
-/* Positions have three dimensions; otherwise they are the last matrix without a bias, if another
- * layer makes tokens. */
+/* Positions have three dimensions. If there is no such array, they are the last matrix without a
+ * bias, provided that another layer makes tokens. */
 static int find_table(const order *o) {
     int last = -1, makers = 0, i;
     for (i = 0; i < o->first; i++) {

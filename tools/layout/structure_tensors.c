@@ -61,7 +61,7 @@ static bool add_view(new_tensors *n, int block, const char *role, const char *le
     return t != NULL;
 }
 
-/* Adds a tensor [rows, cols], or [rows] if cols is 0, with the name of its source. */
+/* A tensor [rows, cols], or [rows] if cols is 0, to add under the name of its source. */
 typedef struct new_values {
     const float *values;
     int64_t rows, cols;
@@ -97,7 +97,7 @@ static bool add_layer(new_tensors *n, int block, const char *role, const fold_la
 
 /* === Views === */
 
-/* [out, in, 1, 1] as [out, in]; a bare [in, out] transposed. */
+/* Views [out, in, 1, 1] as [out, in], and transposes a bare parameter [in, out]. */
 static checkpoint_tensor_info matrix_view(const structure_part *part) {
     checkpoint_tensor_info view = *part->weight;
     if (part->kind != PART_MATRIX) return view;
@@ -110,8 +110,8 @@ static checkpoint_tensor_info matrix_view(const structure_part *part) {
     return view;
 }
 
-/* Turns a table into [1, N, D]; its tokens may come first, or the width may precede a grid. False
- * if its other dimensions cannot be merged into one. */
+/* Turns a table into [1, N, D]. The table may begin with the tokens, or with the width, followed by
+ * a grid. False if the other dimensions cannot be merged into one. */
 static bool table_view(const checkpoint_tensor_info *t, int64_t width,
                        checkpoint_tensor_info *view) {
     int64_t rows = 1, stride = 0;
@@ -142,7 +142,7 @@ static bool read_layer(new_tensors *n, const structure_part *part, fold_layer *l
                      part->is_bare && part->kind == PART_MATRIX, layer, n->report);
 }
 
-/* "attn.heads.*.query" for a list that begins with "attn.heads.0.query". */
+/* Makes the name "attn.heads.*.query" for a list that begins with "attn.heads.0.query". */
 static void name_list(const structure_parts *p, const structure_part *first, char *text,
                       size_t size) {
     const char *path = first->path, *other = structure_at(p, first->block, first->next)->path;
@@ -152,7 +152,7 @@ static void name_list(const structure_parts *p, const structure_part *first, cha
     snprintf(text, size, "%.*s*%s", (int)same, path, path + end);
 }
 
-/* Stacks a list of layers, one for each head, or three such lists if they have no names. */
+/* Stacks a list of layers, one for each head, or three such lists if no names distinguish them. */
 static bool add_heads(new_tensors *n, const structure_part *first, const char *role) {
     const int count = first->heads, each = !strcmp(role, "attn.stacked") ? 3 : 1;
     const int groups = !strcmp(role, "attn.qkv") ? 3 : !strcmp(role, "attn.kv") ? 2 : 1;
@@ -176,7 +176,7 @@ static bool add_heads(new_tensors *n, const structure_part *first, const char *r
     return good;
 }
 
-/* Joins first and second, which reads first's output, as one layer. */
+/* Joins two layers as one; `second` reads the output of `first`. */
 static bool add_chain(new_tensors *n, const structure_part *first, const structure_part *second,
                       const char *role) {
     fold_layer a = { NULL, NULL, 0, 0 }, b = a, both = a;
@@ -198,7 +198,8 @@ static bool add_chain(new_tensors *n, const structure_part *first, const structu
     return good;
 }
 
-/* Query, key and value pass through their own layers, then through their rows of the fused one. */
+/* Query, key and value each pass through a layer of their own, then through their rows of the fused
+ * layer. */
 static bool add_before(new_tensors *n, const structure_part *fused) {
     static const char *const before[] = { "attn.before.q", "attn.before.k", "attn.before.v" };
     static const char *const roles[] = { "attn.q", "attn.k", "attn.v" };
@@ -231,7 +232,7 @@ static bool add_linear_positions(new_tensors *n, const structure_part *part) {
     return good;
 }
 
-/* === Tensors that are missing because they would change nothing === */
+/* === Adding missing tensors that change nothing === */
 
 static bool add_zeros(new_tensors *n, int block, const char *role, int64_t count) {
     float *zeros = calloc((size_t)count, sizeof *zeros);
@@ -253,7 +254,7 @@ static bool add_identity(new_tensors *n, int block) {
     return good;
 }
 
-/* If one of the layers has a bias, all must have one. */
+/* If one of the layers has a bias, all layers must have one. */
 static bool fill_biases(new_tensors *n, int block, const char *const *roles, size_t count) {
     const structure_parts *p = n->parts;
     bool any = false;
@@ -342,7 +343,7 @@ static bool add_patch_chain(new_tensors *n) {
     return !first || add_chain(n, first, second, "patch_embed.proj");
 }
 
-/* The only norm, as those of each block. */
+/* Gives each block the only norm as its norms. */
 static bool add_shared_norm(new_tensors *n, int block) {
     static const char *const roles[] = { "norm1", "norm2" };
     const structure_part *norm = n->parts->shared_norm;
@@ -381,7 +382,7 @@ static void put_decoder(const structure_part *part, char *pattern, size_t size) 
              part->path);
 }
 
-/* The reason why no role fits, if there is one. */
+/* If the part cannot have any role for a known reason, that reason. */
 static const char *remark(const structure_parts *p, const structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
     if (part->kind == PART_BATCH) return ": a batch norm, which vit.h lacks";
@@ -431,7 +432,7 @@ static bool is_of_training(const structure_part *part) {
                                 "criterion");
 }
 
-/* How to give names to what is left, or to drop it. */
+/* Appends the options that give names to the remaining parts, or drop them. */
 static void put_remedies(const structure_parts *p, report *r) {
     char names[STRUCTURE_NAMES_SIZE] = "", line[STRUCTURE_NAMES_SIZE + 200];
     bool droppable = false;
@@ -448,7 +449,7 @@ static void put_remedies(const structure_parts *p, report *r) {
     report_line(r, 0, line);
 }
 
-/* Lists the parts without a role, then the roles of the rest. */
+/* Lists the parts without a role, then the roles of the others. */
 static bool refuse_left(const structure_parts *p, int count, name_groups *left, name_groups *read,
                         report *r) {
     int i;

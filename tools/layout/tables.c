@@ -34,12 +34,12 @@ static const char *const prefixes[] = {
 /* The original DINOv2 can divide its blocks into chunks; their numbers run from first to last. */
 static const char *const blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
-/* Differential attention: its own layer, or inside a parallel block. */
+/* Differential attention, in its own layer or inside a parallel block. */
 #define DIFFERENCE(path)                                                                         \
     { "{b}attn.lambda", LAYOUT_LAMBDA, NULL,                                                     \
       { path "lambda_q1", path "lambda_k1", path "lambda_q2", path "lambda_k2" }, LAYOUT_ALWAYS }
 
-/* vit_relpos: an MLP for each block, or one for all. */
+/* vit_relpos has an MLP for each block, or one for all blocks. */
 #define REL_POS_MLP(path)                                                                          \
     { "{b}attn.rel_pos", LAYOUT_REL_POS_MLP, NULL,                                               \
       { path "fc1.weight", path "fc1.bias", path "fc2.weight", path "fc2.bias" }, LAYOUT_ALWAYS }
@@ -51,7 +51,7 @@ static const char *const blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 #define STANDARD(name, key) { name, LAYOUT_STANDARD, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }
 
 static const layout_rule rules[] = {
-    /* DINOv2 with registers: only the class token and the patches have a position */
+    /* in DINOv2 with registers, only the class token and the patches have positions */
     { "cls_token", LAYOUT_SUM, NULL, { "cls_token", "pos_embed@0", NULL },
       { "register_tokens", NULL } },
     LAYOUT_MUST_WHEN("cls_token", "cls_token", "rope_embed.periods"),
@@ -105,7 +105,7 @@ static const layout_rule rules[] = {
     LAYOUT_FROM2("{b}norm1", "{b}in_norm"),
     LAYOUT_ROWS3("{b}attn.qkv.weight", NULL, "{b}attn.q_proj.weight", "{b}attn.k_proj.weight",
                  "{b}attn.v_proj.weight"),
-    LAYOUT_QKV("{b}attn.q", "{b}attn.k", "{b}attn.v"),   /* for --rename, in no published model */
+    LAYOUT_QKV("{b}attn.q", "{b}attn.k", "{b}attn.v"),   /* for --rename; unpublished */
     /* DINOv3 masks the bias of the keys */
     { "{b}attn.qkv.bias", LAYOUT_PRODUCT, NULL, { "{b}attn.qkv.bias", "{b}attn.qkv.bias_mask" },
       LAYOUT_ALWAYS },
@@ -181,7 +181,7 @@ static const layout_rule rules[] = {
     LAYOUT_SAME2("fc_norm"),
     LAYOUT_SAME2("pre_logits.fc"),
     LAYOUT_SAME2("head"),
-    /* open_clip around a timm model: a separate projection, without a bias */
+    /* open_clip adds a separate projection without a bias to timm's model */
     LAYOUT_FROM("head.weight", "../head.proj.weight"),
     LAYOUT_FROM("head.bias", "../head.proj.bias"),
     LAYOUT_ZEROS("head.bias", "../head.proj.weight"),
@@ -242,7 +242,7 @@ static const layout_extra lacking[] = {
     { NULL, NULL }
 };
 
-/* Names that show which half is the gate: timm and DINOv2 apply only SiLU to it. */
+/* These names show which half is the gate. timm and DINOv2 apply only SiLU to the gate. */
 static const layout_default defaults[] = {
     { "activation=silu", "{b}mlp.fc1_g.weight" },
     { "activation=silu", "{b}mlp.w12.weight" },
@@ -269,7 +269,7 @@ static const layout_default defaults[] = {
     { NULL, NULL }
 };
 
-/* Names that only EVA, EVA-02 and BEiT have; of these, EVA-02 has rotary positions. */
+/* Only EVA, EVA-02 and BEiT have these names; of the three, EVA-02 has rotary positions. */
 #define ROPE_TYPES                                                                               \
     "--set rope_type=none or --set rope_type=cat (EVA-02; and ref_feat_shape), --arch NAME or "  \
     "--config FILE"
@@ -347,13 +347,13 @@ static const char *const vit_prefixes[] = {
     "base_model.", "encoder.", "backbone.", NULL
 };
 
-/* DeiT's distillation token has a second head only in the model "with teacher". With one head it is
- * an ordinary token, and so a register that has a position. */
+/* DeiT's distillation token has a second head only in the model "with teacher". If there is one
+ * head, it is an ordinary token, and so a register that has a position. */
 #define ONE_HEAD "../classifier.weight"
 /* BEiT lacks it. */
 #define KEY_BIAS "{b}attention.attention.key.bias"
 
-/* BEiT: one table for each block, or one for all. */
+/* BEiT has a table for each block, or one for all blocks. */
 #define TABLE(path) path "relative_position_bias.relative_position_bias_table"
 #define REL_POS(path)                                                                            \
     { "{b}attn.rel_pos", LAYOUT_REL_POS, "nh>hn", { TABLE(path) }, LAYOUT_ALWAYS }
@@ -382,7 +382,7 @@ static const layout_rule vit_rules[] = {
     LAYOUT_FROM("{b}ls2.gamma", "{b}lambda_2"),
     LAYOUT_MUST_WHEN2("norm", "layernorm", "!pooler.layernorm.weight"),
     LAYOUT_FROM2("fc_norm", "pooler.layernorm"),
-    /* the pooler of a model without a head, except next to DeiT's distillation token */
+    /* the pooler of a model without a head, unless it has DeiT's distillation token */
     { "pre_logits.fc.weight", LAYOUT_STACK, NULL, { "pooler.dense.weight", NULL, NULL },
       { "!" ONE_HEAD, "!embeddings.distillation_token" } },
     { "pre_logits.fc.bias", LAYOUT_STACK, NULL, { "pooler.dense.bias", NULL, NULL },
@@ -482,8 +482,8 @@ static const layout_company dinov2_company[] = {
 
 #define DINOV2_CPP "{b}attention.attention.qkv.weight"
 
-/* With registers its positions are resampled as in timm. dinov2.cpp's files say nothing about the
- * preparation of images, which is that of the original. */
+/* If it has registers, positions are resampled as in timm. The files of dinov2.cpp do not state how
+ * images are prepared; it is done as in the original. */
 static const layout_default dinov2_defaults[] = {
     { "mean=0.485,0.456,0.406", DINOV2_CPP }, { "std=0.229,0.224,0.225", DINOV2_CPP },
     { "crop_pct=0.875", DINOV2_CPP },
@@ -657,8 +657,8 @@ const layout layout_hf_siglip = {
 
 /* === The image encoders of llama.cpp and clip.cpp === */
 
-/* CLIP's and SigLIP's towers, and InternVL's. Some writers dropped the last block and the norm after
- * it, which no language model reads. */
+/* CLIP's and SigLIP's towers, and InternVL's. Some writers drop the last block and the norm after
+ * it, because language models do not read their output. */
 
 static const char *const llama_cpp_prefixes[] = { "v.", NULL };
 static const char *const llama_cpp_blocks[] = { "blk.{i}.", NULL };
@@ -742,7 +742,7 @@ const layout layout_llama_cpp = {
 
 #endif
 
-/* The text encoders of both. SigLIP's has its projection, `head`, inside. */
+/* The text encoders of CLIP and of SigLIP. SigLIP's has its projection, `head`, inside. */
 
 static const char *const text_prefixes[] = {
     "module.", "_orig_mod.", "model.", "text_model.", "clip.", "siglip.", NULL

@@ -4,8 +4,8 @@
 /* === torch.nn === */
 
 /* Models around a torch.nn.TransformerEncoder, or a list of its layers. Only the encoder has
- * standard names: these are the usual ones, next to the encoder or next to the module that holds
- * it.
+ * standard names. All other names here are the usual ones, next to the encoder or next to the
+ * module that holds it.
  */
 
 static const char *const prefixes[] = { "*.", NULL };
@@ -24,7 +24,7 @@ static const char *const list_blocks[] = { "{i}.", NULL };   /* an nn.ModuleList
 #define PATCH(name) PATCH_AT(name), PATCH_AT("../" name), PATCH_AT("../../" name)
 #define POSITIONS(name)                                                                          \
     BESIDE("pos_embed", name), BESIDE("pos_embed", name ".weight"), BESIDE("pos_embed", name ".pe")
-/* A linear layer: alone, in an nn.Sequential, or after a norm in one. */
+/* A linear layer: alone, in an nn.Sequential, or in an nn.Sequential after a norm. */
 #define HEAD_AT(key)                                                                             \
     LAYOUT_FROM2("head", key),                                                                   \
     LAYOUT_FROM2("head", key ".1"),                                                              \
@@ -120,11 +120,11 @@ const layout layout_torch_nn_list = {
 
 /* Lucidrains/vit-pytorch. */
 
-/* === ViT, since 2021-03 === A patch's values are ordered (p1 p2 c). Until 2023-02 the stem is a
- * linear layer; since 1.0 it has a norm of the raw patch before it and one of the token after it.
- * Until 2023-08 there is a norm after the pool and none after the blocks. The mean covers all
- * tokens; since 2025-11 a model that uses it has an empty class token. A model with a single head
- * as wide as a token has no to_out. */
+/* === ViT, since 2021-03 === A patch's values are ordered (p1 p2 c). Until 2023-02 the stem is only
+ * a linear layer; since 1.0 a norm of the raw patch precedes it, and a norm of the token follows
+ * it. Until 2023-08 there is a norm after the pool and none after the blocks. The mean covers all
+ * tokens; since 2025-11 a model that uses it has an empty class token. If a model has a single head
+ * as wide as a token, it has no to_out. */
 
 static const char *const lucidrains_blocks[] = { "transformer.layers.{i}.", NULL };
 
@@ -224,7 +224,7 @@ const layout layout_simple_vit = {
 /* === ViT until 2021-03 ===
  * A linear layer over patches (p1 p2 c), each branch in a Residual. Until 2020-12 the head is two
  * linear layers with GELU between them, until 2021-01 q k^T is divided by the root of embed_dim;
- * since 2020-12 the mean of all tokens may go into the head. */
+ * since 2020-12 the head may read the mean of all tokens. */
 
 #define OLD_BRANCHES(attn, mlp)                                                                  \
     LAYOUT_SAME("cls_token"),                                                                    \
@@ -285,8 +285,8 @@ const layout layout_lucidrains_2020 = {
 };
 
 /* === Its first three days === Both branches of all blocks are one nn.Sequential, and there is no
- * norm after them. The very first version took every grid_height-th row and grid_width-th column as
- * a patch. The tensors do not show it, and it was replaced within minutes. */
+ * norm after them. In the very first version, a patch consisted of every grid_height-th row and
+ * grid_width-th column. The tensors do not show it, and it was replaced within minutes. */
 
 static const char *const first_blocks[] = { "transformer.net.{e}.", NULL };
 
@@ -352,7 +352,7 @@ static const layout_rule einops_rules[] = {
     LAYOUT_FROM2("{b}norm2", "{b}1.fn.0"),
     LAYOUT_FROM2("{b}mlp.fc1", "{b}1.fn.1.0"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}1.fn.1.3"),
-    /* with a pooling layer, which has no weights, or without one */
+    /* with or without a pooling layer, which has no weights */
     LAYOUT_WHEN2("fc_norm", "2.1", "2.2.weight"),
     LAYOUT_FROM2("head", "2.2"),
     LAYOUT_FROM2("fc_norm", "2.0"),
@@ -516,12 +516,13 @@ static const layout_default torch_defaults[] = {
     { NULL, NULL }
 };
 
-/* Written after transformers' code, with its first GELU; or with NumPy, which has no erf. */
+/* These follow transformers' code, with its first GELU, or were written with NumPy, which has no
+ * erf. */
 static const layout_default tanh_defaults[] = {
     USUAL, { "activation=gelu_tanh", NULL }, { "block_type=pre_norm", NULL },
     { NULL, NULL }
 };
-/* Written after a lecture on language models, in which all heads divide by the root of the width of
+/* These follow a lecture on language models, in which all heads divide by the root of the width of
  * a token. */
 static const layout_default lecture_defaults[] = {
     USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL },

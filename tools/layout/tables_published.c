@@ -32,7 +32,8 @@ static const layout_extra torchvision_lacking[] = {
     { "conv_proj.*.*", "a convolutional stem" }, { NULL, NULL }
 };
 
-/* The transforms of the weights for 224 pixels, except those of vit_l_16, which resize to 242. */
+/* The transforms that belong to the weights for 224 pixels; those of vit_l_16 differ and resize to
+ * 242. */
 static const layout_default torchvision_defaults[] = {
     { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },
     { "crop_pct=0.875", NULL },
@@ -185,9 +186,9 @@ const layout layout_open_clip = {
     .questions = questions
 };
 
-/* Perception Encoder has attention pooling, or neither norm nor projection after the blocks. Its
- * rotary positions count from 1 next to a class token, and do not depend on the size of the
- * grid. */
+/* Perception Encoder has attention pooling, or else neither norm nor projection after the blocks.
+ * If there is a class token, its rotary positions count from 1. They do not depend on the size of
+ * the grid. */
 static const layout_default pe_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },
     { "rope_type=cat", NULL },
@@ -279,8 +280,8 @@ static const layout_extra mobileclip_harmless[] = {
     { NULL, NULL }
 };
 
-/* As in its own code; timm's model of the same weights differs in epsilon and resizing. Without a
- * class token it uses the mean. */
+/* These values are those of its own code; timm's model with the same weights has another epsilon
+ * and another resizing. Without a class token it uses the mean. */
 static const layout_default mobileclip_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
     { "mean=0", NULL }, { "std=1", NULL }, { "crop_pct=1", NULL },
@@ -366,15 +367,16 @@ const layout layout_qwen_vl = {
 
 /* === C-RADIO === */
 
-/* NVIDIA's own names. One tensor holds a class token of each teacher, then the registers; the .vit
- * file takes all but the first token as registers. The positions of a large square are resampled to the input's grid. */
+/* NVIDIA's own names. One tensor holds a class token for each teacher, then the registers. In the
+ * .vit file all but the first token are registers. The positions of a large square are resampled to
+ * the input's grid. */
 
 static const char *const radio_prefixes[] = {
     "module.", "radio_model.model.", "base_model.", "model.", NULL
 };
 
-/* Blocks of hand-written code have these names too. A layout whose probe is missing is guessed by
- * the first path, which no RADIO has. */
+/* Hand-written code also has blocks with these names. The first path, which no RADIO model has,
+ * keeps this layout from being guessed for them if its probe is missing. */
 static const char *const radio_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 #define RADIO_TOKENS "patch_generator.cls_token.token"
@@ -429,8 +431,8 @@ const layout layout_radio = {
 
 /* === Sapiens 2 === */
 
-/* Its middle blocks have half as many heads of keys and values as of queries. Only the attention
- * has a LayerScale. */
+/* In its middle blocks there are half as many heads of keys and values as of queries. Only
+ * attention has a LayerScale. */
 
 static const char *const sapiens2_prefixes[] = { "module.", "backbone.", "model.", NULL };
 
@@ -478,7 +480,7 @@ const layout layout_sapiens2 = {
     .lacking = sapiens2_lacking, .defaults = sapiens2_defaults
 };
 
-/* === nomic-embed-vision === Only to refuse it by name. */
+/* === nomic-embed-vision, only to refuse it by name === */
 
 static const char *const nomic_prefixes[] = { "module.", "model.", NULL };
 
@@ -667,7 +669,7 @@ static const char *const jax_blocks[] = {
     LAYOUT_FROM(tensor ".weight", key "/scale"), LAYOUT_FROM(tensor ".bias", key "/bias")
 #define JAX_DENSE(tensor, key)                                                                   \
     LAYOUT_VIEW(tensor ".weight", key "/kernel", "io>oi"), LAYOUT_FROM(tensor ".bias", key "/bias")
-/* The heads have an axis of their own, after the input or before the output. */
+/* The heads have a separate axis, after the input or before the output. */
 #define JAX_ATTENTION(key)                                                                       \
     LAYOUT_ROWS3("{b}attn.qkv.weight", "dhk>hkd", key "/query/kernel", key "/key/kernel",        \
                  key "/value/kernel"),                                                           \

@@ -200,8 +200,9 @@ static bool read_narrow(checkpoint *c, const layout_item *item, int64_t first, i
     return good;
 }
 
-/* A row for each head. The library indexes by query minus key, vit.h by key minus query. That
- * reverses both axes and so the whole row, except the class token's three values at its end. */
+/* A row for each head. The library indexes by query minus key, vit.h by key minus query. This
+ * reverses both axes, and so the whole row, except the three values of the class token at its
+ * end. */
 static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                          float *to, report *r) {
     const int64_t columns = item->parts[0].view.count / item->tensor.dims[0];
@@ -219,13 +220,13 @@ static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, 
     return good;
 }
 
-/* Query minus key, on a scale of logarithms. */
+/* The distance, query minus key, on a logarithmic scale. */
 static double log_distance(int64_t place, int64_t side) {
     const double distance = (double)(side - 1 - place);
     return copysign(log1p(fabs(distance)), distance);
 }
 
-/* A row for each head, as above; the class token has no bias. */
+/* A row for each head, in the same order; the class token has no bias. */
 static bool read_rel_pos_mlp(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                              float *to, report *r) {
     const int64_t hidden = item->parts[1].view.count, columns = item->tensor.dims[1];
@@ -254,8 +255,8 @@ static bool read_rel_pos_mlp(checkpoint *c, const layout_item *item, int64_t fir
     return good;
 }
 
-/* The rotation of a pair of a head. Separate frequencies for blocks and heads are stored as [2
- * axes, depth, heads, pairs]. */
+/* The rotation of a pair in a head. If blocks and heads have their own frequencies, these are
+ * stored as [2 axes, depth, heads, pairs]. */
 static vit_rotation rotation_of(const layout_item *item, const float *given, int64_t head,
                                 int64_t pair) {
     const rope_grid *grid = &item->rope;
@@ -266,8 +267,8 @@ static vit_rotation rotation_of(const layout_item *item, const float *given, int
     return rope_rotation_mixed(grid, first[0], first[item->parts[0].view.count / 2]);
 }
 
-/* Element i of a table of cosines or sines, [patches, pairs], preceded by an axis of heads if they
- * have separate frequencies. */
+/* Element i of a table of cosines or sines: [patches, pairs], or [heads, patches, pairs] if heads
+ * have their own frequencies. */
 static float table_value(const layout_item *item, const float *given, int64_t i) {
     const rope_grid *rope = &item->rope;
     const vit_grid grid = { rope->height, rope->width };
@@ -278,7 +279,7 @@ static float table_value(const layout_item *item, const float *given, int64_t i)
     return item->method == LAYOUT_COS ? cosine : sine;
 }
 
-/* Element i of the rotations, [9, pairs], also with such an axis. */
+/* Element i of the rotations: [9, pairs], or [heads, 9, pairs]. */
 static float rotation_value(const layout_item *item, const float *given, int64_t i) {
     const int64_t rows = i / item->rope.pairs;
     const vit_rotation r = rotation_of(item, given, rows / 9, i % item->rope.pairs);
@@ -300,7 +301,7 @@ static bool read_rope(checkpoint *c, const layout_item *item, int64_t first, int
     return true;
 }
 
-/* A constant that depends on the block's number: arXiv 2410.05258. */
+/* A constant that depends on the number of the block (arXiv 2410.05258). */
 static double lambda_init(int block) { return 0.8 - 0.6 * exp(-0.3 * block); }
 
 /* Computes one value; the parts are the vectors q1, k1, q2, k2. */
@@ -330,7 +331,7 @@ static bool read_less_lambda(checkpoint *c, const layout_item *item, int64_t fir
     return true;
 }
 
-/* The matrix is square, but for a vector. */
+/* Reads ones on the diagonal of a square matrix, or a vector of ones. */
 static void read_identity(const layout_item *item, int64_t first, int64_t count, float *to) {
     const int64_t width = item->tensor.ndim > 1 ? item->tensor.dims[1] : 1;
     int64_t i;
@@ -349,7 +350,7 @@ void layout_standardise(float *row, int64_t depth) {
     for (k = 0; k < depth; k++) row[k] = (float)(((double)row[k] - mean) / sqrt(variance + 1e-8));
 }
 
-/* Whole rows: first and count are multiples of depth. */
+/* Reads whole rows: `first` and `count` are multiples of depth. */
 static bool read_standard(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                           float *to, report *r) {
     const int64_t depth = item->parts[0].view.count / item->tensor.dims[0];
@@ -359,7 +360,7 @@ static bool read_standard(checkpoint *c, const layout_item *item, int64_t first,
     return true;
 }
 
-/* Reads the values of one channel of the parts, from this part on. */
+/* Reads the values of one channel from the parts, beginning with this part. */
 static bool read_channel(checkpoint *c, const layout_item *item, int part, int64_t channel,
                          double values[LAYOUT_MAX_PARTS], report *r) {
     float value;
@@ -401,7 +402,7 @@ static bool read_batch_shift(checkpoint *c, const layout_item *item, int64_t fir
     return true;
 }
 
-/* Calls the rule's method; the compiler names this switch for a new method. */
+/* Calls the method of the rule. If a method is new, the compiler reports this switch. */
 static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                       float *to, report *r) {
     switch (item->method) {
@@ -435,14 +436,14 @@ typedef struct folding {
     const layout_item *proj, *qkv, *bias; /* bias: NULL for a weight */
     double divisor;
     int64_t inner, columns; /* [rows, inner] times [inner, columns] */
-    int64_t step;           /* rows of the second that are read together */
-    float *rows, *values;   /* values of the first, and of the second */
+    int64_t step;           /* rows of the second layer that are read together */
+    float *rows, *values;   /* values of the first layer, and of the second */
     double *sums;
 } folding;
 
 enum { FOLDED_ROWS = 16, FOLDED_VALUES = 65536 };
 
-/* Products of floats are exact in a double; sums follow the order of the inner dimension. */
+/* Products of floats are exact in a double. Sums follow the order of the inner dimension. */
 static bool sum_rows(const folding *f, int64_t first, int64_t rows, report *r) {
     checkpoint *c = f->checkpoint;
     const int64_t v = 2 * f->inner; /* after q and k */
@@ -515,8 +516,8 @@ bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t 
 /* === The pseudo-inverse of resizing one side ===
  * A resize of both sides is the Kronecker product of two of one side, and so is its inverse. */
 
-/* Fills b [to, from] with the share of each old pixel in each new one, by resizing unit vectors.
- * False if memory is exhausted. */
+/* Fills b [to, from] with the share that each old pixel has in each new pixel, by resizing unit
+ * vectors. False if memory is exhausted. */
 static bool make_resize(double *b, int from, int to, vit_pos_resample how) {
     const size_t n = (size_t)from;
     float *unit = calloc(n * n + n * (size_t)to, sizeof *unit), *out;
@@ -530,8 +531,7 @@ static bool make_resize(double *b, int from, int to, vit_pos_resample how) {
     return true;
 }
 
-/* Fills gram [n, n] with the products of the rows, or columns, of b [rows, columns] with each
- * other. */
+/* Fills gram [n, n] with the products of all pairs of rows, or of columns, of b [rows, columns]. */
 static void make_gram(const double *b, int rows, int columns, bool of_columns, double *gram) {
     const int n = of_columns ? columns : rows, depth = of_columns ? rows : columns;
     const int step = of_columns ? 1 : columns, stride = of_columns ? columns : 1;
@@ -545,8 +545,8 @@ static void make_gram(const double *b, int rows, int columns, bool of_columns, d
     }
 }
 
-/* x [n, columns] = the solution of gram x = x, by Gauss and Jordan. No rows are swapped: gram is
- * positive definite. False if it has no solution. */
+/* Replaces x [n, columns] by gram^-1 x, by Gauss-Jordan elimination. No rows are swapped: gram is
+ * positive definite. False if there is no solution. */
 static bool solve(double *gram, double *x, int n, int columns) {
     int i, j, k;
     for (i = 0; i < n; i++) {
@@ -608,7 +608,7 @@ static bool start_patch(adaptation *a, vit_pos_resample how, report *r) {
 
 /* === The weights === */
 
-/* Computes channel c of the new channels, at the old size. */
+/* Computes channel c of the new channels, at the old patch size. */
 static void mix_channels(const adaptation *a, const float *from, int c, double *plane) {
     const int chans = a->from.chans, new_chans = a->to.chans;
     const size_t count = (size_t)a->from.side * (size_t)a->from.side;

@@ -41,7 +41,7 @@ static bool row_bounds(const char *text, int64_t size, int64_t embed_dim, int64_
     return *first >= 0;
 }
 
-/* Dimensions of 1 in front do not count: [1, N, D] has N rows. */
+/* Dimensions of 1 in front are skipped: [1, N, D] has N rows. */
 bool layout_slice(checkpoint_tensor_info *view, const char *slice, int64_t embed_dim) {
     int64_t first, count;
     int dim = 0;
@@ -129,8 +129,8 @@ typedef struct letter_table {
     int64_t size[128], stride[128];
 } letter_table;
 
-/* One dimension of the source: a letter, or several merged ones, of which the last has the smallest
- * stride. */
+/* One dimension of the source: one letter, or several merged letters, the last of which has the
+ * smallest stride. */
 static bool split_dim(letter_table *table, const char *letters, int64_t size, int64_t stride,
                       const layout_sizes *sizes) {
     size_t i = strlen(letters);
@@ -142,7 +142,7 @@ static bool split_dim(letter_table *table, const char *letters, int64_t size, in
         table->size[letter] = known ? known : size;
         table->stride[letter] = stride * product;
         product *= table->size[letter];
-        if (product > size) return false; /* also keeps the product from overflowing */
+        if (product > size) return false; /* this also prevents an overflow of the product */
     }
     return product == size;
 }
@@ -163,9 +163,9 @@ bool layout_apply_axes(checkpoint_tensor_info *view, const char *axes, const lay
     return true;
 }
 
-/* From the last dimension to the first: each of dims[ndim - 1], ..., dims[1] must be the product of
- * the next few of the view's; the view's remaining dimensions are rows. A view that ends early has
- * dimensions of 1 in front. */
+/* Goes from the last dimension to the first. Each of dims[ndim - 1], ..., dims[1] must be the
+ * product of the next few dimensions of the view; the dimensions of the view that remain are rows.
+ * If the view has too few dimensions, dimensions of 1 are assumed in front. */
 bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int ndim, int64_t *rows) {
     int at = view->ndim, i;
     for (i = ndim - 1; i > 0; i--) {
@@ -181,7 +181,8 @@ bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int nd
 
 /* === Folds === */
 
-/* Floats for the product of two sizes from tensors; NULL if it does not fit memory. */
+/* Allocates floats for the product of two sizes from tensors; NULL if they do not fit into
+ * memory. */
 static float *make_floats(int64_t rows, int64_t cols, report *r) {
     float *values = NULL;
     if (rows > 0 && cols > 0 && rows <= INT64_MAX / 4 / cols &&
@@ -253,7 +254,7 @@ static bool make_layer(int64_t rows, int64_t cols, bool has_bias, fold_layer *la
     return false;
 }
 
-/* Adds this many rows, each times its factor, to the sums, in order. */
+/* Multiplies this many rows by their factors, and adds them to the sums, in order. */
 static void add_rows(const double *factors, const double *rows, int64_t count, int64_t cols,
                      double *sums) {
     int64_t j, k;
@@ -276,7 +277,7 @@ static void widen(const float *from, int64_t count, double *to) {
     for (i = 0; i < count; i++) to[i] = (double)from[i];
 }
 
-/* Each row of the product is a sum of the first layer's rows. */
+/* Each row of the product is a weighted sum of the rows of the first layer. */
 static bool chain_weights(const fold_layer *first, const fold_layer *second, float *result,
                           report *r) {
     const int64_t inner = first->rows, cols = first->cols;

@@ -1,10 +1,10 @@
 /* look.h - pictures of a model's attention, tokens and weights: the commands of tools/vit-look.
  *
- * A command prepares, lets the model read each photo, and draws: it fills in the sheet of pictures
- * and the values behind them. look_write writes the requested outputs.
+ * A command has three steps: it prepares, lets the model read each photo, and draws. Drawing fills
+ * in the sheet of pictures and the values that they show. look_write writes the requested outputs.
  *
- * To add a command: its functions in maps.c (for a photo) or weights.c (for the model alone), and
- * its row and options in tools/vit-look.c.
+ * To add a command, write its functions in maps.c (if it shows photos) or weights.c (if it shows
+ * only the model), and add its row and its options in tools/vit-look.c.
  *
  * tools/look owns the commands of tools/vit-look and their common parts; it may include base cli
  * numbers image picture infer.
@@ -31,7 +31,7 @@
 typedef struct look_choices {
     const char *model, *output, *npy, *at, *heads, *kind;
     cli_size img_size;
-    int block; /* block, from 0 on; -1: the last one, or the model's output */
+    int block; /* block, from 0 on; -1: the last block, or the output of the model */
     int head;  /* -1: see heads */
     int side, columns, count, num_threads;
     vit_isa isa;
@@ -42,7 +42,7 @@ typedef struct look_choices {
     double point[2]; /* of --at */
 } look_choices;
 
-/* A photo, and the values that the model gives for it. */
+/* A photo, and the values that the model computes for it. */
 typedef struct look_photo {
     const char *name; /* the list's */
     view shown;
@@ -64,8 +64,8 @@ typedef struct look_positions {
 
 struct look_command;
 
-/* All state until the end. Zero it, then set chosen, command and operands; the steps fill in the
- * rest. */
+/* All state until the end. Zero the struct, then set chosen, command and operands; the steps fill
+ * in the other members. */
 typedef struct look_job {
     const look_choices *chosen;
     const struct look_command *command;
@@ -84,7 +84,7 @@ typedef struct look_job {
     size_t each;            /* floats of a token in look_photo.values: set by prepare */
     look_positions *placed; /* [num_placed] */
     int num_placed;
-    sheet sheet;    /* set by draw, like all members below */
+    sheet sheet;    /* this and all members below are set by draw */
     float *numbers; /* of photos: [num_seen, maps, grid_height, grid_width], each with its grid */
     int64_t dims[NPY_MAX_DIMS];
     int ndim;
@@ -137,7 +137,7 @@ void look_put_filters(const look_job *j, json_writer *w);
 bool look_take_numbers(look_job *j, int64_t a, int64_t b, int64_t c, int64_t d, report *r);
 /* Allocates so many maps of each photo. */
 bool look_take_maps(look_job *j, int maps, report *r);
-/* One map of a photo in that memory: [grid_height, grid_width]. */
+/* One map of a photo in these values: [grid_height, grid_width]. */
 float *look_map_of(const look_job *j, int photo, int map);
 /* The number of patches of all photos. */
 int look_all_patches(const look_job *j);
@@ -148,15 +148,15 @@ bool look_check_block(const look_job *j, report *r);
 bool look_patch_at(const look_job *j, const view *v, int *patch, report *r);
 const float *look_patch_token(const look_photo *s, int patch);
 
-/* Adds a photo to the sheet, under a colour for each patch (NULL: only the photo) or under a map of
- * values, from range[0], dark, to range[1], bright. */
+/* Add a photo to the sheet. One function paints a colour over each patch (NULL: only the photo),
+ * the other a map of values, from range[0], dark, to range[1], bright. */
 bool look_add_view(look_job *j, const look_photo *s, const picture_colour *patches,
                    const char *caption, report *r);
 bool look_add_heat(look_job *j, const look_photo *s, const float *values, const double range[2],
                    const char *caption, report *r);
 
 void look_put_pair(json_writer *w, const char *key, int a, int b);
-/* Writes the picture, the array, and JSON on standard output, as chosen. */
+/* Writes the chosen outputs: the picture, the array, and JSON on standard output. */
 bool look_write(const look_job *j, report *r);
 
 #endif

@@ -246,7 +246,7 @@ bool look_draw_tokens(look_job *j, report *r) {
     return good && add_photos(j, r);
 }
 
-/* Variance explained by each component, and its share of all. */
+/* The variance that each component explains, and its share of the whole variance. */
 void look_put_components(const look_job *j, json_writer *w) {
     const pca *p = &j->components;
     json_put_begin(w, "variance", '[');

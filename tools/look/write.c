@@ -11,7 +11,7 @@
 #include "look/look.h"
 #include "picture/picture.h"
 
-/* === The parts of photos that the model gets === */
+/* === The part of each photo that the model gets === */
 
 static size_t count_numbers(const look_job *j) {
     size_t count = 1;

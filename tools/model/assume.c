@@ -28,7 +28,7 @@ static bool is_described(const assumer *a) { return a->all[FROM_NAME].given[SETT
 static const char *options_of(const assumer *a, setting_key key, char text[CHOICES_SIZE]) {
     const setting_row *row = &setting_rows[key];
     const char *pools =
-        a->model->config.has_cls_token /* these need no other tensors */
+        a->model->config.has_cls_token /* this norm type needs no other tensors */
             ? "token|avg|max|avgmax (the class token is left out; not with --set pool_prefix=1)"
             : "avg|max|avgmax";
     const char
@@ -71,8 +71,8 @@ static const char *order_why(const assumer *a, char text[HEADS_TEXT]) {
     return text;
 }
 
-/* A default that configurations of the library may change is an assumption; a value that its code
- * fixes is not. In hand-written models every default is an assumption. */
+/* A default is an assumption if configurations of the library can change it, but not if the
+ * library's code fixes it. In hand-written models every default is an assumption. */
 static bool assume_defaults(const assumer *a) {
     static const struct {
         setting_key key;
@@ -139,13 +139,13 @@ static bool assume_seen_keys(const assumer *a) {
         return true;
     snprintf(why, sizeof why,
              "read from the weights: training leaves biases of keys small; these are %.2g times "
-             "the others', in the other order %.2g times",
+             "the others, in the other order %.2g times",
              keys->best, keys->next);
     return assume(a, SETTING_QKV_INTERLEAVE,
                   keys->is_by_head ? QKV_INTERLEAVE_PER_HEAD : QKV_INTERLEAVE_NONE, why);
 }
 
-/* Adds the evidence of trained weights, with figures for its clarity. */
+/* Adds the evidence of trained weights, with figures that show how clear it is. */
 static bool assume_evidence(const assumer *a) {
     return assume_seen_heads(a) && assume_seen_patch_order(a) && assume_seen_keys(a);
 }
@@ -160,7 +160,7 @@ static bool assume_eps(const assumer *a) {
     return assume(a, SETTING_NORM_EPS, 1e-5, why);
 }
 
-/* Assumes usual values that the library does not give. */
+/* Assumes usual values for settings that the library does not give. */
 static bool assume_usual(const assumer *a) {
     const vit_config *c = &a->model->config;
     const bool by_width = a->model->notes.heads_by_width && !a->model->notes.heads_by_weights;
@@ -175,7 +175,7 @@ static bool assume_usual(const assumer *a) {
            assume(a, SETTING_ACTIVATION, c->activation, "timm's usual");
 }
 
-/* Positions show the number of patches, not whether they overlap. */
+/* Positions show the number of patches, but not if they overlap. */
 static bool assume_size(const assumer *a) {
     const vit_config *c = &a->model->config;
     char what[64], why[128];
@@ -205,7 +205,7 @@ static bool assume_overlap(const assumer *a) {
     return assume(a, SETTING_PATCH_STRIDE, c->patch_stride, why);
 }
 
-/* Positions of a longer sequence may be cut instead. */
+/* Instead of resampling, the positions of a longer sequence may be cut. */
 static bool assume_rows(const assumer *a) {
     const settings_stored *stored = &a->model->stored;
     const vit_config *c = &a->model->config;
@@ -220,7 +220,7 @@ static bool assume_rows(const assumer *a) {
     return assume(a, SETTING_POS_FIRST_ROWS, 0, why);
 }
 
-/* A stored norm may be unused, and tensors do not show the order within a block. */
+/* A stored norm may be unused, and tensors do not show the order of steps within a block. */
 static bool assume_structure(const assumer *a) {
     const vit_config *c = &a->model->config;
     const struct {
@@ -380,7 +380,8 @@ void settings_from_arch(settings *s, const arch_choice *choice) {
     s->mean_count = s->std_count = 3;
 }
 
-/* The sources of a conversion, with one name after the other in place of their own. */
+/* The sources of a conversion, in which names of timm replace the given name one after the
+ * other. */
 typedef struct trial {
     settings all[FROM_COUNT];
     const settings_seen *seen;
@@ -390,12 +391,12 @@ typedef struct trial {
 static void try_arch(trial *t, const arch *a) {
     report ignored = report_make();
     arch_choice choice;
-    (void)arch_find(a->name, &choice, &ignored); /* a name of the table is found */
+    (void)arch_find(a->name, &choice, &ignored); /* names in the table are always found */
     settings_start(&t->all[FROM_NAME], a->name);
     settings_from_arch(&t->all[FROM_NAME], &choice);
 }
 
-/* Heads are in no shape, but a file may tell them, or its weights. */
+/* No shape shows the number of heads, but a file or its weights may. */
 static bool has_other_heads(const trial *t, const arch *a) {
     const settings *tensors = &t->all[FROM_TENSORS];
     return tensors->given[SETTING_NUM_HEADS] &&
@@ -417,7 +418,7 @@ static bool fits(trial *t, const arch *a) {
     return good;
 }
 
-/* One value if all are the same. */
+/* A single value if all channels have the same. */
 static void append_colours(const char *name, const double values[3], char out[ARCHS_TEXT]) {
     const bool same = values[0] >= values[1] && values[0] <= values[1];
     int i;
@@ -425,8 +426,8 @@ static void append_colours(const char *name, const double values[3], char out[AR
         text_append(out, ARCHS_TEXT, "%s%.8g", i ? "," : name, values[i]);
 }
 
-/* "vit_tiny_patch16_224, deit3_x and 2 more (mean=0.5 std=0.5)", of those with this mean and
- * std. */
+/* Lists the names with this mean and std: "vit_tiny_patch16_224, deit3_x and 2 more (mean=0.5
+ * std=0.5)". */
 static void append_fitting(trial *t, arch_norm norm, char out[ARCHS_TEXT]) {
     enum { NAMED = 3 };
     const arch *a;
@@ -446,7 +447,7 @@ static void append_fitting(trial *t, arch_norm norm, char out[ARCHS_TEXT]) {
     text_append(out, ARCHS_TEXT, ")");
 }
 
-/* A tensor with the setting in its shape or existence. */
+/* A tensor whose shape or existence shows the setting. */
 static const char *tensor_of(setting_key key) {
     if (setting_rows[key].shown_by) return setting_rows[key].shown_by;
     switch (key) {

@@ -29,7 +29,8 @@ void parts_add(part_list *list, const vit_tensor *tensor) {
 
 enum { PHRASE_SIZE = 64 };
 
-/* Writes the phrase of a setting if that has a number or depends on more than one field. */
+/* Writes the phrase of a setting whose phrase contains a number or depends on more than one
+ * field. */
 static const char *phrase_by_hand(setting_key key, const vit_config *c, char text[PHRASE_SIZE]) {
     const int blocks = c->stem_stage1 + c->stem_stage2 + c->stem_stage3 + c->stem_stage4;
     text[0] = '\0';
@@ -256,7 +257,7 @@ static void hash_option(vit_hash *hash, const char *name, uint32_t bits) {
                                            "selftest_tolerance" };
     for (size_t i = 0; i < sizeof of_head / sizeof of_head[0]; i++)
         if (!strcmp(name, of_head[i])) return;
-    if (!bits) return; /* so that an option of a later vit.h changes no hash of older files */
+    if (!bits) return; /* so that new options of vit.h do not change the hashes of older files */
     hash_text(hash, name);
     hash_number(hash, bits);
 }

@@ -26,8 +26,8 @@ typedef struct part_list {
     uint64_t total;
 } part_list;
 
-/* Excludes the constants of preprocessing and the outputs of the self-test, which a .vit file also
- * stores as tensors. */
+/* The numbers exclude the constants of preprocessing and the outputs of the self-test, which a .vit
+ * file also stores as tensors. */
 bool parts_is_parameter(const char *tensor_name);
 
 /* Zero the list first. "blocks.3.mlp.fc1.weight" belongs to "blocks", "cls_token" to itself. */
@@ -63,17 +63,17 @@ int card_count_synsets(const vit_model *model);
 /* "plain", "panels", "groups". */
 const char *card_layout_name(vit_layout layout);
 
-/* Takes a line "key: value" off the provenance. For an assumption, *is_assumed is true and the line
- * comes without its key. False at the end. */
+/* Cuts a line "key: value" off the provenance. For an assumption, *is_assumed becomes true, and the
+ * line is returned without its key. False at the end. */
 bool card_next_line(const char **at, const char **line, int *length, bool *is_assumed);
 
-/* The tensors that another head replaces: its own and the self-test's. */
+/* True for the tensors that change with the head: those of the head, and those of the self-test. */
 bool card_is_of_head(const char *tensor_name);
 
 /* XXH64 of everything that affects an embedding: the options and all other tensors. */
 uint64_t card_backbone(const vit_model *model);
 
-/* The lists that card_put adds, or-ed together. */
+/* Bits for the lists that card_put adds. */
 enum { CARD_LABELS = 1, CARD_TENSORS = 2 };
 
 /* Writes the members of an object, from "config" to "source". */

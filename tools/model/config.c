@@ -62,7 +62,7 @@ static bool put_size(settings *s, const json_value *value, report *r) {
     return true;
 }
 
-/* GELU by erf unless stated otherwise. */
+/* Takes GELU by erf, unless the file states another activation. */
 static void put_activation(settings *s, const json_value *model, const json_value *vision) {
     const char *approximate = json_string(json_get(json_get(vision, "act_kwargs"), "approximate"),
                                           "none");
@@ -105,7 +105,7 @@ static bool put_vector(const json_value *value, const char *key, double *out, in
     return true;
 }
 
-/* Settings for a resize to the size of the input, which crops only the overhang. */
+/* Puts settings for a resize to the size of the input that crops only the overhang. */
 static bool put_preprocessing(settings *s, const json_value *preprocess, report *r) {
     static const struct {
         const char *name;
@@ -153,8 +153,8 @@ bool config_open_clip_apply(config_file *config, settings *s, report *r) {
 
 typedef struct hf_processor {
     const char *name;   /* name of the class, without "ImageProcessor" */
-    int size, crop;     /* crop 0: none; size 0: each photo has its own, as NaFlex */
-    bool shortest_edge; /* size is the shorter side, not both */
+    int size, crop;     /* crop 0: none; size 0: each photo has its own, as with NaFlex */
+    bool shortest_edge; /* `size` is the shorter side, not both sides */
     bool bicubic;
     arch_norm norm;
 } hf_processor;
@@ -318,7 +318,7 @@ static bool put_pooler_act(settings *s, const json_value *object, report *r) {
                                           json_string(value, "?"));
 }
 
-/* Newer files keep the base of rotary positions in a separate object. */
+/* In newer files the base of rotary positions is in a separate object. */
 static bool put_rope(settings *s, const json_value *object, report *r) {
     double base;
     if (config_is_null(json_get(object, "rope_theta")))
@@ -351,8 +351,8 @@ static bool put_numbers(settings *s, const json_value *object, const hf_model *m
 
 /* === Labels === */
 
-/* The pipeline of transformers gives the classes of a photo by sigmoid if a photo may have several,
- * or if there is only one. */
+/* The pipeline of transformers computes probabilities by sigmoid if a photo may have several
+ * classes, or if there is only one class. */
 static bool put_problem(settings *s, const json_value *root, report *r) {
     static const char *const types[] = { "single_label_classification", "regression",
                                          "multi_label_classification" };
@@ -404,7 +404,7 @@ static bool put_labels(config_file *config, const json_value *id2label, report *
 
 typedef struct hf_frame {
     int64_t height, width; /* 0: not given */
-    bool shortest;         /* height is the shorter side */
+    bool shortest;         /* `height` is the shorter side */
 } hf_frame;
 
 static bool get_frame(const json_value *value, bool single_is_shortest, hf_frame *frame) {
@@ -446,14 +446,14 @@ static bool put_resample(settings *s, const json_value *root, const hf_processor
                        (long long)filter, filter >= 0 && filter < 6 ? names[filter] : "unknown");
 }
 
-/* The fraction of the resized image that the crop keeps. It is slightly reduced, so that rounding
- * does not put size / fraction below the resized size. */
+/* The fraction of the resized image that the crop keeps. It is reduced slightly, so that size /
+ * fraction is not rounded to less than the resized size. */
 static double share(int64_t crop, int64_t size) {
     return crop == size ? 1 : (double)crop / ((double)size + 1e-6);
 }
 
-/* transformers' own processors round the margins of a crop down; the "Fast" ones crop tensors by
- * torchvision. */
+/* The usual processors of transformers round the margins of a crop down; the "Fast" processors crop
+ * like torchvision. */
 static void put_rounding(settings *s, const json_value *root) {
     static const char fast[] = "Fast";
     const char *type = json_string(json_get(root, "image_processor_type"), "");
@@ -474,7 +474,7 @@ static bool put_aspect(settings *s, const json_value *root, report *r) {
     return true;
 }
 
-/* input: the size of the images that leave the processor */
+/* `input` is the size of the images that the processor gives */
 static bool put_frames(settings *s, const json_value *root, const hf_processor *processor,
                        hf_frame *input, report *r) {
     static const char choose[] = "give another --config, and --set crop_mode=... to choose how";
@@ -532,7 +532,7 @@ static bool get_vector(const json_value *value, const char *key, double *out, in
     return true;
 }
 
-/* vit.h computes (x / 255 - mean) / std; another factor on x moves into mean and std. */
+/* vit.h computes (x / 255 - mean) / std; another factor of x is moved into mean and std. */
 static bool put_normalisation(settings *s, const json_value *root, const hf_processor *processor,
                               report *r) {
     const json_value *mean = json_get(root, "image_mean"), *std = json_get(root, "image_std");
@@ -561,8 +561,8 @@ static bool put_normalisation(settings *s, const json_value *root, const hf_proc
     return true;
 }
 
-/* The class that the file names, under its current or former key, or else the model's default;
- * NULL for another class, whose steps are unknown. */
+/* The class that the file names under its current or former key, or else the default of the model;
+ * NULL for a class whose steps are unknown. */
 static const hf_processor *find_processor(const json_value *root, const hf_model *model) {
     const json_value *type = json_get(root, "image_processor_type");
     size_t i;
@@ -578,8 +578,8 @@ static const hf_processor *find_processor(const json_value *root, const hf_model
     return NULL;
 }
 
-/* Fields that are read, and those that cannot change the input. Any other that is not off might add
- * a step: do_pad, do_flip_channel_order, crop_pct, offset. */
+/* The fields that are read, and those that cannot change the input. Any other field that is not off
+ * might add a step, such as do_pad, do_flip_channel_order, crop_pct or offset. */
 static bool check_fields(const json_value *root, report *r) {
     static const char *const known[] = { "_name_or_path",
                                          "_processor_class",
@@ -630,7 +630,7 @@ static bool check_fields(const json_value *root, report *r) {
     return true;
 }
 
-/* If the file is missing, root is NULL, and the class has its defaults. */
+/* If the file is missing, `root` is NULL, and the defaults of the class apply. */
 static bool apply_preprocessor(settings *s, const json_value *root, const hf_processor *processor,
                                hf_frame *input, report *r) {
     if (root && root->kind != JSON_OBJECT) return report_fail(r, "expected a JSON object");
@@ -660,8 +660,8 @@ static bool read_preprocessor(settings *s, const char *path, const hf_model *mod
     return good || report_file(r, path);
 }
 
-/* The processor's output is the model's input, whatever its image_size: a DINOv2 of 518 pixels gets
- * 224. transformers omits an image_size of 224. */
+/* The input of the model has the size that the processor gives, not the model's image_size: a
+ * DINOv2 of 518 pixels gets 224. transformers omits an image_size of 224. */
 static void choose_input(config_file *config, const settings *s, const hf_frame *input) {
     const bool given = s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
     const double height = given ? s->value[SETTING_IMG_HEIGHT] : 224;
@@ -695,7 +695,7 @@ static bool find_preprocessor(config_file *config, settings *s, const char *path
 
 /* === Everything === */
 
-/* Fields whose mere presence changes what the tensors mean. */
+/* Fields that, if they are there at all, change the meaning of the tensors. */
 static bool check_weights(const json_value *root, const json_value *vision, report *r) {
     static const char *const keys[] = { "quantization_config", "pruned_heads" };
     size_t i;
@@ -741,10 +741,10 @@ typedef struct own_reader {
         char name[OWN_NAME];
     } levels[OWN_DEPTH]; /* the sections around a line of YAML */
     int depth;
-    char list[OWN_VALUE]; /* of the innermost section: numbers on lines of their own; "" if none */
+    char list[OWN_VALUE]; /* numbers of the innermost section, one a line in the file; "" if none */
 } own_reader;
 
-/* Sections whose numbers are not those of the encoder. */
+/* Sections whose numbers do not belong to the encoder. */
 static bool is_foreign_section(const char *name) {
     static const char *const words[] = { "decoder", "optim", "sched", "teacher", "discriminator" };
     size_t i;
@@ -800,7 +800,8 @@ static void pass_json(own_reader *o, const json_value *object) {
 
 /* === YAML === */
 
-/* Ends the text before a comment and the spaces in front of it; returns its first other letter. */
+/* Cuts off a comment and the spaces before it; returns the first letter of the text that is no
+ * space. */
 static char *trim(char *text) {
     char quote = '\0', *at, *end = text;
     text += strspn(text, " \t");
@@ -858,7 +859,7 @@ static void read_setting(own_reader *o, int indent, char *key, char *value) {
         snprintf(o->levels[o->depth++].name, OWN_NAME, "%s", key);
         return;
     }
-    /* as some programs write: "num_heads:", then "value: 4" */
+    /* some programs write "num_heads:", then "value: 4" */
     if (!strcmp(key, "value") && o->depth > 0) key = o->levels[o->depth - 1].name;
     if (*value == '[' || *value == '(') pass_row(o, key, value);
     else pass(o, key, unquote(value));

@@ -19,7 +19,7 @@ typedef struct config_file {
     const char *architecture; /* NULL if unknown; with the tag if there is one */
     const json_value *label_names, *label_descriptions;
     const char *processor; /* class of transformers whose defaults were used; NULL for none */
-    int input_height, input_width; /* of preprocessor_config.json, if not as image_size; or 0 */
+    int input_height, input_width; /* size in preprocessor_config.json if another; else 0 */
     char *text;                    /* private */
     char full_name[256];           /* private */
     json_document document;        /* private */
@@ -28,10 +28,10 @@ typedef struct config_file {
 /* True if the member is absent or null. */
 bool config_is_null(const json_value *value);
 
-/* True for a whole number from 1 to 2^20, as for widths, depths and counts. */
+/* True for a whole number from 1 to 2^20, the range of widths, depths and counts. */
 bool config_is_size(const json_value *value);
 
-/* Takes the setting from this member of the object, if it exists; fails for an invalid value. */
+/* Takes the setting from this member of the object, if it exists; fails if its value is invalid. */
 bool config_put_size(settings *s, setting_key setting, const json_value *object, const char *key,
                      report *r);
 
@@ -76,20 +76,21 @@ bool config_open_clip_apply(config_file *config, settings *s, report *r);
 /* True for a configuration of any transformers model. */
 bool config_hf_is(const json_value *root);
 
-/* True if some layout supports the model it describes. */
+/* True if some layout supports the model that the configuration describes. */
 bool config_hf_knows(const json_value *root);
 
 /* Fills s and the labels from the parsed file at path; a preprocessor_config.json in the same
- * folder is read too. Missing keys have the defaults of transformers. */
+ * folder is read too. For missing keys, the defaults of transformers apply. */
 bool config_hf_apply(config_file *config, settings *s, const char *path, report *r);
 
 /* === An author's own === */
 
-/* A text in JSON, or in the part of YAML in which people write settings: lines "key: value" at any
- * depth, words in quotes or without, lists of numbers. Passes each number, word and list by the
- * last part of its name, as "12", "true", "(0.5, 0.5, 0.5)". Leaves out the sections of a decoder
- * or an optimizer, and lines that are not understood. The text changes. take returns false to stop;
- * then this function fails, as without memory. */
+/* Reads a text in JSON, or in the part of YAML that people use for settings: lines "key: value" at
+ * any depth, words with or without quotes, lists of numbers. Calls `take` for each number, word and
+ * list, with the last part of its name and with the value as text: "12", "true", "(0.5, 0.5, 0.5)".
+ * Skips the sections of a decoder or an optimizer, and lines that it cannot parse. The text is
+ * changed. If `take` returns false, the function stops and fails, as it does if memory is
+ * exhausted. */
 typedef bool config_take(void *user, const char *key, const char *value);
 bool config_read_own(char *text, size_t size, config_take *take, void *user);
 
@@ -98,10 +99,10 @@ bool config_read_own(char *text, size_t size, config_take *take, void *user);
 /* Config.json, as it is stored beside the weights: timm's, Hugging Face transformers' or
  * open_clip's. */
 
-/* Fills s from the file. For a model that vit.h does not run, it only sets *foreign; if foreign is
- * NULL, that is a failure. */
+/* Fills s from the file. If vit.h does not run the model, it only sets *foreign; if `foreign` is
+ * NULL, it fails. */
 bool config_read(config_file *config, settings *s, const char *path, bool *foreign, report *r);
-/* Reads a malloc'ed text in timm's form, which it takes over. */
+/* Reads a text in timm's form. The text is malloc'ed, and this function takes it over. */
 bool config_read_json(config_file *config, settings *s, char *text, report *r);
 void config_free(config_file *config);
 

@@ -16,7 +16,7 @@ typedef enum key_action {
     TO_MEAN,
     TO_STD,
     TO_PRE_NORM,  /* the patches have a bias if it is false */
-    TO_ABSENCE,   /* null or false clears the flag `setting`, any number sets it */
+    TO_ABSENCE,   /* null or false clears the flag `setting`; a number sets it */
     TO_POSITIONS, /* pos_embed, use_abs_pos_emb, no_embed_class */
     TO_ROPE,      /* use_rot_pos_emb: false means none; true does not name the type */
     TO_NORM,      /* kinds of layers, by the names of their classes ... */
@@ -25,7 +25,7 @@ typedef enum key_action {
     TO_ATTENTION,
     TO_MLP,
     TO_SWIGLU,     /* true: a gated MLP with SiLU */
-    TO_FINAL_NORM, /* false: no norm; otherwise the tensors show its place */
+    TO_FINAL_NORM, /* false: no norm; otherwise the tensors show the place of the norm */
     TO_NOTHING,    /* vit.h lacks it: anything but null is refused */
 } key_action;
 
@@ -134,7 +134,7 @@ static bool is_count(const json_value *value) {
     return count >= 0 && count <= 0x7fffffff;
 }
 
-/* Any number that fits a float. */
+/* True for any number that fits a float. */
 static bool is_number(const json_value *value) {
     return fabs(json_number(value, HUGE_VAL)) <= 1e30;
 }
@@ -143,7 +143,7 @@ static bool put_setting(settings *s, const key_rule *rule, const char *where,
                         const json_value *value, report *r) {
     setting_kind kind = setting_rows[rule->setting].kind;
     bool truth = value->kind == JSON_TRUE || value->kind == JSON_FALSE;
-    /* timm writes representation_size false for none */
+    /* timm writes false if there is no representation_size */
     if (kind == SETTING_FLAG || (rule->setting == SETTING_REPRESENTATION_DIM && truth)) {
         if (!truth || (value->kind == JSON_TRUE && kind != SETTING_FLAG))
             return wrong(where, rule->key, "true or false", value, r);
@@ -227,7 +227,8 @@ static bool put_vector(double *out, int *count, const key_rule *rule, const char
     return true;
 }
 
-/* Names of layers come as "gelu", "GELU", "nn.GELU" or "GELUTanh"; text receives "gelu". */
+/* Folds names of layers such as "gelu", "GELU", "nn.GELU" or "GELUTanh": `text` receives "gelu" or
+ * "gelutanh". */
 static void fold(const char *name, char text[80]) {
     size_t used = 0;
     if (!strncmp(name, "nn.", 3)) name += 3;
@@ -236,7 +237,7 @@ static void fold(const char *name, char text[80]) {
     text[used] = '\0';
 }
 
-/* A class of layers and its value here; a NULL name ends the list. */
+/* The name of a class of layers, and the value of the setting for it; a NULL name ends the list. */
 typedef struct layer_name {
     const char *name; /* folded */
     int value;
@@ -341,8 +342,8 @@ static bool put_absence(settings *s, const key_rule *rule, const json_value *val
     return true;
 }
 
-/* A statement that there are no positions has priority: "pos_embed" is "" or "none", or
- * use_abs_pos_emb is false. */
+/* If the file states that there are no positions, that has priority: "pos_embed" is "" or "none",
+ * or use_abs_pos_emb is false. */
 static bool put_positions(settings *s, const key_rule *rule, const char *where,
                           const json_value *value, report *r) {
     const char *text = json_string(value, NULL);
@@ -421,8 +422,8 @@ static const json_value *get_object(const json_value *root, const char *key, rep
     return value;
 }
 
-/* timm's own name is "architecture". The tag is separate, in pretrained_cfg. Old files have no such
- * object, and the tag is at the top. */
+/* timm's own name is "architecture". The tag is a separate member of pretrained_cfg. Old files have
+ * no such object; there the tag is at the top level. */
 static bool get_architecture(config_file *config, const json_value *root,
                              const json_value *pretrained, report *r) {
     const json_value *value = json_get(root, "architecture");

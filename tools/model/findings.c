@@ -61,7 +61,7 @@ bool subject_find(const char *name, size_t length, subject *s) {
 
 #define FROM_WEIGHTS "read from the weights"
 
-static const double least_hint = 3; /* one model in ten without any heads reaches this score */
+static const double least_hint = 3; /* one in ten models with a single head reaches this score */
 
 const char *heads_why(const heads_evidence *evidence, char text[HEADS_TEXT]) {
     const heads_candidate *next = &evidence->ranked[1];
@@ -118,7 +118,7 @@ const char *heads_option(const heads_evidence *evidence, char text[HEADS_TEXT]) 
 enum {
     MAX_FINDINGS = 128,
     ITEM_SIZE = 4096, /* limit of a line; names have up to 1024 letters */
-    GIVE_SIZE = 1024, /* limit of the advice, which comes last */
+    GIVE_SIZE = 1024, /* limit of the advice at the end of a line */
 };
 
 /* === Collecting === */
@@ -159,9 +159,10 @@ static bool add(finding_list *list, const char *what, const char *why, const cha
     return false;
 }
 
-/* How often a value is wrong, and how far another one moves the output of a model, unless that was
- * measured. Of 21 hand-written models, the activation was wrong in eight, every other setting of the
- * network in one or none; colours are wrong for every other model. The products fall. */
+/* How often an assumed value is wrong, and how far another value moves the output, if that was not
+ * measured. Among 21 hand-written models, the activation was wrong for eight, and every other
+ * setting of the network for at most one; mean and std are wrong for half of all models. The
+ * products fall. */
 static const struct {
     const char *name;
     double wrong, effect;
@@ -210,7 +211,8 @@ static size_t harm_rank(const char *what) {
     return unlisted;
 }
 
-/* Evidence of trained weights is almost certain, so it follows the preprocessing. */
+/* Evidence of trained weights is almost certain, so such assumptions come after the
+ * preprocessing. */
 static double harm_of(const finding *item) {
     const size_t rank = harm_rank(item->what), last = harm_rank("std=");
     const bool is_shown = !strncmp(item->why, FROM_WEIGHTS, strlen(FROM_WEIGHTS));
@@ -219,8 +221,8 @@ static double harm_of(const finding *item) {
     return harms[rank].wrong * effect;
 }
 
-/* Unless measured: from attn_root to norm_eps, settings that nearly all models share, or that affect
- * only late digits. */
+/* For settings without a measured effect: those from attn_root to norm_eps are the same in nearly
+ * all models, or affect only late digits. */
 bool findings_is_minor(const finding *item) {
     const double no_effect = 1e-4;
     const size_t rank = harm_rank(item->what);
@@ -228,7 +230,7 @@ bool findings_is_minor(const finding *item) {
     return rank >= harm_rank("attn_root=") && rank <= harm_rank("norm_eps=");
 }
 
-/* Moves an item up, past those of less harm. */
+/* Moves an item up, past items of less harm. */
 static void move_up(finding *items, size_t at) {
     const finding moved = items[at];
     for (; at > 0 && harm_of(&items[at - 1]) < harm_of(&moved); at--) items[at] = items[at - 1];
@@ -327,9 +329,9 @@ static bool next_word(const char **at, char *word, size_t size) {
     return length > 0;
 }
 
-/* Consecutive options are all needed; if a word or a comma separates options, one of them is. The
- * values between bars become WORD: none of them is likelier, and a shell would read a bar as a
- * pipe. */
+/* Consecutive options must all be given; if a word or a comma separates options, one of them is
+ * enough. Several values with bars between them become WORD, because none of them is likelier, and
+ * a shell would take a bar for a pipe. */
 static void add_options(char *give, size_t size, const char *options) {
     char word[128], value[128];
     while (next_word(&options, word, sizeof word) && !strncmp(word, "--", 2) &&
@@ -343,7 +345,7 @@ static void add_options(char *give, size_t size, const char *options) {
     }
 }
 
-/* Appends a word, in quotes if a shell would split it, as a whole or not at all. */
+/* Appends a word as a whole, or not at all; in quotes if a shell would split it. */
 static void add_option(char *give, size_t size, const char *option, const char *name,
                        const char *value, size_t length) {
     static const char plain[] =
@@ -356,8 +358,8 @@ static void add_option(char *give, size_t size, const char *option, const char *
         text_append(give, size, "%s", text);
 }
 
-/* "mean=0.5 std=0.5": each of them. Leaves out assumptions without an option, and the assumption
- * that a name is useless. */
+/* "mean=0.5 std=0.5": each of them. Skips assumptions without an option, and the assumption that a
+ * name is of no use. */
 static void add_assumed(char *give, size_t size, const char *what) {
     subject s;
     while (*what && subject_find(what, strcspn(what, "="), &s) && strcmp(s.option, "--arch")) {
@@ -401,7 +403,7 @@ static void put_questions(message *m, const finding_list *list) {
     m->left_out += list->more;
 }
 
-/* Appends the advice for each problem, without repetition. */
+/* Appends the advice for each problem; no advice is repeated. */
 static void put_advice(message *m, const finding_list *list) {
     size_t i, before;
     for (i = 0; i < list->count; i++) {
@@ -532,7 +534,7 @@ static void add_cases(choice_list *list, const char *text, const char *end) {
     }
 }
 
-/* The text in brackets after a value. */
+/* Reads the text in brackets after a value. */
 static void read_note(choice_list *list, choice *c, const char *text, const char *end) {
     copy_part(c->note, sizeof c->note, text, (size_t)(end - text));
     if (strstr(c->note, "default"))
@@ -560,7 +562,7 @@ static const char *closing_bracket(const char *text) {
     return text;
 }
 
-/* Reads "N", "token", or "token|avg|max"; returns the rest, which may be in brackets. */
+/* Reads "N", "token", or "token|avg|max"; returns the text after it, which may be in brackets. */
 static const char *read_values(choice_list *list, const char *text) {
     const size_t all = strcspn(text, " ,;");
     const char *end = text + all, *brackets = strncmp(end, " (", 2) ? NULL : end + 2;
@@ -581,8 +583,8 @@ static const char *read_values(choice_list *list, const char *text) {
     return after;
 }
 
-/* If the text begins with an option for this subject, returns the part between it and the value;
- * otherwise NULL. */
+/* If the text begins with an option for this subject, returns the text after the option, which
+ * begins with the value; otherwise NULL. */
 static const char *match_option(const subject *s, const char *text) {
     const size_t option = strlen(s->option), name = strlen(s->name);
     if (strncmp(text, s->option, option) != 0 || text[option] != ' ') return NULL;
@@ -601,7 +603,7 @@ static void read_choices(const subject *s, const char *text, choice_list *list) 
     if (list->count == 1) strcpy(list->suggested, list->items[0].value);
 }
 
-/* The choices if the text names none. */
+/* Writes the usual choices, if the text names none. */
 static void add_usual(const setting_row *row, choice_list *list) {
     const setting_word *word = row->words;
     if (list->count > 0) return;
@@ -681,7 +683,7 @@ static bool put_each(json_writer *w, const finding *item) {
     size_t length;
     memset(&none, 0, sizeof none);
     if (!subject_find(at, strcspn(at, "="), &s)) return false;
-    if (!s.with_prefix) { /* a name from another author, which may contain spaces */
+    if (!s.with_prefix) { /* a name that somebody else chose, which may contain spaces */
         put_assumed(w, s.name, at + strlen(s.name) + 1, &s, item);
         return true;
     }

@@ -1,5 +1,5 @@
-/* findings.h - the assumptions and questions of a conversion, and the problems with the tensors.
- * All are collected, so that one message can list everything.
+/* findings.h - the assumptions and questions of a conversion, and the problems with its tensors.
+ * All of these are collected, so that one message can list everything.
  */
 #ifndef FINDINGS_H
 #define FINDINGS_H
@@ -23,8 +23,8 @@ typedef struct subject {
     bool with_prefix;                  /* the option takes "name=" before the value */
 } subject;
 
-/* name: "num_heads" of "num_heads=3", with its length. False for an assumption without an
-   option. */
+/* `name` points to "num_heads" in "num_heads=3", and comes with a length. False for an assumption
+ * without an option. */
 bool subject_find(const char *name, size_t length, subject *s);
 
 /* === Evidence of heads === */
@@ -46,10 +46,10 @@ typedef struct heads_evidence {
     bool is_clear;                      /* ranked[0] is certain */
 } heads_evidence;
 
-/* The reason for ranked[0]: "read from the weights (154; next best 6: 95)". */
+/* The reason for taking ranked[0]: "read from the weights (154; next best 6: 95)". */
 const char *heads_why(const heads_evidence *evidence, char text[HEADS_TEXT]);
 
-/* The reason for a question, if the tensors do not decide. */
+/* The reason for a question, if the weights do not decide. */
 const char *heads_doubt(const heads_evidence *evidence);
 
 /* The option to give if it is uncertain: "--set num_heads=N (1, 2, 4 or 8; the weights hint at 4:
@@ -66,39 +66,40 @@ typedef struct finding {
     char *why;  /* "nn.LayerNorm's own" */
     char *
         options; /* options that decide: "--set norm_eps=N", "--set pool=token or --set pool=avg" */
-    char *otherwise; /* an assumption's likeliest other value, "relu"; NULL if it was not tried */
-    double effect;   /* how far that moves the output, relative to its length */
+    char *otherwise; /* likeliest other value, "relu"; NULL if it was not tried */
+    double effect;   /* its effect on the output, relative to the output's length */
 } finding;
 
 typedef struct finding_list {
     finding *items;
-    size_t count, more; /* more: the number of entries beyond the limit */
+    size_t count, more; /* more: number of entries beyond the limit */
 } finding_list;
 
 /* Zero it first. */
 typedef struct findings {
     finding_list assumed;
     finding_list asked;
-    finding_list wrong; /* tensors that are missing, unknown or misshapen: a sentence in `what`,
-                             the advice in `why`, or "" */
+    finding_list wrong; /* missing, unknown or misshapen tensors; `why` is the advice, or "" */
 } findings;
 
-/* These copy their arguments. False if memory is exhausted. A repeated question is dropped. */
+/* These copy their arguments. False if memory is exhausted. If a question is repeated, it is
+ * dropped. */
 bool findings_assume(findings *f, const char *what, const char *why, const char *options);
 bool findings_ask(findings *f, const char *what, const char *why, const char *options);
 void findings_answer(findings *f, const char *what); /* removes the question */
 bool findings_wrong(findings *f, const char *what, const char *advice);
 
-/* Notes how far the output of the model moves with another value. False if memory is exhausted. */
+/* Records how far the output of the model moves with another value. False if memory is
+ * exhausted. */
 bool findings_measure(findings *f, size_t assumed, const char *otherwise, double effect);
 
-/* Orders the assumptions by harm: how often each is wrong, times its effect. */
+/* Orders the assumptions by harm: the frequency with which each is wrong, times its effect. */
 void findings_order(findings *f);
 
 /* True for an assumption that is rarely wrong, or does little harm. */
 bool findings_is_minor(const finding *item);
 
-/* Records a failure as one of the problems, unless one begins with the same words. */
+/* Records a failure as a problem, unless a problem begins with the same words. */
 bool findings_take(findings *f, report *r);
 
 bool findings_has_asked(const findings *f, const char *what);
@@ -109,25 +110,26 @@ bool findings_are_open(const findings *f);
 /* True if there are questions but no problems; then the assumptions are useful too. */
 bool findings_only_ask(const findings *f);
 
-/* Fails with all open questions and problems and, if strict, the assumptions. Returns false. */
+/* Fails if there are open questions or problems or, if `strict`, assumptions; the message has all
+ * of them. Returns false. */
 bool findings_refuse(const findings *f, bool strict, report *r);
 
 void findings_free(findings *f);
 
 /* === Findings as JSON === */
 
-/* Findings as JSON, for programs that ask their users themselves. */
+/* Findings as JSON, for programs that show the questions to their users themselves. */
 
 /* "questions": [{"setting", "why", "means", "option", "prefix", "type", "choices", "suggested",
  * "text"}]. The answer takes two arguments, the option and the answer after the prefix: "--set" and
  * "pool=" + "avg". type: integer, number, flag (0 or 1), word (one of the choices), size (HxW) or
  * text. A choice has a "value" and a "note", or null. suggested: the default of the library, the
- * weights' hint, or the only choice; otherwise null. text: all of it in words. */
+ * hint of the weights, or the only choice; otherwise null. text: the whole question in words. */
 void findings_put_questions(json_writer *w, const findings *f);
 
-/* "assumed": the same members, with "value" in place of "suggested"; then "otherwise", another value
- * that was tried, and "effect", how far that moves the output relative to its length, or null. An
- * entry that is not a single setting has a null option. */
+/* "assumed": the same members, with "value" in place of "suggested"; then "otherwise", another
+ * value that was tried, and "effect", its effect on the output relative to the output's length; or
+ * null. An entry that does not stand for a single setting has a null option. */
 void findings_put_assumed(json_writer *w, const findings *f);
 
 /* "wrong": [{"what", "advice"}]. */

@@ -1,5 +1,5 @@
-/* The classes of ImageNet-1k in the order of ILSVRC 2012: the WordNet id of each and its first
- * name, or all its names if another class has the same first name.
+/* The classes of ImageNet-1k in the order of ILSVRC 2012: each line has the WordNet id of a class
+ * and its first name, or all its names if another class has the same first name.
  */
 #include "model/labels.h"
 

@@ -48,7 +48,7 @@ static void trim_end(char *text, size_t size) {
     text[size] = '\0';
 }
 
-/* Cuts text into lines; blank lines are allowed only at the end. */
+/* Cuts `text` into lines. Blank lines are allowed only at the end. */
 static bool split_lines(label_list *list, char *text, report *r) {
     size_t i;
     for (i = 0; i < list->count; i++) {
@@ -82,7 +82,7 @@ static void split_synsets(label_list *list) {
 
 /* === CSV: selected_tags.csv of the wd taggers === */
 
-/* The field in that column; NULL if the line has fewer fields. */
+/* The field in this column; NULL if the line has fewer fields. */
 static char *field_at(char *line, int column) {
     char *field = NULL;
     for (; line && column >= 0; column--) field = text_take_field(&line, ',');
@@ -98,7 +98,7 @@ static int find_column(char *header, const char *name) {
     return -1;
 }
 
-/* Replaces the lines of `text` by their column "name", without the header. */
+/* Replaces each line of `text` by its column "name", and removes the header. */
 static bool take_names(label_list *list, char *text, report *r) {
     const int column = find_column(text, "name");
     size_t i;
@@ -176,7 +176,7 @@ static bool check_descriptions(const json_value *names, const json_value *descri
     return true;
 }
 
-/* A newline in a label would break every listing of it. */
+/* Replaces newlines, because a newline in a label would break every list of labels. */
 static const char *copy_label(label_list *list, const char *text) {
     char *copy = memory_copy_text(&list->memory, text, strlen(text)), *c;
     for (c = copy; c && *c; c++)

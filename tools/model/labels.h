@@ -13,14 +13,15 @@
 typedef struct label_list {
     size_t count;         /* 0: none */
     const char **labels;  /* "tench, Tinca tinca" */
-    const char **synsets; /* "n01440764", or another name of a class's folder; or NULL */
+    const char **synsets; /* "n01440764", or another name for the folder of a class; or NULL */
     memory_arena memory;
 } label_list;
 
 void labels_free(label_list *list);
 
-/* Reads a file with one class per line; or with a WordNet id, a space and the words on every line;
- * or the CSV file of a tagger (selected_tags.csv), whose first line is "tag_id,name,...". */
+/* Reads a file of one of these forms: a class on each line; a WordNet id, a space and the words on
+ * each line; the CSV file of a tagger (selected_tags.csv), whose first line is
+ * "tag_id,name,...". */
 bool labels_read_file(label_list *list, const char *path, report *r);
 
 /* label_names is a list; label_descriptions is NULL, a list, or an object with label_names as keys.
@@ -30,7 +31,8 @@ bool labels_from_json(label_list *list, const json_value *names, const json_valu
 
 enum { IMAGENET_CLASSES = 1000 };
 
-/* "n01440764 tench" and so on; NULL in a build without them (examples/web/vit/left_out.c). */
+/* The lines "n01440764 tench" and so on; NULL in a build without these names
+ * (examples/web/vit/left_out.c). */
 const char *const *imagenet_classes(void);
 
 /* Takes the names of ImageNet-1k; fails in a build without them. */

@@ -12,7 +12,7 @@ vit_rope rope_layout(rope_type type) {
     return type == ROPE_DINOV3 || type == ROPE_QWEN ? VIT_ROPE_HALVES : VIT_ROPE_PAIRS;
 }
 
-/* Stores the value as a sum of three floats, which holds all digits of a double. */
+/* Stores the value as a sum of three floats, which together hold all digits of a double. */
 static void put_frequency(const rope_options *options, int axis, double value, vit_rotation *to) {
     const bool is_column = (axis == 0) == (options->indexing == ROPE_XY);
     float *parts = is_column ? to->column : to->row;
@@ -23,7 +23,7 @@ static void put_frequency(const rope_options *options, int axis, double value, v
     }
 }
 
-/* Computes the coordinates from the options, without a frequency. */
+/* Computes the coordinates of a patch from the options. Frequencies do not matter here. */
 static vit_rotation no_rotation(const rope_options *options) {
     const vit_rotation dinov3 = { { 0 }, { 0 }, 0.5f, 2, -1 };
     const vit_rotation other = {
@@ -59,8 +59,8 @@ vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float secon
 
 /* === Sines and cosines === */
 
-/* Writes sines, then cosines of one coordinate at `count` frequencies, which fall from 1. Frequency
- * number `last`, if it exists, is 1 / 10000. */
+/* Writes the sines, then the cosines of one coordinate at `count` frequencies, which begin with 1
+ * and fall. Frequency number `last`, if there are so many, is 1 / 10000. */
 static void put_waves(double place, int count, int last, float *to) {
     int k;
     for (k = 0; k < count; k++) {

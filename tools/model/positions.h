@@ -10,8 +10,8 @@
 
 /* === Rotary positions === */
 
-/* Rotary positions, as timm and the models' own code compute them: each pair of elements of a head
- * has a frequency, and each patch two coordinates. */
+/* Rotary positions, as timm and the models' own code compute them. Each pair of elements of a head
+ * has a frequency, and each patch has two coordinates. */
 
 /* timm's names for its kinds. */
 typedef enum rope_type {
@@ -32,10 +32,10 @@ typedef struct rope_options {
     rope_indexing indexing;
     double temperature; /* base of the frequencies */
     double offset;      /* coordinate of the first row and column */
-    int reference;      /* side of the grid that coordinates are scaled to; 0 for none */
+    int reference;      /* side of the grid to which coordinates are scaled; 0: none */
 } rope_options;
 
-/* The inputs of a table of cosines or sines. */
+/* The numbers from which a table of cosines or sines is computed. */
 typedef struct rope_grid {
     rope_options options;
     int height, width; /* in patches */
@@ -51,17 +51,17 @@ vit_rotation rope_rotation(const rope_grid *grid, int64_t pair);
 /* The rotation by the checkpoint's periods, one for each pair of an axis. */
 vit_rotation rope_rotation_of_period(const rope_grid *grid, int64_t pair, const float *periods);
 
-/* The rotation by the pair's frequencies along each coordinate. */
+/* The rotation of a pair that has a frequency along each coordinate. */
 vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float second);
 
 /* === Sines and cosines === */
 
 /* Positions that are computed from sines and cosines and not stored in checkpoints. */
 
-/* Indices of pos_sincos' words. From SINCOS_1D on they run along the sequence: sines in even
- * columns, cosines in odd ones, two columns per frequency. Known variants: all sines before all
- * cosines; a frequency for each column; such frequencies that fall twice as fast; frequency 1 for
- * all columns. */
+/* Indices of pos_sincos' words. From SINCOS_1D on, positions run along the sequence. Even columns
+ * have sines, odd columns cosines, and two columns share a frequency. The variants: all sines come
+ * before all cosines; each column has its own frequency; each column has its own frequency, and
+ * these fall twice as fast; all columns have the frequency 1. */
 enum {
     SINCOS_NONE,
     SINCOS_SIMPLE_VIT,
@@ -76,8 +76,8 @@ enum {
 /* True if there is such a table of this width. */
 bool sincos_fits(int kind, int embed_dim);
 
-/* Fills pos_embed [rows, embed_dim]; config->positions decides whether rows are those of all tokens
- * or of the patches. */
+/* Fills pos_embed [rows, embed_dim]. The rows are for all tokens or for the patches, depending on
+ * config->positions. */
 void sincos_positions(int kind, const vit_config *config, float *to);
 
 #endif

@@ -14,11 +14,11 @@
 
 /* One call of settings_resolve. */
 typedef struct resolver {
-    settings all[FROM_COUNT]; /* a copy, in which equivalent settings are merged */
+    settings all[FROM_COUNT]; /* a copy in which equivalent settings are merged */
     const settings_seen *seen;
     const patch_request *wanted;
     settings_resolved *model;
-    vit_config *config; /* those of the model, like the next two */
+    vit_config *config; /* this and the next two belong to the model */
     settings_stored *stored;
     settings_notes *notes;
     findings *found;
@@ -34,7 +34,7 @@ static bool is_told(const resolver *m, setting_key key) {
 }
 
 /* The value from the tensors, --match or --set. In timm the place of the final norm depends on the
- * pooling, which a configuration may have changed, so the tensors are more reliable than a name.
+ * pooling, which a configuration may have changed. So the tensors are more reliable than a name.
  */
 static double shown_of(const resolver *m, setting_key key) {
     if (m->all[FROM_OPTIONS].given[key]) return m->all[FROM_OPTIONS].value[key];
@@ -43,19 +43,19 @@ static double shown_of(const resolver *m, setting_key key) {
     return setting_rows[key].plain;
 }
 
-/* The plain value if no source gives one. */
+/* The value of a plain ViT if no source gives one. */
 static double value_of(const resolver *m, setting_key key) {
     return value_or(m, key, setting_rows[key].plain);
 }
 
-/* === Questions === These functions return true, so that all questions are collected. */
+/* === Questions === The functions that ask return true, so that all questions are collected. */
 
 static bool ask(const resolver *m, const char *what, const char *why, const char *options,
                 report *r) {
     return findings_ask(m->found, what, why, options) || report_no_memory(r);
 }
 
-/* Asks because of a missing tensor, which may have another name. */
+/* Asks because a tensor is missing, which may have another name. */
 static bool ask_for_lack(const resolver *m, const char *what, const char *why, const char *options,
                          report *r) {
     return m->found->wrong.count > 0 || ask(m, what, why, options, r);
@@ -91,8 +91,8 @@ static bool check_contradiction(const resolver *m, setting_key key, report *r) {
                        setting_text(key, tensors->value[key], seen));
 }
 
-/* The meaning of mlp_dim depends on whether the MLP is gated, so a contradiction about gating is
- * named first. */
+/* A contradiction about the gate of the MLP is reported first, because the meaning of mlp_dim
+ * depends on the gate. */
 static bool check_contradictions(const resolver *m, report *r) {
     int key;
     if (!check_contradiction(m, SETTING_GATED_MLP, r)) return false;
@@ -117,7 +117,7 @@ int settings_stem_stride(const settings *s) {
 }
 
 /* mlp_ratio is another form of mlp_dim, truncated like Python's int(). timm counts both halves of a
- * packed gated MLP, which only the tensors distinguish from a split one. */
+ * packed gated MLP. Only the tensors distinguish such an MLP from a split one. */
 static void expand_ratio(resolver *m) {
     const double embed_dim = value_of(m, SETTING_EMBED_DIM);
     const double half = m->all[FROM_TENSORS].value[SETTING_MLP_DIM];
@@ -138,15 +138,15 @@ static void forget_other_width(resolver *m) {
     if (value_or(m, SETTING_EMBED_DIM, named) != named) name->given[SETTING_MLP_DIM] = false;
 }
 
-/* A model without blocks has no tensor that shows mlp_dim. */
+/* If a model has no blocks, no tensor shows mlp_dim. */
 static void fill_mlp_dim(resolver *m) {
     if (!is_told(m, SETTING_MLP_DIM))
         settings_put(&m->all[FROM_TENSORS], SETTING_MLP_DIM,
                      value_of(m, SETTING_EMBED_DIM) * setting_rows[SETTING_MLP_RATIO].plain);
 }
 
-/* timm's patch_size of a hybrid counts pixels of its backbone's map, and MobileCLIP's patch
- * embedding is part of the backbone. */
+/* For a hybrid, timm's patch_size counts pixels of the map of the stem. MobileCLIP's patch
+ * embedding is part of the stem. */
 static void expand_patch(resolver *m) {
     const settings *tensors = &m->all[FROM_TENSORS];
     const int stride = settings_stem_stride(tensors);
@@ -163,7 +163,7 @@ static bool ask_chans(const resolver *m, int64_t depth, report *r) {
 }
 
 /* A 2-D patch weight [D, C * P * P] leaves C and P open. Unless one of them is given, three
- * channels are assumed if that leaves a square, then one. */
+ * channels are assumed if patches are then squares; otherwise one channel. */
 static bool resolve_flat_patch(resolver *m, report *r) {
     settings *tensors = &m->all[FROM_TENSORS];
     const int64_t depth = m->seen->patch_depth;
@@ -196,7 +196,7 @@ static bool resolve_flat_patch(resolver *m, report *r) {
 
 /* === Heads === */
 
-/* attn.proj is linear, so its weight can be divided instead of its input. */
+/* attn.proj is linear, so the weight can be divided instead of the input. */
 static void resolve_scale(resolver *m) {
     vit_config *c = m->config;
     const int root = (int)value_of(m, SETTING_ATTN_ROOT);
@@ -208,8 +208,8 @@ static void resolve_scale(resolver *m) {
     c->attn_scale = (float)value_or(m, SETTING_ATTN_SCALE, scale);
 }
 
-/* Attention of each token only to itself has no heads: any divisor of the width works, if it is not
- * too wide for vit.h. Its bias goes into that of attn.proj. */
+/* If tokens attend only to themselves, there are no heads. Any divisor of the width is possible, if
+ * the heads are not too wide for vit.h. The bias of the values is added to that of attn.proj. */
 static bool resolve_self(resolver *m, report *r) {
     vit_config *c = m->config;
     const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
@@ -222,7 +222,7 @@ static bool resolve_self(resolver *m, report *r) {
     return true;
 }
 
-/* The weights' number, or timm's usual number without evidence. */
+/* The number of heads that the weights show or, without evidence, timm's usual number. */
 static void put_assumed_heads(resolver *m, int by_width) {
     vit_config *c = m->config;
     const bool is_shown = m->seen->heads.is_clear &&
@@ -246,8 +246,8 @@ static bool ask_heads(const resolver *m, int64_t width, report *r) {
     return ask(m, "num_heads", why, choices_of_heads(width, NAME_OR_CONFIG, options), r);
 }
 
-/* num_heads and head_dim: each follows from the other and the width of attention. If neither is
- * given, timm's usual number of heads follows from embed_dim. */
+/* Each of num_heads and head_dim follows from the other and the width of attention. If neither is
+ * given, the number of heads is timm's usual number for embed_dim. */
 static bool resolve_heads(resolver *m, report *r) {
     vit_config *c = m->config;
     const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
@@ -259,7 +259,7 @@ static bool resolve_heads(resolver *m, report *r) {
         c->num_heads = (int)(inner / c->head_dim);
     put_assumed_heads(m, inner == c->embed_dim ? arch_heads_of_width(c->embed_dim) : 0);
     if (c->num_heads == 0 && !ask_heads(m, inner, r)) return false;
-    if (c->num_heads == 0) c->num_heads = 1; /* a placeholder until there is an answer */
+    if (c->num_heads == 0) c->num_heads = 1; /* a placeholder until the question is answered */
     if (inner % c->num_heads != 0 || inner / c->num_heads > INT_MAX)
         return report_fail(r, "num_heads %d does not divide the width of attention, %lld",
                            c->num_heads, (long long)inner);
@@ -277,7 +277,8 @@ static bool gives_size(const settings *s) {
     return s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
 }
 
-/* The source of the size with the higher priority: the name or the configuration. */
+/* The source that decides the size: the name or the configuration, whichever has the higher
+ * priority. */
 static const settings *teller_of_size(const resolver *m) {
     return &m->all[gives_size(&m->all[FROM_CONFIG]) ? FROM_CONFIG : FROM_NAME];
 }
@@ -287,12 +288,12 @@ static int stride_of(const vit_config *c) {
                                     (c->stem_stage4 > 0));
 }
 
-/* Pixels from one patch to the next. */
+/* The number of pixels from one patch to the next. */
 static int patch_step(const vit_config *c) {
     return c->patch_stride ? c->patch_stride : c->patch_size;
 }
 
-/* Patches along a side. The map of a ResNet stem is rounded up, all others down. */
+/* Patches along a side. The size of a ResNet stem's map is rounded up, that of all others down. */
 static int grid_side(const vit_config *c, double pixels) {
     const int stride = stride_of(c);
     double side = pixels / stride;
@@ -314,7 +315,7 @@ static void take_grid(resolver *m, const settings *told) {
     m->stored->grid_width = grid_side(m->config, told->value[SETTING_IMG_WIDTH]);
 }
 
-/* True if there are as many rows as patches in the grid, with or without prefix tokens. */
+/* True if the rows are as many as the patches of the grid, with or without the prefix tokens. */
 static bool grid_explains_rows(resolver *m) {
     settings_stored *stored = m->stored;
     stored->patch_rows = stored->grid_height * stored->grid_width;
@@ -325,7 +326,7 @@ static bool grid_explains_rows(resolver *m) {
 }
 
 /* timm assumes a square grid unless the number of rows rules it out. Returns the number of ways to
- * read the rows: 0, 1, or 2, between which SETTING_POSITIONS decides. */
+ * interpret the rows, 0 to 2; if there are two, SETTING_POSITIONS decides. */
 static int square_grid(resolver *m) {
     settings_stored *stored = m->stored;
     const int rows = stored->position_rows, prefix = m->config->num_prefix_tokens;
@@ -344,7 +345,8 @@ static int square_grid(resolver *m) {
     return fits_all && fits_patches && wanted < 0 ? 2 : 1;
 }
 
-/* Fails: the size from the name or the configuration does not match the positions. */
+/* Fails with a message that the size from the name or the configuration does not match the
+ * positions. */
 static bool refuse_size(const resolver *m, const settings *told, bool is_square_grid, report *r) {
     const double height = told->value[SETTING_IMG_HEIGHT], width = told->value[SETTING_IMG_WIDTH];
     const int patch = m->config->patch_size;
@@ -361,16 +363,15 @@ static bool refuse_size(const resolver *m, const settings *told, bool is_square_
                        told->origin, height, width, m->stored->position_rows, patch);
 }
 
-/* Fails: the rows are no square, so the number of patches differs or there are more rows than
- * tokens. */
+/* Fails with a message that the rows are no square: the number of patches differs, or there are
+ * more rows than tokens. */
 static bool ask_for_rows(const resolver *m, report *r) {
     const settings_stored *stored = m->stored;
     const int prefix = m->config->num_prefix_tokens, patch = m->config->patch_size;
     char why[160], options[CHOICES_SIZE];
     if (stored->patch_rows > 0 && stored->patch_rows + prefix < stored->position_rows) {
         snprintf(why, sizeof why,
-                 "pos_embed has %d rows, the input %d tokens, which may be the "
-                 "first rows",
+                 "pos_embed has %d rows; the %d tokens of the input may use the first rows",
                  stored->position_rows, stored->patch_rows + prefix);
         return ask_for_lack(m, "pos_first_rows", why, "--set pos_first_rows=1", r);
     }
@@ -384,9 +385,9 @@ static bool ask_for_rows(const resolver *m, report *r) {
         choices_of_size(stored->position_rows - prefix, patch, patch_step(m->config), options), r);
 }
 
-/* Finds the grid of the positions, and whether the prefix tokens have positions too. The source
- * with the highest precedence decides. The command line does not: it may request another size, to
- * which the positions are resampled. */
+/* Finds the grid of the positions, and if the prefix tokens have positions too. The source with the
+ * highest precedence decides. The command line does not decide, because it may request another
+ * size, to which the positions are resampled. */
 static bool find_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     int ways;
@@ -407,7 +408,7 @@ static bool find_grid(resolver *m, report *r) {
     return grid_explains_rows(m) || ask_for_rows(m, r);
 }
 
-/* Positions computed from the coordinates of the patches. */
+/* True if positions are computed from the coordinates of the patches. */
 static bool resolve_sincos(resolver *m, report *r) {
     vit_config *c = m->config;
     const int kind = (int)value_of(m, SETTING_POS_SINCOS);
@@ -437,8 +438,7 @@ static bool ask_relative_size(const resolver *m, report *r) {
 }
 
 /* As in find_grid, the grid is that of the name or the configuration if it fits, otherwise a
- * square. The command line may request another size, and decides if the table is not that of a
- * square. */
+ * square. If it is neither, the command line decides; otherwise it may request another size. */
 static bool find_relative_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     const int count = m->seen->relative_positions;
@@ -457,8 +457,8 @@ static bool find_relative_grid(resolver *m, report *r) {
                        pixels_of(m->config, m->stored->grid_width));
 }
 
-/* In hand-written code patches may overlap. Then fewer pixels than theirs side by side make the
- * stored grid. Damaged sizes, whose products would overflow, are for later checks. */
+/* In hand-written code patches may overlap. Then the stored grid covers fewer pixels than the same
+ * patches side by side. Sizes so damaged that products would overflow are left to later checks. */
 static bool may_overlap(const resolver *m) {
     const vit_config *c = m->config;
     const double most = 65536; /* pixels */
@@ -470,7 +470,7 @@ static bool may_overlap(const resolver *m) {
            !(m->seen->is_timm && arch_has_size(c->embed_dim, c->depth));
 }
 
-/* The stride of overlapping patches by which an input of this size makes the stored grid; 0 for
+/* The stride with which overlapping patches of an input of this size make the stored grid; 0 for
  * none. */
 static int stride_for(const resolver *m, double height, double width) {
     const settings_stored *stored = m->stored;
@@ -501,7 +501,7 @@ static int list_strides(const resolver *m, char options[CHOICES_SIZE]) {
     return count;
 }
 
-/* A training program's image size may be that before a crop. */
+/* The image size of a training program may be the size before a crop. */
 static void forget_other_size(resolver *m, double height, double width) {
     settings *tensors = &m->all[FROM_TENSORS];
     if (settings_origin(m->all, SETTING_IMG_HEIGHT) != FROM_TENSORS || !m->seen->size_is_hint ||
@@ -511,7 +511,8 @@ static void forget_other_size(resolver *m, double height, double width) {
     tensors->given[SETTING_IMG_HEIGHT] = tensors->given[SETTING_IMG_WIDTH] = false;
 }
 
-/* If patches side by side make an odd size, and overlapping ones a common one, nothing decides. */
+/* If patches side by side would make an unusual input size, but overlapping patches a common one, a
+ * question is left. */
 static bool resolve_overlap(resolver *m, report *r) {
     int side;
     double height = 0, width = 0;
@@ -533,7 +534,7 @@ static bool resolve_overlap(resolver *m, report *r) {
     return ask(m, "patch_stride", why, options, r);
 }
 
-/* The requested input size, or that of the grid. */
+/* The input size that is requested, or else that of the grid. */
 static bool put_img_size(resolver *m, report *r) {
     const double height = pixels_of(m->config, m->stored->grid_height);
     const double width = pixels_of(m->config, m->stored->grid_width);
@@ -541,7 +542,7 @@ static bool put_img_size(resolver *m, report *r) {
            put_field(m, SETTING_IMG_WIDTH, value_or(m, SETTING_IMG_WIDTH, width), r);
 }
 
-/* Applies if only such a table shows the size. */
+/* Applies if only a table of relative positions shows the size. */
 static bool resolve_relative_size(resolver *m, report *r) {
     m->config->positions = VIT_POS_NONE;
     return find_relative_grid(m, r) && put_img_size(m, r);
@@ -602,7 +603,8 @@ static bool check_positions(const resolver *m, report *r) {
 }
 
 /* Sizes of the input and of the grid of the stored positions. pos_embed shows the number of
- * patches, a table of relative positions the grid; otherwise a source must give them. */
+ * patches; a table of relative positions shows the grid. Without them a source must give the
+ * sizes. */
 static bool resolve_size(resolver *m, report *r) {
     vit_config *c = m->config;
     const int patch = c->patch_size;
@@ -667,10 +669,10 @@ static bool resolve_rope(resolver *m, report *r) {
 }
 
 /* === Options that no tensor shows === For a plain ViT, such as Google's, DeiT, DINO and MAE,
- * timm's defaults are assumed; all others must state them. */
+ * timm's defaults are assumed; for all other models a source must give the options. */
 
-/* True for names like timm's in a model of a size that timm lacks: its code may be anybody's, unless
- * it has a feature of a published one, which BEiT, DINOv2 and DeiT-3 have. */
+/* True for a model that has timm's names but a size that timm lacks: anybody may have written its
+ * code. False if it has a feature of the published BEiT, DINOv2 and DeiT-3. */
 static bool is_near_copy(const resolver *m) {
     const vit_config *c = m->config;
     if (c->has_rel_pos || c->has_layer_scale || c->num_reg_tokens) return false;
@@ -720,7 +722,7 @@ static bool resolve_activation(resolver *m, report *r) {
            ask_for_lack(m, "activation", "cannot be seen in the tensors", options, r);
 }
 
-/* Takes the name's pool, unless the norm shows that the head was changed. */
+/* Takes the pooling that the name implies, unless the norm shows that the head was changed. */
 static bool check_pool(const resolver *m, report *r) {
     const vit_config *c = m->config;
     const settings *name = &m->all[FROM_NAME];
@@ -754,7 +756,8 @@ static bool resolve_pool(resolver *m, report *r) {
                "--set pool=avg|token|max|avgmax" NAME_OR_CONFIG, r);
 }
 
-/* A library's default mean and deviation mean nothing for a model with other channels. */
+/* The default mean and deviation of a library do not apply to a model with another number of
+ * channels. */
 static void forget_colours(resolver *m) {
     settings *s = &m->all[FROM_TENSORS];
     const int chans = m->stored->chans;
@@ -774,7 +777,7 @@ static bool adapt_patches(resolver *m, report *r) {
     return true;
 }
 
-/* Only a model with a variable size needs this. */
+/* Only a model with a variable input size needs this. */
 static bool resolve_resampling(resolver *m, report *r) {
     vit_config *c = m->config;
     const vit_pos_resample how = (vit_pos_resample)value_of(m, SETTING_POS_RESAMPLE);
@@ -818,7 +821,7 @@ static void merge_equivalents(resolver *m) {
     expand_patch(m);
 }
 
-/* Each step depends on the entries that the previous steps put into config. */
+/* Each step depends on the members of `config` that the previous steps have set. */
 bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
                       const patch_request *wanted, settings_resolved *model, findings *f,
                       report *r) {
@@ -830,7 +833,7 @@ bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
     if (!check_contradictions(m, r) || !copy_fields(m, r)) return false;
     if (m->config->representation_dim == 0) m->config->representation_act = 0;
     if (m->config->num_classes == 0 && settings_origin(all, SETTING_HEAD_ACTIVATION) == FROM_CONFIG)
-        m->config->head_activation = 0; /* a config.json tells of a head, even without one */
+        m->config->head_activation = 0; /* config.json may describe a missing head */
     m->config->has_final_norm = shown_of(m, SETTING_FINAL_NORM) != 0;
     m->config->has_fc_norm = shown_of(m, SETTING_FC_NORM) != 0;
     if (!resolve_pool(m, r) || !resolve_norm(m, r) || !resolve_activation(m, r) ||

@@ -14,15 +14,15 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* The fit of the norms' weights to the columns of their readers, before and after the sums: mean
- * correlations. */
+/* How well the weights of norms fit the columns of the matrices that read them, if norms come
+ * before and if they come after the sums: mean correlations. */
 typedef struct norm_order_evidence {
     double pre, post;
     bool is_clear;
 } norm_order_evidence;
 
-/* The size of the supposed keys' biases relative to those of queries and values, for each of two
- * orders. */
+/* The size of the biases of the supposed keys, relative to those of queries and values, for each of
+ * two orders. */
 typedef struct key_bias_evidence {
     double best, next;
     bool is_by_head;
@@ -35,26 +35,26 @@ typedef struct settings_seen {
     int position_rows;      /* of pos_embed; 0 without it */
     int relative_positions; /* columns of blocks.0.attn.rel_pos; 0 without it */
     int64_t qkv_rows;       /* of attn.qkv.weight; 0 without blocks */
-    int64_t patch_depth;    /* columns of a 2-D patch_embed.proj.weight, the old form; else 0 */
+    int64_t patch_depth;    /* columns of a 2-D patch_embed.proj.weight (old form); else 0 */
     bool patch_order_read;  /* from the weights: the mean correlation of neighbouring pixels in */
     double patch_order_best, patch_order_next; /* the chosen order, and in the other */
-    heads_evidence heads;                      /* in the weights, if no source gives the number */
+    heads_evidence heads;                      /* from the weights, if no source gives it */
     norm_order_evidence norm_order;            /* likewise */
     key_bias_evidence key_bias;                /* likewise */
-    bool by_default[SETTING_COUNT]; /* a default of the layout's library, from no source */
+    bool by_default[SETTING_COUNT]; /* a default of the layout's library; no source gives it */
     bool mean_by_default, std_by_default;
     const char *library;          /* that library */
     bool is_open;                 /* see layout->is_open */
     bool is_torch_attention;      /* torch.nn.MultiheadAttention, whose scale is known */
-    bool is_graph;                /* whose tensors are all used */
-    bool is_batch_second;         /* the code states that it gets [tokens, batch, width] */
+    bool is_graph;                /* hand-written, and all tensors are used */
+    bool is_batch_second;         /* by the code, attention gets [tokens, batch, width] */
     bool is_timm;                 /* the names of the tensors are timm's */
-    bool size_is_hint;            /* the tensors' input size is a training program's */
-    const char *activation_doubt; /* reason against the usual value, or NULL */
-    const char *head_why; /* why the layers of the head have nothing between them, or NULL */
+    bool size_is_hint;            /* the input size is an option of a training program */
+    const char *activation_doubt; /* reason to doubt the usual value, or NULL */
+    const char *head_why;         /* why nothing is between the layers of the head, or NULL */
 } settings_seen;
 
-/* The checkpoint's own shapes, where those of the .vit file may differ. */
+/* The shapes in the checkpoint, which may differ from those in the .vit file. */
 typedef struct settings_stored {
     int chans, patch;            /* of the patch embedding */
     int position_rows;           /* rows of pos_embed in use; 0 without it */
@@ -67,10 +67,10 @@ typedef struct settings_stored {
 typedef struct settings_notes {
     bool heads_by_width;   /* num_heads follows timm's naming of embed_dim */
     bool heads_by_weights; /* read from the weights */
-    bool chans_by_depth;   /* in_chans follows from a linear layer's width */
+    bool chans_by_depth;   /* in_chans follows from the width of a linear layer */
     bool patches_adapted;  /* adapted to other channels or another size */
     bool positions_resampled;
-    bool stride_by_size; /* patch_stride makes the stored positions those of the given input */
+    bool stride_by_size; /* patch_stride was chosen so that the stored positions fit the input */
     bool eps_by_size;    /* nn.LayerNorm's epsilon, because timm has no such model */
     vit_pos_resample pos_resample; /* how */
 } settings_notes;
@@ -86,19 +86,19 @@ typedef struct settings_resolved {
 } settings_resolved;
 
 /* Combines all settings; refuses contradictions to the tensors. Missing settings become questions
- * in *f, or usual values (assume_settings). With open questions *model is incomplete. If there
- * already are problems, a missing tensor may have another name, and raises no question. */
+ * in *f, or usual values (assume_settings). If questions are open, *model is incomplete. If there
+ * already are problems, missing tensors raise no questions, because they may have other names. */
 bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
                       const patch_request *wanted, settings_resolved *model, findings *f,
                       report *r);
 
-/* Takes assumptions where neither the tensors nor a name, a configuration or an option decides: one
- * for each setting that might differ, and one for all of the preprocessing. False if memory is
- * exhausted. */
+/* Makes assumptions for settings that neither the tensors nor a name, a configuration or an option
+ * decides: one for each setting that might differ, and one for the whole preprocessing. False if
+ * memory is exhausted. */
 bool assume_settings(const settings all[FROM_COUNT], const settings_seen *seen,
                      const settings_resolved *model, findings *f);
 
-/* settings_resolve, but open questions are a failure. */
+/* Like settings_resolve, but open questions are a failure. */
 bool settings_resolve_all(const settings all[FROM_COUNT], const settings_seen *seen,
                           const patch_request *wanted, settings_resolved *model, report *r);
 
@@ -107,18 +107,19 @@ bool settings_resolve_all(const settings all[FROM_COUNT], const settings_seen *s
 /* The settings of an architecture of timm. */
 void settings_from_arch(settings *s, const arch_choice *choice);
 
-/* The number of settings in which the name or the configuration contradicts the tensors, and the
+/* Counts the settings in which the name or the configuration contradicts the tensors; gives the
  * first of them. */
 int settings_contradictions(const settings all[FROM_COUNT], const settings_seen *seen,
                             const patch_request *wanted, setting_key *first);
 
-/* Names whose models have these tensors, with their mean and std; without any, the nearest names
- * and the first tensor that differs from the nearest one's. all[FROM_NAME] has no effect. */
+/* Lists the names whose models have these tensors, with their mean and std. If there are none,
+ * lists the nearest names, and the first tensor that differs from that of the nearest model.
+ * all[FROM_NAME] has no effect. */
 enum { ARCHS_TEXT = 1536 };
 bool archs_by_shape(const settings all[FROM_COUNT], const settings_seen *seen,
                     const patch_request *wanted, char text[ARCHS_TEXT]); /* true if some fit */
 
-/* Input pixels, along a side, for one pixel of a stem's feature map; 1 without a stem. */
+/* The number of input pixels along a side per pixel of the stem's feature map; 1 without a stem. */
 int settings_stem_stride(const settings *s);
 
 #endif

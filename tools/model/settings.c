@@ -11,10 +11,10 @@
 
 /* === The table === */
 
-/* Checks the rules of setting_list.h at compile time: an array of negative size below has the error
- * as its name. */
+/* Checks the rules of setting_list.h at compile time: if an array below has a negative size, its
+ * name is the error. */
 
-/* Words follow the order of their enum. */
+/* Checks that words have the order of their enum. */
 #define PLACE(value, word, phrase) PLACE_OF_##value,
 #define IN_ORDER(value, word, phrase)                                                              \
     typedef char value##_is_out_of_order[(int)PLACE_OF_##value == (int)value ? 1 : -1];
@@ -32,7 +32,8 @@
 SETTING_LIST(X)
 #undef X
 
-/* A field of vit_config has as many words as its bounds allow values, and the type of its kind. */
+/* Checks that a field of vit_config has as many words as its bounds allow values, and the type of
+ * its kind. */
 #define IS_FLOAT_int   0
 #define IS_FLOAT_float 1
 enum {
@@ -75,7 +76,7 @@ const setting_row setting_rows[SETTING_COUNT] = {
 #undef X
 };
 
-/* Other names of the same setting in timm and elsewhere. */
+/* Other names that timm and other libraries have for a setting. */
 static const struct {
     const char *name;
     setting_key key;
@@ -153,7 +154,7 @@ static const struct {
     { SETTING_REPRESENTATION_ACTIVATION, "identity", "none" },
 };
 
-/* Copies a word in lower case, with _ for - and without a leading "nn.". */
+/* Copies a word in lower case, with '_' in place of '-', and without "nn." at the beginning. */
 static void plain_word(const char *word, char plain[64]) {
     size_t i;
     if (!strncmp(word, "nn.", 3)) word += 3;
@@ -198,7 +199,7 @@ static bool setting_find(const char *text, setting_key *key) {
     return false;
 }
 
-/* The setting whose name shares the longest beginning; NULL for none. */
+/* The setting whose name has the longest beginning in common with this name; NULL for none. */
 static const char *nearest_setting(const char *text) {
     const char *nearest = NULL;
     size_t most = 3, i, length;
@@ -244,7 +245,7 @@ static bool parse_value(settings *s, setting_key key, const char *text, report *
     }
 }
 
-/* Reads numbers between commas; a single one stands for every channel. */
+/* Reads numbers with commas between them; a single number stands for every channel. */
 static bool parse_vector(const settings *s, const char *name, const char *text,
                          double values[VIT_MAX_CHANS], int *count, report *r) {
     *count = 0;
@@ -349,7 +350,7 @@ void settings_from_config(settings *s, const vit_config *config) {
     for (key = 0; key < SETTING_COUNT; key++)
         if (setting_rows[key].sources & SETTING_IS_NAMED)
             settings_put(s, (setting_key)key, setting_get_field((setting_key)key, config));
-    /* timm's method is only its default: a layout may have a better one */
+    /* timm's method is only a default; a layout may have a better one */
     if (config->pos_resample) settings_put(s, SETTING_POS_RESAMPLE, config->pos_resample);
 }
 
@@ -364,7 +365,7 @@ void settings_from_rope(settings *s, const rope_options *rope) {
 
 /* === Choices === */
 
-enum { MAX_CHOICES = 12, WIDEST = 8 }; /* largest ratio of an input's width to its height */
+enum { MAX_CHOICES = 12, WIDEST = 8 }; /* largest ratio of the sides of an input */
 
 /* " (1, 2 or 4)" */
 static void append_numbers(char text[CHOICES_SIZE], const int *numbers, int count) {
@@ -428,7 +429,7 @@ bool choices_is_square(int64_t n, int *side) {
 
 /* === Preprocessing === */
 
-/* The value of a channel that is made from the checkpoint's channels, as its weights are. */
+/* The value of a channel that is made from the channels of the checkpoint, like its weights. */
 static double adapted_value(const double *values, int count, int chans, int channel) {
     double sum = 0;
     int i;
@@ -438,8 +439,8 @@ static double adapted_value(const double *values, int count, int chans, int chan
 }
 
 /* Sets mean or std for each channel of the file. The values may be given for these channels, for
- * the checkpoint's, or as one for all. A name implies three channels; any other number may use its
- * values if they are equal. */
+ * those of the checkpoint, or as one value for all. A name has values for three channels; if these
+ * are equal, they serve any number of channels. */
 static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int stored_chans, int chans,
                            float *out, report *r) {
     const char *name = is_std ? "std" : "mean";
@@ -466,8 +467,8 @@ static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int stor
     return true;
 }
 
-/* If the input size is variable, the size before the crop must follow from it. timm gives crop_pct
- * in a few decimals; for any other value vit.h keeps the proportion of both sizes. */
+/* If the input size is variable, the size before the crop must follow from it. crop_pct is kept if
+ * it has few decimals, as in timm; otherwise vit.h keeps the proportion of both sizes. */
 static float kept_crop_pct(const settings all[FROM_COUNT], const vit_config *c, double crop_pct) {
     const bool told = settings_origin(all, SETTING_RESIZE_HEIGHT) >= 0 ||
                       settings_origin(all, SETTING_RESIZE_WIDTH) >= 0;
@@ -522,7 +523,7 @@ bool preprocessing_resolve(const settings all[FROM_COUNT], int stored_chans, vit
 
 /* === Another patch embedding === */
 
-/* Only squares side by side can become other patches. */
+/* Only patches that are squares side by side can be turned into other patches. */
 static bool check_cut(const vit_config *c, int chans, int patch, report *r) {
     const char *option = patch != c->patch_size ? "--patch-size" : "--in-chans";
     char word[32];

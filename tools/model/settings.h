@@ -56,15 +56,15 @@ typedef struct setting_row {
     setting_kind kind;
     const char *shown_by, *phrase;
     const char *choices;       /* the words, with spaces between them; NULL if not a WORD */
-    const setting_word *words; /* the words by index, then NULL; or NULL */
+    const setting_word *words; /* the words by index, with NULL at the end; or NULL */
 } setting_row;
 
 extern const setting_row setting_rows[SETTING_COUNT];
 
-/* Indices of patch_order's words: h and w are the row and the column in a patch. */
+/* The indices of the words of patch_order; h and w are the row and the column in a patch. */
 enum { PATCH_ORDER_CHW, PATCH_ORDER_HWC, PATCH_ORDER_CWH, PATCH_ORDER_WHC };
 
-/* Indices of qkv_order's words: the order of the rows of a weight, or of its parts. */
+/* The indices of the words of qkv_order: the order of the rows, or of the parts, of a weight. */
 enum {
     QKV_ORDER_QKV,
     QKV_ORDER_QVK,
@@ -74,19 +74,19 @@ enum {
     QKV_ORDER_VKQ,
 };
 
-/* Indices of qkv_interleave's words: the order in which head, value of a head, and query, key or
- * value vary in the rows of a joint weight. */
+/* The indices of the words of qkv_interleave: the order in which head, value of a head, and query,
+ * key or value vary in the rows of a joint weight. */
 enum { QKV_INTERLEAVE_NONE, QKV_INTERLEAVE_PER_HEAD, QKV_INTERLEAVE_PER_VALUE };
 
-/* Indices of attn_root's words. The last order is that of a well-known tutorial. */
+/* Indices of attn_root's words. A well-known tutorial has the last order. */
 enum { ATTN_ROOT_HEAD_DIM, ATTN_ROOT_EMBED_DIM, ATTN_ROOT_EMBED_DIM_AFTER };
 
-/* The settings from one source. Integers and indices of words are exact in a double. */
+/* The settings from one source. A double holds integers and indices of words exactly. */
 typedef struct settings {
     const char *origin; /* for messages: "config.json", "--set" */
     bool given[SETTING_COUNT];
     double value[SETTING_COUNT];
-    int mean_count, std_count; /* 0: not given; 1: for every channel */
+    int mean_count, std_count; /* number of values: 0: not given; 1: for every channel */
     double mean[VIT_MAX_CHANS], std[VIT_MAX_CHANS];
 } settings;
 
@@ -106,7 +106,7 @@ void settings_put(settings *s, setting_key key, double value);
 /* The value of a setting's field in a vit_config. */
 double setting_get_field(setting_key key, const vit_config *config);
 void setting_put_field(setting_key key, double value, vit_config *config);
-/* Sets it; refuses values out of range. Whole numbers from tensors or computations may be larger
+/* Sets it; refuses values out of range. A whole number from tensors or computations may be larger
  * than an int. */
 bool setting_put_whole(setting_key key, double value, vit_config *config, report *r);
 
@@ -126,7 +126,7 @@ int setting_find_word(setting_key key, const char *word);
 /* Also accepts other spellings: "nn.SiLU", "swish". */
 int setting_find_any_word(setting_key key, const char *text);
 
-/* Returns true, and the value of the highest origin that gives the setting. */
+/* Returns true if an origin gives the setting, and its value from the highest such origin. */
 bool settings_get(const settings all[FROM_COUNT], setting_key key, double *value);
 /* The highest origin that gives the setting, or -1. */
 int settings_origin(const settings all[FROM_COUNT], setting_key key);
@@ -153,15 +153,15 @@ const char *choices_of_chans(int64_t values, char text[CHOICES_SIZE]);
 /* The possible input sizes for this many patches. */
 const char *choices_of_size(int patches, int patch_size, int stride, char text[CHOICES_SIZE]);
 
-/* True if n is the square of *side. */
+/* True if n is a square; *side becomes its root. */
 bool choices_is_square(int64_t n, int *side);
 
 /* === Preprocessing === */
 
 /* The size before the crop, and mean and std of each channel. */
 
-/* Puts the preprocessing into the config, whose input size and channels are set. stored_chans is
- * the checkpoint's number of channels, if the file has another. */
+/* Puts the preprocessing into the config, in which input size and channels are set. `stored_chans`
+ * is the number of channels in the checkpoint, which the file may change. */
 bool preprocessing_resolve(const settings all[FROM_COUNT], int stored_chans, vit_config *c,
                            report *r);
 
@@ -169,12 +169,13 @@ bool preprocessing_resolve(const settings all[FROM_COUNT], int stored_chans, vit
 
 /* Requested changes of the patch embedding. */
 
-/* Channels and patch size of the .vit file; 0 keeps those of the checkpoint. */
+/* The channels and the patch size of the .vit file; 0 keeps those of the checkpoint. */
 typedef struct patch_request {
     int chans, patch;
 } patch_request;
 
-/* Puts the requested channels and patch size into the config, which has those of the checkpoint. */
+/* Puts the requested channels and patch size into the config, in which those of the checkpoint are
+ * set. */
 bool patch_request_apply(const patch_request *wanted, vit_config *c, report *r);
 
 #endif

@@ -53,7 +53,7 @@
 #define DINOV3_HUGE      1280, 32, 20, 5120
 #define DINOV3_7B        4096, 40, 32, 8192
 
-/* The common properties of the families. */
+/* The properties that the models of a family have in common. */
 #define PLAIN      0
 #define DISTILLED  ARCH_DIST
 #define MIIL       (ARCH_NO_QKV_BIAS | ARCH_BILINEAR)
@@ -476,8 +476,8 @@ static const struct {
     { "vit_*_mci_*", VIT_STEM_CONV, 192, { 0, 0, 0, 0 } },
 };
 
-/* Tags whose preprocessing differs from that of the default tag in the table. The first match of
- * the whole name decides. */
+/* Tags whose preprocessing differs from that of the default tag in the table. The first tag that
+ * matches the whole name decides. */
 static const struct {
     const char *pattern;
     arch_norm norm;
@@ -571,8 +571,9 @@ static bool arch_same_letter(char a, char b) {
     return tolower((unsigned char)a) == b || (a == '-' && b == '_');
 }
 
-/* Levenshtein's edit distance, one row at a time. Names are shortened more often than misspelt, so
- * letters missing from `name` cost little, additional ones much, and a missing end nothing. */
+/* Levenshtein's edit distance, one row at a time. Names are shortened more often than misspelt. So
+ * letters that are missing from `name` cost little, additional letters cost much, and a missing end
+ * costs nothing. */
 static size_t arch_distance(const char *name, const char *full) {
     enum { LACKS = 1, OTHER = 5 };
     size_t row[ARCH_MAX_NAME + 1], length = strlen(full), i, j;
@@ -622,7 +623,7 @@ static arch_result arch_unknown(const char *name, report *r) {
     return ARCH_UNKNOWN;
 }
 
-/* Rewrites a retired name in place and gives it its former tag. */
+/* Rewrites a retired name in place, and adds the tag that it stood for. */
 static void arch_modernise(char name[ARCH_MAX_NAME], char *tag, size_t tag_size) {
     size_t i;
     for (i = 0; i < COUNT(retired); i++) {

@@ -11,7 +11,8 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* The (mean, std) pairs in use; the same three values for every plain ViT of a family. */
+/* The pairs of mean and std in use, with three values each. All plain ViTs of a family have the
+ * same pair. */
 typedef enum arch_norm {
     ARCH_HALF,      /* 0.5 and 0.5: Google's own models, AugReg, SAM, SigLIP */
     ARCH_IMAGENET,  /* 0.485 0.456 0.406: DeiT, DINO, MAE, BEiT-3 */
@@ -70,7 +71,7 @@ typedef enum arch_rope {
     ARCH_ROPE_PE14,  /* Perception Encoder: columns first, counted from 1 ... */
     ARCH_ROPE_PE24,
     ARCH_ROPE_PE32,
-    ARCH_ROPE_PE32_0, /* ... or from 0 without a class token */
+    ARCH_ROPE_PE32_0, /* ... or, without a class token, from 0 */
     ARCH_ROPE_AXIAL,  /* RoPE-ViT: columns first */
     ARCH_ROPE_MIXED,  /* and with frequencies of each block and head */
     ARCH_ROPE_DINOV3,
@@ -101,15 +102,15 @@ typedef enum arch_result {
     ARCH_UNKNOWN,
 } arch_result;
 
-/* Accepts a table name, timm's retired names ("vit_base_patch16_224_in21k"), a ".tag" after it
- * and a "timm/" or "hf-hub:timm/" before it. A failure's message names the nearest ones, or the
- * option that vit.h lacks. */
+/* Accepts the names of the table and timm's retired names ("vit_base_patch16_224_in21k"), with a
+ * ".tag" after them and with "timm/" or "hf-hub:timm/" before them. The message about a failure has
+ * the nearest names, or the option that vit.h lacks. */
 arch_result arch_find(const char *name, arch_choice *choice, report *r);
 
 /* The full name: "vit_base_patch16_224.augreg_in21k". */
 void arch_full_name(const arch_choice *choice, char *text, size_t size);
 
-/* All settings of an architecture, for three channels and no head. */
+/* Gives all settings of an architecture, for three channels and without a head. */
 void arch_config(const arch_choice *choice, vit_config *config);
 
 /* Its rotary positions. */
@@ -117,13 +118,13 @@ void arch_rope_options(const arch_choice *choice, rope_options *rope);
 
 void arch_mean_std(arch_norm norm, double mean[3], double std[3]);
 
-/* Table rows in order, NULL after the last. */
+/* The rows of the table in order; NULL after the last. */
 const arch *arch_at(size_t i);
 
-/* The first architecture with the same block and patch sizes; NULL for none. */
+/* The first architecture whose blocks and patches have the same sizes; NULL for none. */
 const arch *arch_of_size(const vit_config *config, int patch_size);
 
-/* The number of heads in timm's models of this width; 0 if there is none. */
+/* The number of heads in timm's models of this width; 0 if timm has no such model. */
 int arch_heads_of_width(int embed_dim);
 
 /* True if timm has a model of this width and depth. */

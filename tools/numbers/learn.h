@@ -1,6 +1,6 @@
 /* learn.h - learns classes from embeddings: the weights and biases of a linear layer, the head of a
- * Vision Transformer. One file beside vit.h, or without it: no other file, no library, no allocation,
- * no global state.
+ * Vision Transformer. It is a single file, which works beside vit.h or without it, and needs no
+ * other file, no library, no allocation and no global state.
  *
  * In exactly one .c or .cpp file: #define VIT_LEARN_IMPLEMENTATION, then #include "learn.h".
  *
@@ -17,9 +17,9 @@
  *                        over any number of photos
  *     vit_learn_fit      logistic regression, with one class a photo or several; keeps the photos
  *
- * All arithmetic is in double and in a fixed order, with own versions of exp and log. So the bits
- * are the same for any number of threads, and on every CPU if the compiler fuses no multiplication
- * with an addition (-std=c99, or -ffp-contract=off). MIT license, as vit.h.
+ * All arithmetic is done in double, in a fixed order, and with its own exp and log. So any number
+ * of threads gives the same bits. All CPUs do so too, if the compiler fuses no multiplication with
+ * an addition (-std=c99, or -ffp-contract=off). MIT license, as vit.h.
  */
 #ifndef VIT_LEARN_H
 #define VIT_LEARN_H
@@ -38,11 +38,12 @@ extern "C" {
 
 /* Weights are [num_classes, dim + 1], a bias last. */
 
-/* Scores of each class for one vector, before a softmax. */
+/* Computes the scores of all classes for one vector, before a softmax. */
 VIT_LEARN_API void vit_learn_scores(const double *weights, int num_classes, const float *x, int dim,
                                     double *scores);
 
-/* Turns scores into their softmax, in place. Returns the log of the sum that divided them. */
+/* Turns scores into their softmax, in place. Returns the log of the sum by which they were
+ * divided. */
 VIT_LEARN_API double vit_learn_softmax(double *scores, int num_classes);
 
 /* Returns the best class, the first if several are equal; probabilities [num_classes] receives
@@ -59,18 +60,19 @@ VIT_LEARN_API double vit_learn_log(double x);
 /* Embeddings [count, dim], and the classes of the photos. */
 typedef struct vit_learn_rows {
     const float *values;
-    const int *classes;        /* [count], from 0 on: one class per photo; or NULL, and */
-    const unsigned char *tags; /* [count, num_classes], 1 for each class that it has */
+    const int *classes;        /* [count]: one class per photo, counted from 0; or NULL, and */
+    const unsigned char *tags; /* [count, num_classes]: 1 for each class of the photo */
     const int *which;          /* [count]: the rows to use; NULL: the first count rows */
     int count, dim, num_classes;
 } vit_learn_rows;
 
-/* Calls task(arg, i) for every i in [0, count), on any threads: that of a vit_executor. */
+/* Calls task(arg, i) for every i in [0, count), on any threads, like the function of a
+ * vit_executor. */
 typedef void vit_learn_for(void *user, int count, void (*task)(void *arg, int index), void *arg);
 
 typedef struct vit_learn_options {
     double c;                    /* inverse strength of the regularisation */
-    int warm;                    /* 1: starts from the given weights, not from zeros */
+    int warm;                    /* 1: starts from the given weights, 0: from zeros */
     vit_learn_for *parallel_for; /* NULL: on the calling thread */
     void *user;
 } vit_learn_options;
@@ -81,37 +83,38 @@ VIT_LEARN_API size_t vit_learn_size(int dim, int num_classes);
 /* Finds the weights that minimise the sum of the rows' cross-entropies plus |weights|^2 / (2 c),
  * where |weights| excludes the biases, as scikit-learn's LogisticRegression(C=c) does. L-BFGS (Liu
  * and Nocedal 1989) runs until a step lowers this loss by less than 1e-9 of it. With tags, each
- * class is fitted separately, as by OneVsRestClassifier. memory is aligned as a double. Returns the
- * number of steps. */
+ * class is fitted separately, as by OneVsRestClassifier. `memory` must be aligned like a double.
+ * Returns the number of steps. */
 VIT_LEARN_API int vit_learn_fit(const vit_learn_rows *rows, const vit_learn_options *options,
                                 void *memory, double *weights);
 
-/* --- sums: photos are added one by one, and not kept ---------------------- */
+/* --- sums: photos are added one by one, and are not kept ---------------------- */
 
-/* Points into the caller's memory, which holds the whole state: keep it in flash or in a file. */
+/* Points into memory of the caller, which holds the whole state and can be kept in flash or in a
+ * file. */
 typedef struct vit_learn_sums {
     int dim, max_classes, ridge;
     double *counts;  /* [max_classes]: photos of each class; 0: not learnt yet */
     double *sums;    /* [max_classes, dim] */
-    double *squares; /* 1, the sum of x x; or the lower triangle of that of x x^T, by rows */
+    double *squares; /* sum of x x; for ridge, of x x^T: the lower triangle, by rows */
 } vit_learn_sums;
 
-/* Bytes of that memory. ridge: 1 for vit_learn_ridge. */
+/* The number of bytes of that memory; `ridge` is 1 for vit_learn_ridge. */
 VIT_LEARN_API size_t vit_learn_sums_size(int dim, int max_classes, int ridge);
 VIT_LEARN_API vit_learn_sums vit_learn_sums_at(void *memory, int dim, int max_classes, int ridge);
 VIT_LEARN_API void vit_learn_clear(vit_learn_sums *s);
 VIT_LEARN_API void vit_learn_add(vit_learn_sums *s, const float *x, int index);
 
 /* Weights [max_classes, dim + 1]. A class without photos has the score -1e30. The score of a class
- * is the logarithm of a Gaussian density about its mean, without the terms that all classes share;
- * all variances are equal. Returns 0 if no class has two photos, so that there is no variance
- * within classes. The variance of all photos about their mean then replaces it, or 1. */
+ * is the logarithm of a Gaussian density about its mean, with equal variances, and without the
+ * terms that all classes have in common. Returns 0 if no class has two photos. Then there is no
+ * variance within classes, and the variance of all photos about their mean replaces it, or 1. */
 VIT_LEARN_API int vit_learn_means(const vit_learn_sums *s, double *weights);
 
 /* Like vit_learn_means, but with a common covariance, shrunk towards equal variances by `share`, 0
- * to 1. That is ridge regression, or scikit-learn's LinearDiscriminantAnalysis(solver="lsqr",
- * shrinkage=share) with equal priors. scratch is [dim (dim + 1) / 2]. Returns 0 without changing
- * the weights if the covariance cannot be inverted; shrink more. */
+ * to 1. This is ridge regression, or scikit-learn's LinearDiscriminantAnalysis(solver="lsqr",
+ * shrinkage=share) with equal priors. scratch is [dim (dim + 1) / 2]. If the covariance cannot be
+ * inverted, returns 0 and leaves the weights unchanged; a larger `share` helps. */
 VIT_LEARN_API int vit_learn_ridge(const vit_learn_sums *s, double share, double *scratch,
                                   double *weights);
 
@@ -123,7 +126,7 @@ VIT_LEARN_API int vit_learn_ridge(const vit_learn_sums *s, double share, double 
 #ifdef VIT_LEARN_IMPLEMENTATION
 
 #include <stdint.h>
-#ifndef VIT_IMPLEMENTATION /* vit.h declares memcpy and memset where there is no such header */
+#ifndef VIT_IMPLEMENTATION /* where there is no such header, vit.h declares memcpy and memset */
 #include <string.h>
 #endif
 
@@ -171,7 +174,7 @@ static size_t vit_learn__stride(int dim) {
     return ((size_t)dim + VIT_LEARN__LANES) / VIT_LEARN__LANES * VIT_LEARN__LANES;
 }
 
-/* Eight chains of additions, then a tree. count is a multiple of 8. */
+/* Adds in eight chains, then in a tree; `count` is a multiple of 8. */
 static double vit_learn__dot(const double *a, const double *b, size_t count) {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0;
     size_t i;
@@ -233,7 +236,7 @@ enum {
     VIT_LEARN__HALVINGS = 40
 };
 
-/* A point with its loss and slopes. */
+/* A point, with the loss and the slopes there. */
 typedef struct vit_learn__point {
     double *weights, *slopes; /* [size] */
     double loss;
@@ -242,14 +245,15 @@ typedef struct vit_learn__point {
 typedef struct vit_learn__state {
     const vit_learn_rows *rows;
     const vit_learn_options *options;
-    size_t stride, size, part; /* of a class; of the weights; of a part's slopes and scratch */
+    size_t stride, size, part; /* of a class; of all weights; of a part's slopes and scratch */
     double *parts;             /* [PARTS, part] */
     double losses[VIT_LEARN__PARTS];
     vit_learn__point here, next;
-    double *moves, *turns;             /* [PAIRS, size]: of the latest steps, the change of the */
-    double products[VIT_LEARN__PAIRS]; /* weights, that of the slopes, their product */
-    double *way;                       /* [size] */
-    int pairs;                         /* steps so far: pair i is in place i % PAIRS */
+    /* For each of the latest steps: the change of the weights, that of the slopes, their product. */
+    double *moves, *turns; /* [PAIRS, size] */
+    double products[VIT_LEARN__PAIRS];
+    double *way; /* [size] */
+    int pairs;   /* steps so far: pair i is in place i % PAIRS */
 } vit_learn__state;
 
 static size_t vit_learn__part(int dim, int num_classes) {
@@ -264,7 +268,7 @@ VIT_LEARN_API size_t vit_learn_size(int dim, int num_classes) {
            sizeof(double);
 }
 
-/* Turns the scores of a row into the derivatives; returns the row's loss. */
+/* Turns the scores of a row into derivatives; returns the loss of the row. */
 static double vit_learn__rate_row(const vit_learn_rows *rows, size_t row, double *scores) {
     double loss = 0;
     int c;
@@ -326,7 +330,7 @@ static void vit_learn__rate_part(void *arg, int index) {
     f->losses[index] = loss;
 }
 
-/* Fills in loss and slopes of the next point. */
+/* Computes the loss and the slopes at the next point. */
 static void vit_learn__rate(vit_learn__state *f) {
     vit_learn__point *p = &f->next;
     const size_t dim = (size_t)f->rows->dim;
@@ -354,7 +358,7 @@ static void vit_learn__rate(vit_learn__state *f) {
 }
 
 /* Multiplies the slopes by the inverse Hessian, estimated from the latest steps (L-BFGS's two
- * loops). The first step is about 1 long. */
+ * loops). The first step has a length of about 1. */
 static void vit_learn__find_way(vit_learn__state *f) {
     const int first = f->pairs > VIT_LEARN__PAIRS ? f->pairs - VIT_LEARN__PAIRS : 0;
     const int last = f->pairs - 1;
@@ -384,8 +388,8 @@ static void vit_learn__find_way(vit_learn__state *f) {
     }
 }
 
-/* Takes the whole step, or half of it and so on, until the loss falls enough (Armijo). Returns 0 if
- * no step lowers the loss measurably. */
+/* Tries the whole step, then half of it and so on, until the loss falls enough (Armijo). Returns 0
+ * if no step lowers the loss measurably. */
 static int vit_learn__step(vit_learn__state *f) {
     const double slope = vit_learn__dot(f->way, f->here.slopes, f->size);
     double length = 1;
@@ -400,7 +404,7 @@ static int vit_learn__step(vit_learn__state *f) {
     return 0;
 }
 
-/* Learns from a step, and continues from its end. */
+/* Stores the changes of a step, and continues from its end. */
 static void vit_learn__arrive(vit_learn__state *f) {
     const vit_learn__point start = f->here;
     const size_t at = (size_t)(f->pairs++ % VIT_LEARN__PAIRS);
@@ -491,7 +495,7 @@ VIT_LEARN_API void vit_learn_add(vit_learn_sums *s, const float *x, int index) {
     }
 }
 
-/* The number of photos beyond the first of each class, from which variances can be estimated. */
+/* The number of photos without the first of each class. Variances can be estimated from these. */
 static double vit_learn__freedom(const vit_learn_sums *s) {
     double freedom = 0;
     int c;
@@ -504,7 +508,7 @@ static double vit_learn__mean(const vit_learn_sums *s, int c, int i) {
     return s->sums[(size_t)c * (size_t)s->dim + (size_t)i] / s->counts[c];
 }
 
-/* The bias of a class whose weights are `weights`: -mean . weights / 2. */
+/* The bias of a class with these weights: -mean . weights / 2. */
 static void vit_learn__set_bias(const vit_learn_sums *s, int c, double *weights) {
     double sum = 0;
     int i;
@@ -517,7 +521,7 @@ static void vit_learn__set_none(const vit_learn_sums *s, double *weights) {
     weights[s->dim] = -1e30;
 }
 
-/* The sum of squares about the means of the classes. */
+/* The sum of the squared distances of photos to the mean of their class. */
 static double vit_learn__scatter(const vit_learn_sums *s) {
     double sum = 0;
     int c, i;
@@ -549,8 +553,8 @@ VIT_LEARN_API int vit_learn_means(const vit_learn_sums *s, double *weights) {
     return known;
 }
 
-/* Factors the shrunk covariance as L D L^T, with L below the diagonal and D on it. Returns 0 if it
- * has no inverse. */
+/* Factors the shrunk covariance into L D L^T, with L below the diagonal and D on it. Returns 0 if
+ * the covariance has no inverse. */
 static int vit_learn__factor(const vit_learn_sums *s, double share, double *l) {
     double all = 0, trace = 0, largest = 0;
     int c, i, k, j;

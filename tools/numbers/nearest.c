@@ -28,7 +28,7 @@ typedef void load_lanes(lanes *to, const void *from);
 
 INLINE void load_floats(lanes *to, const void *from) { memcpy(to, from, sizeof *to); }
 
-/* A product corrects the exponent, which also makes subnormal halves normal. */
+/* A multiplication corrects the exponent, and also makes subnormal halves normal. */
 INLINE void load_halves(lanes *to, const void *from) {
     const lanes scale = { 0x1p112f, 0x1p112f, 0x1p112f, 0x1p112f,
                           0x1p112f, 0x1p112f, 0x1p112f, 0x1p112f };
@@ -44,11 +44,11 @@ INLINE void load_halves(lanes *to, const void *from) {
 }
 
 INLINE void multiply_add(lanes *sum, const lanes *a, const lanes *b) {
-    const lanes product = *a * *b; /* a statement of its own, so that no compiler fuses it */
+    const lanes product = *a * *b; /* a separate statement, so that no compiler fuses it */
     *sum += product;
 }
 
-/* Adds up the lanes of each sum: those 4 apart, then 2, then 1. */
+/* Adds up the lanes of each sum: first lanes that are 4 apart, then 2, then 1. */
 enum { TOTALS = 8 };
 typedef void add_lanes(const lanes *sums, float *totals);
 
@@ -59,7 +59,7 @@ INLINE void add_up_plain(const lanes *sums, float *totals) {
     }
 }
 
-/* One step of all products of a tile, with sums[q * DOT_TILE_ROWS + r]. */
+/* One step of all products of a tile. Sums are in sums[q * DOT_TILE_ROWS + r]. */
 INLINE void tile_step(lanes *sums, const float *const *q, const float *const *r, int i) {
     lanes a, b0, b1;
     load_floats(&b0, r[0] + i);
@@ -98,7 +98,7 @@ INLINE void multiply_tile(add_lanes *add_up, const float *const *q, const float 
 
 enum { ROWS = TOTALS / 2 }; /* rows whose lanes are added up together */
 
-/* One step of the products of a row, sums[0], and of its squares, sums[ROWS]. */
+/* One step for a row: its products go to sums[0], its squares to sums[ROWS]. */
 INLINE void row_step(load_lanes *load, lanes *sums, const lanes *a, const char *row) {
     lanes b;
     load(&b, row);
@@ -132,8 +132,9 @@ INLINE void rows_step(load_lanes *load, lanes *sums, const float *q, const char 
     row_step(load, &sums[3], &a, rows[3]);
 }
 
-/* Memory delivers halves faster than a CPU can add to one row's sum, so several rows are summed
- * side by side. That defeats the CPU's prefetching, so rows are prefetched explicitly. */
+/* Memory delivers halves faster than a CPU can add them to the sum of one row, so several rows are
+ * summed side by side. The CPU does not prefetch in this order, so rows are prefetched
+ * explicitly. */
 INLINE void sum_halves(load_lanes *load, const float *q, const char *const *rows, int dim,
                        lanes *sums) {
     enum { SIZE = sizeof(uint16_t), AHEAD = 4096 };
@@ -174,7 +175,7 @@ INLINE void scan_floats(add_lanes *add_up, const dot_scan *s) {
     }
 }
 
-/* In a group of four, the first row stands in for rows beyond the last. */
+/* In a group of four, the first row takes the place of rows beyond the last. */
 INLINE void scan_halves(load_lanes *load, add_lanes *add_up, const dot_scan *s) {
     const size_t size = (size_t)s->dim * sizeof(uint16_t);
     const char *first = s->rows;
@@ -233,7 +234,7 @@ AVX2 INLINE __m256 add_pairs(__m256 a, __m256 b) {
                          _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
 }
 
-/* add_up_plain's tree, for all sums at once. */
+/* The tree of add_up_plain, for all sums at once. */
 AVX2 INLINE void add_up_avx2(const lanes *s, float *totals) {
     const __m256 a = add_pairs(add_halves(s[0], s[4]), add_halves(s[1], s[5]));
     const __m256 b = add_pairs(add_halves(s[2], s[6]), add_halves(s[3], s[7]));
@@ -293,12 +294,12 @@ dot_bytes_kernel *dot_bytes(void) { return FASTEST(bytes_plain, bytes_avx2); }
 
 enum { BLOCK = 64 }; /* rows processed together */
 
-/* 1 / length of a vector, from its sum of squares; 0 for a zero vector. */
+/* 1 / the length of a vector, from the sum of its squares; 0 for a zero vector. */
 static double inverse(float square) {
     return square != 0 ? 1 / sqrt((double)square) : 0; /* NaN for NaN */
 }
 
-/* Clamps values that rounding made larger than 1. */
+/* Clamps values that exceed 1 because of rounding. */
 static float cosine(float dot, double inverse_a, double inverse_b) {
     const double x = (double)dot * inverse_a * inverse_b;
     return (float)(x > 1 ? 1 : x < -1 ? -1 : x);
@@ -335,12 +336,12 @@ const float *nearest_row(const nearest_set *set, int64_t row, float *room) {
 
 /* === The best few === */
 
-/* Equal cosines: the later row is worse. */
+/* Of two equal cosines, that of the later row is worse. */
 static bool is_after(const nearest_hit *a, const nearest_hit *b) {
     return a->cosine < b->cosine || (a->cosine == b->cosine && a->row > b->row);
 }
 
-/* Keeps the best k in a heap, whose top, hits[0], is the worst of them. */
+/* Keeps the best k hits in a heap. Its top, hits[0], is the worst of them. */
 static int keep(nearest_hit *hits, int count, int k, nearest_hit hit) {
     int at = 0;
     if (!(hit.cosine >= -2)) return count; /* NaN */
@@ -377,13 +378,14 @@ static void run_tasks(const vit_executor *executor, int count, vit_task *task, v
 
 /* === One query === */
 
-/* A vector in pass one: the unit vector is steps[i] * step, plus a vector no longer than error. */
+/* The query in pass one: its unit vector is steps[i] * step plus a vector that is at most `error`
+ * long. */
 typedef struct stepped {
     int16_t *steps; /* [dim]; NULL without a pass one */
     double step, error;
 } stepped;
 
-/* A row whose cosine may be as high as this. */
+/* A row, and an upper bound of its cosine. */
 typedef struct candidate {
     int64_t row;
     float most;
@@ -402,10 +404,10 @@ typedef struct one_search {
     int64_t rows;                /* of all parts */
     dot_rows_kernel *kernels[2]; /* bytes of floats and of halves */
     dot_bytes_kernel *bytes_kernel;
-    nearest_hit *hits; /* [tasks, k]; in pass one: lower bounds of cosines */
+    nearest_hit *hits; /* [tasks, k]: cosines; in pass one their lower bounds */
     int *found;        /* [tasks] */
     stepped unit;      /* the query */
-    double rounding;   /* the largest error of a cosine of floats */
+    double rounding;   /* the largest error of a cosine computed from floats */
     candidates *maybe; /* [tasks] */
     bool *no_memory;   /* [tasks] */
 } one_search;
@@ -419,14 +421,14 @@ static float row_cosine(const one_search *s, float dot, float square) {
     return cosine(dot, s->inverse, inverse(square));
 }
 
-/* Returns a factor f such that a row with a higher cosine has dot^2 >= f * square; 0 if there is no
- * bound. */
+/* Returns a factor f such that all rows with higher cosines have dot^2 >= f * square; 0 if there is
+ * no bound. */
 static double squared_bound(const one_search *s, float above) {
     const double dot = above > 0 ? (double)above / s->inverse : 0;
     return dot * dot * (1 - 1e-12);
 }
 
-/* Rows i to end of one part, whose row 0 is number `first` of all. */
+/* Searches rows i to `end` of a part, whose row 0 has the number `first` among all rows. */
 typedef void scan_part(one_search *s, int task, const nearest_part *part, int64_t first, int64_t i,
                        int64_t end);
 
@@ -451,7 +453,7 @@ static void scan_cosines(one_search *s, int task, const nearest_part *part, int6
     }
 }
 
-/* Drops candidates if at least k others have certainly higher cosines. */
+/* Drops candidates for which at least k others certainly have higher cosines. */
 static void prune(candidates *maybe, float least) {
     size_t left = 0;
     for (size_t i = 0; i < maybe->count; i++)
@@ -498,7 +500,7 @@ static void scan_bounds(one_search *s, int task, const nearest_part *part, int64
     }
 }
 
-/* vit_task: a part of all rows. */
+/* A vit_task that searches a part of the rows. */
 static void search_part(void *arg, int index) {
     one_search *s = arg;
     const int64_t begin = s->rows * index / s->tasks, end = s->rows * (index + 1) / s->tasks;
@@ -523,7 +525,7 @@ static int merge(const one_search *s, nearest_hit *hits) {
     return count;
 }
 
-/* Pass two: computes the cosines of the candidates, in order of their rows. */
+/* Pass two computes the cosines of the candidates, in the order of their rows. */
 static int rescore(one_search *s, float least, nearest_hit *hits, int64_t *rescored) {
     int64_t first = 0;
     int count = 0, p = 0;
@@ -581,7 +583,7 @@ static bool begin_search(one_search *s) {
     s->bytes_kernel = dot_bytes();
     s->kernels[0](&scan);
     s->inverse = inverse(square);
-    /* twice the error of dot_rows: dim / 8 + 3 additions in a row, for three sums, two of them
+    /* twice the error of dot_rows: dim / 8 + 3 successive additions, for three sums, two of them
      * under a root */
     s->rounding = (s->set->dim / 4.0 + 16) * 0x1p-23 + 1e-6;
     s->hits = malloc(tasks * (size_t)s->k * sizeof *s->hits);
@@ -695,7 +697,8 @@ typedef struct many_search {
     int no_memory; /* of a task */
 } many_search;
 
-/* Loads a block of rows. Tiles are whole, so the last row of all stands in for missing ones. */
+/* Loads a block of rows. Tiles are always whole, so the last row takes the place of missing
+ * ones. */
 typedef struct row_block {
     int64_t first;
     int count;
@@ -740,7 +743,7 @@ static void invert_rows(void *arg, int index) {
     free(block.room);
 }
 
-/* Cosines of a block of queries with one of rows: [BLOCK, BLOCK]. */
+/* Computes the cosines of a block of queries with a block of rows: [BLOCK, BLOCK]. */
 static void block_cosines(const many_search *s, const row_block *q, const row_block *r,
                           float *cosines) {
     for (int i = 0; i < q->count; i += DOT_TILE_QUERIES) {
@@ -832,8 +835,8 @@ bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, in
 
 /* === Groups === */
 
-/* Finds the lowest row connected with i, and halves the path to it, so that later calls are
- * short. */
+/* Finds the lowest row that is connected with row i, and halves the path to it, so that later calls
+ * are short. */
 static int64_t root_of(int64_t *group, int64_t i) {
     while (group[i] != i) i = group[i] = group[group[i]];
     return i;

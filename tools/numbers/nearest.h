@@ -1,7 +1,7 @@
 /* nearest.h - the nearest of many vectors by their cosine: exact, because every vector is compared.
  *
- * The results have the same bits on every CPU and for any number of threads (see dot_rows). One query
- * reads the vectors at the speed of the memory.
+ * The results have the same bits on every CPU and for any number of threads (see dot_rows). A
+ * single query reads the vectors as fast as memory delivers them.
  *
  * tools/numbers owns arithmetic on embeddings: PCA, attention rollout, nearest neighbours, learning
  * classes, average precision, running means; it may include base.
@@ -17,14 +17,14 @@
 
 /* === Dot products === */
 
-/* Dot products of a query with many rows, in a fixed order of additions: the same bits on every
- * CPU. The basis of nearest.h.
+/* Dot products of a query with many rows. The order of additions is fixed, so the bits are the same
+ * on every CPU. The basis of nearest.h.
  *
- * Plain C in vectors of 8 floats, also compiled for AVX2: one chain of additions for each of 8
- * lanes, the last lanes padded with zeros, then a tree.
+ * It is plain C with vectors of 8 floats, and is also compiled for AVX2. Each of 8 lanes has a
+ * chain of additions, padded with zeros at the end; a tree then adds up the lanes.
  */
 
-/* dots[r] = query . row r, squares[r] = row r . row r, for count rows of floats, or of halves,
+/* dots[r] = query . row r and squares[r] = row r . row r, for `count` rows of floats, or of halves,
  * which are widened exactly. The rows are consecutive. */
 typedef struct dot_scan {
     const float *query;
@@ -51,8 +51,8 @@ int dot_bytes_limit(int dim);
 
 /* === The nearest === */
 
-/* Vectors [count, dim] of any length, on which a cosine does not depend. The cosine of a zero
- * vector is 0; a vector with NaN matches nothing. */
+/* Vectors [count, dim]. Their lengths do not matter to the cosine. The cosine of a zero vector is
+ * 0; a vector with NaN matches nothing. */
 typedef struct nearest_rows {
     const float *values;
     int64_t count;
@@ -70,8 +70,8 @@ typedef struct nearest_hit {
 int nearest_find(const nearest_rows *rows, const float *query, int k, const vit_executor *executor,
                  nearest_hit *hits);
 
-/* The scale of a row's int8 copy. The row differs from its length * step * bytes by a vector of at
- * most `error` times its length. */
+/* The scale of the int8 copy of a row. The difference between the row and (its length * step *
+ * bytes) is a vector whose length is at most `error` times that of the row. */
 typedef struct nearest_scale {
     float step, error;
 } nearest_scale;
@@ -90,9 +90,10 @@ typedef struct nearest_set {
     int count, dim;
 } nearest_set;
 
-/* nearest_find among the rows of all parts; row numbers continue from part to part. If every part
- * has int8 copies, these are read first. The error of each is known, so only rows whose cosine may
- * be among the best are read in full. *rescored is their number; the result is the same. */
+/* Like nearest_find, but among the rows of all parts, whose numbers continue from part to part. If
+ * every part has int8 copies, these are read first. The error of each copy is known, so only rows
+ * whose cosine may be among the best are read in full. *rescored is their number. The result does
+ * not change. */
 int nearest_find_in(const nearest_set *set, const float *query, int k, const vit_executor *executor,
                     nearest_hit *hits, int64_t *rescored);
 

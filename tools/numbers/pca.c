@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The block is wider than requested, which decides the speed of convergence. */
+/* The block has more rows than are requested, because its width decides the speed of
+ * convergence. */
 enum { EXTRA = 12, MAX_STEPS = 1000, MAX_SWEEPS = 60 };
 static const double CONVERGED = 1e-9; /* |C v - variance v|, relative to the first variance */
 
-/* One fit. The covariance C is never formed; the rows multiply by it. */
+/* One fit. The covariance C is never computed; the rows are used to multiply by it. */
 typedef struct fit {
     const float *rows;
     const double *mean;
@@ -50,8 +51,8 @@ static void apply(const fit *f) {
     }
 }
 
-/* Gram-Schmidt, twice, which is enough (Giraud, Langou, Rozloznik 2005). A row that depends on
- * earlier ones becomes an axis instead, so that the block keeps its width. */
+/* Gram-Schmidt, twice, which is enough (Giraud, Langou, Rozloznik 2005). A row that is a
+ * combination of earlier rows is replaced by an axis, so that the block keeps its width. */
 static void orthonormalise(double *block, int width, int dim) {
     int axis = 0;
     for (int k = 0; k < width; k++) {
@@ -112,7 +113,7 @@ static void jacobi(double *matrix, double *vectors, int width) {
     }
 }
 
-/* Moves the k-th largest to place k, with its vector. */
+/* Moves the k-th largest eigenvalue to place k, with its vector. */
 static void sort_pairs(double *matrix, double *vectors, int width) {
     for (int k = 0; k < width; k++) {
         int best = k;
@@ -132,7 +133,7 @@ static void sort_pairs(double *matrix, double *vectors, int width) {
 
 /* === The iteration === */
 
-/* rows = turn rows. scratch is as large as rows, and the two are swapped. */
+/* Multiplies `rows` by `turn`. `scratch` is as large as `rows`, and the two are swapped. */
 static void turn_rows(const fit *f, double **rows, double **scratch) {
     double *turned = *scratch;
     memset(turned, 0, (size_t)f->width * (size_t)f->dim * sizeof *turned);

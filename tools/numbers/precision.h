@@ -9,7 +9,7 @@
 
 /* Measures how well scores find items, by average precision and F1. */
 
-/* The score of an item, and whether it should be found. */
+/* The score of an item, and true if it should be found. */
 typedef struct precision_score {
     float score;
     bool right;
@@ -17,15 +17,16 @@ typedef struct precision_score {
 
 /* Average precision, without interpolation, like scikit-learn's average_precision_score: the sum,
  * over all thresholds from the highest score down, of the precision times the increase of recall.
- * Items of equal scores are found together; NaN is found last. Sorts the scores. NaN if no item
- * should be found. */
+ * Items with equal scores are found together, those with NaN last. Sorts the scores. The result is
+ * NaN if no item should be found. */
 double precision_average(precision_score *scores, int count);
 
 typedef struct precision_counts {
     int64_t found, wrong, missed; /* true positives, false positives, false negatives */
 } precision_counts;
 
-/* Returns 0 if nothing exists or nothing was found, like scikit-learn's zero_division=0. */
+/* Returns 0 if there are no items to find or none was found, like scikit-learn's
+ * zero_division=0. */
 double precision_of(const precision_counts *counts);     /* found / (found + wrong) */
 double precision_recall(const precision_counts *counts); /* found / (found + missed) */
 double precision_f1(const precision_counts *counts);     /* 2 found / (2 found + wrong + missed) */

@@ -89,7 +89,8 @@ static bool read_embedding(const vit_model *model, positions *p, report *r) {
     return good;
 }
 
-/* Copies cosines or sines, [heads, patches, pairs], into each vector, from element `first` on. */
+/* Copies cosines or sines, [heads, patches, pairs], into each vector, beginning at element
+ * `first`. */
 static void put_angles(positions *p, const float *values, int heads, int pairs, int first) {
     const int patches = p->rows * p->columns;
     for (int h = 0; h < heads; h++) {
@@ -119,8 +120,8 @@ static bool read_rotary(const vit_model *model, int block, positions *p, report 
     return good;
 }
 
-/* Fills in the values that one head adds to the scores of a patch, depending on the distance to
- * each patch. */
+/* Fills in the values that a head adds to the scores of one patch with all patches, which depend on
+ * the distances. */
 static void put_biases(const positions *p, const float *table, int patch, float *biases) {
     const int across = 2 * p->columns - 1;
     const int y = patch / p->columns, x = patch % p->columns;
@@ -235,7 +236,7 @@ static bool is_border(vit_grid grid, int patch) {
     return y == 0 || x == 0 || y == grid.height - 1 || x == grid.width - 1;
 }
 
-/* Copies the foreground, moving it to the front. Returns its size. */
+/* Copies the rows of the foreground to the front. Returns its size. */
 static int take_foreground(const tokens_patches *t, const pca *first, float *taken,
                            bool *is_taken) {
     const vit_grid *grid = t->grids;

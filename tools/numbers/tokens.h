@@ -9,16 +9,16 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* === Principal components: the directions in which rows differ most === */
+/* === Principal components are the directions in which rows differ most === */
 
 /* The result of pca_fit. The components have length 1, and the first has the most variance. The
- * sign is arbitrary, so each one's largest element in magnitude is positive. */
+ * sign is arbitrary; here the element with the largest magnitude is positive. */
 typedef struct pca {
-    int dim, count;     /* elements of a row; number of components */
+    int dim, count;     /* number of elements in a row; of components */
     double *mean;       /* [dim] */
     double *components; /* [count, dim] */
-    double *variance;   /* [count]: variance that each explains, divided by rows - 1 */
-    double total;       /* variance of the rows in all */
+    double *variance;   /* [count]: the variance that each explains; divisor: rows - 1 */
+    double total;       /* the whole variance of the rows */
 } pca;
 
 /* Finds the first `count` components of rows [n, dim], like sklearn's PCA; fewer if n - 1 or dim is
@@ -28,7 +28,7 @@ typedef struct pca {
 bool pca_fit(pca *p, const float *rows, int n, int dim, int count, report *r);
 void pca_free(pca *p);
 
-/* A row's coordinates along the components, [count]. */
+/* The coordinates of a row along the components, [count]. */
 void pca_project(const pca *p, const float *row, float *coordinates);
 
 /* === Values of a tensor === */
@@ -53,7 +53,7 @@ float *tensor_values(const vit_model *model, const char *name, vit_tensor *tenso
  *     relative    what a block adds to the scores of a patch with every patch, in all heads.
  *                 [num_heads * num_patches]
  *
- * To add a kind: a row here, its name, its case in has_kind and read_kind. */
+ * To add a kind, add a row here, its name, and its case in has_kind and read_kind. */
 typedef enum position_kind {
     POSITIONS_EMBEDDING,
     POSITIONS_ROTARY,
@@ -66,10 +66,10 @@ const char *positions_name(position_kind kind);
 /* POSITIONS_KINDS if no kind has this name. */
 position_kind positions_by_name(const char *name);
 bool positions_has(const vit_config *config, position_kind kind);
-/* True if each block has its own. */
+/* True if each block has its own positions of this kind. */
 bool positions_of_block(const vit_config *config, position_kind kind);
-/* Finds the kind of that name or, if it is NULL, the first that the model has. False if the model
- * lacks it. */
+/* Finds the kind with this name or, if the name is NULL, the first kind that the model has. False
+ * if the model lacks the kind. */
 bool positions_choose(const vit_config *config, const char *name, position_kind *kind, report *r);
 
 /* Vectors [rows * columns, dim], in the order of the grid's rows. */
@@ -79,32 +79,32 @@ typedef struct positions {
     int dim;
 } positions;
 
-/* The model must have the kind. block, from 0 on, selects relative positions, and rotary ones if
- * each block has its own. Empty on failure. */
+/* The model must have the kind. `block`, counted from 0, matters for relative positions, and for
+ * rotary positions if each block has its own. Empty on failure. */
 bool positions_read(const vit_model *model, position_kind kind, int block, positions *p, report *r);
 void positions_free(positions *p);
 
-/* The cosine of each position to each: [n, n] for n = rows * columns. */
+/* The cosines of all positions with all positions: [n, n] for n = rows * columns. */
 void positions_cosines(const positions *p, float *cosines);
 
 /* === Attention rollout === */
 
 /* Follows attention from one token, or from all, through one block or many. */
 
-/* Sets the initial shares of tokens, [num_tokens]: 1 for token `from`, or equal shares if that is
- * -1, which makes the result the mean over the queries. */
+/* Sets the initial shares of the tokens, [num_tokens]: 1 for token `from`. If `from` is -1, shares
+ * are equal, and the result is the mean over all queries. */
 void rollout_begin(double *shares, int num_tokens, int from);
 
 /* Continues attention rollout (Abnar and Zuidema, arXiv 2005.00928) through one block, from the
  * last block to the first: shares = shares A. A is the mean of the block's maps [num_heads,
- * num_tokens, num_tokens] plus the identity, for the residual, with rows scaled to the sum 1. So
- * shares is the token's row of the product of all A, at N^2 operations per block instead of N^3.
- * scratch is [2, num_tokens]. */
+ * num_tokens, num_tokens], plus the identity for the residual, with rows scaled to the sum 1. At
+ * the end, `shares` is the token's row of the product of all A. This takes N^2 operations per block
+ * instead of N^3. scratch is [2, num_tokens]. */
 void rollout_block(double *shares, const float *maps, int num_heads, int num_tokens,
                    double *scratch);
 
-/* shares = shares map, of one head [num_tokens, num_tokens], without residual. scratch is
- * [num_tokens]. */
+/* shares = shares map, where `map` [num_tokens, num_tokens] is that of one head, without the
+ * residual. scratch is [num_tokens]. */
 void rollout_head(double *shares, const float *map, int num_tokens, double *scratch);
 
 /* === Patch tokens === */
@@ -113,7 +113,7 @@ void rollout_head(double *shares, const float *map, int num_tokens, double *scra
 
 enum { TOKENS_COMPONENTS = 3 };
 
-/* Tokens of the patches of one or more photos, photo by photo. */
+/* The tokens of the patches of one or more photos, photo by photo. */
 typedef struct tokens_patches {
     const float *values; /* [count, dim] */
     int count, dim;
@@ -124,8 +124,8 @@ typedef struct tokens_patches {
  * for missing components. With foreground, as in section 7.5 of the DINOv2 paper (arXiv
  * 2304.07193): a first fit over all patches finds the foreground, where its first component is
  * above 0. A second fit covers only the foreground, and the other patches' coordinates are NaN. The
- * sign of a component is arbitrary; it is set so that the mean over the patches on the photos'
- * borders is below 0. p is the fit of these coordinates; empty on failure. */
+ * sign of a component is arbitrary; here the mean over the patches at the borders of photos is
+ * below 0. `p` is the fit of these coordinates; it is empty on failure. */
 bool tokens_components(const tokens_patches *t, bool foreground, pca *p, float *coordinates,
                        report *r);
 

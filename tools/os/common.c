@@ -70,7 +70,7 @@ bool os_sync(FILE *file) { return fsync(fileno(file)) == 0; }
 
 bool os_replace(const char *from, const char *to) { return rename(from, to) == 0; }
 
-/* A new empty file reserves the name until it is replaced. */
+/* A new empty file reserves the name until the file is replaced. */
 bool os_rename_new(const char *from, const char *to) {
     const int descriptor = open(to, O_WRONLY | O_CREAT | O_EXCL, 0666);
     int why;

@@ -17,17 +17,17 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* main calls this first. POSIX: prevents a file from taking the place of a closed standard stream
- * (Windows' C library does so itself), and restores the default handling of children. Windows:
- * converts arguments to UTF-8, turns off the translation of line ends in standard streams, and sets
- * up the console for UTF-8 and escape sequences. */
+/* main calls this first. On POSIX systems: prevents that a file takes the place of a closed
+ * standard stream (Windows' C library does so itself), and restores the default handling of
+ * children. On Windows: converts arguments to UTF-8, turns off the translation of line ends in
+ * standard streams, and sets up the console for UTF-8 and escape sequences. */
 void os_start(int *argc, char ***argv);
 
 /* From now on, if a mapped file is truncated while it is read, the program prints a message and
  * ends with exit status 1. (On Windows no other program can truncate a mapped file.) */
 void os_on_lost(const char *program);
 
-/* strerror, with a clearer text if the file is open in another program. */
+/* Like strerror, but with a clearer text if the file is open in another program. */
 const char *os_error(int number);
 
 /* === Files === */
@@ -38,8 +38,8 @@ os_kind os_kind_of(const char *path);
 /* A link to a folder is OS_OTHER. */
 os_kind os_kind_of_link(const char *path);
 bool os_is_slash(char c); /* separators within a path */
-/* Identifies the file behind a path, whatever its name; standard input for "-". False if there is
- * none. */
+/* Identifies the file behind a path, independently of its name; "-" stands for standard input.
+ * False if there is no file. */
 typedef struct os_identity {
     uint64_t volume, number;
 } os_identity;
@@ -48,22 +48,22 @@ bool os_same_name(const char *a, const char *b); /* of files in one folder */
 char *os_real_path(const char *path);            /* absolute, without links; malloc'ed */
 
 FILE *os_fopen(const char *path, const char *mode);
-/* Creates a file for writing; errno is EEXIST if it exists. It gets the permissions of `like`,
- * unless that is NULL. */
+/* Creates a file for writing; errno is EEXIST if it exists. The file gets the permissions of
+ * `like`, unless that is NULL. */
 FILE *os_create(const char *path, const char *like);
 /* Opens or creates a file to read and write, and locks it; errno is EAGAIN if another process has
- * it locked. os_on_read's function is not called. */
+ * it locked. The function given to os_on_read is not called. */
 FILE *os_open_alone(const char *path);
 bool os_cut(FILE *file, uint64_t size); /* everything beyond is dropped */
 size_t os_write_size(void);             /* best number of bytes for one write */
 bool os_seek(FILE *file, uint64_t offset);
 bool os_sync(FILE *file);       /* flushes to the disk */
-bool os_close_copy(FILE *file); /* reports errors that closing the file would report */
+bool os_close_copy(FILE *file); /* reports the errors that closing the file would report */
 bool os_replace(const char *from, const char *to);    /* renames, at once */
 bool os_rename_new(const char *from, const char *to); /* EEXIST: never replaces a file */
 bool os_has_links(void);                              /* true if any user may make symbolic links */
 bool os_link(const char *to, const char *path);       /* EEXIST: never replaces a file */
-void os_copy_time(const char *from, const char *to);  /* that of the last change, if possible */
+void os_copy_time(const char *from, const char *to);  /* time of the last change, if possible */
 void os_remove(const char *path);
 bool os_make_folder(const char *path);
 void os_remove_empty(const char *path); /* a folder, unless it has contents */
@@ -73,7 +73,8 @@ void os_on_read(void (*seen)(const char *path));
  * os_remove and os_remove_folder_late. */
 void os_before_end(void (*clean)(void));
 /* From now on the first Ctrl-C, SIGTERM or SIGHUP only makes os_stopped true; the second one ends the
- * program. os_end_stopped ends it by the first one's signal, so that a shell's loop ends as well. */
+ * program. os_end_stopped ends the program by the first signal, so that a loop in a shell ends as
+ * well. */
 void os_stop_softly(void);
 bool os_stopped(void);
 void os_end_stopped(void);
@@ -87,8 +88,8 @@ void os_close(int descriptor);
 
 /* Ends of a pipe, to read from and to write to. */
 bool os_pipe(int ends[2]);
-/* Waits for bytes and reads some. Returns 0 at the end, or once the other end of the pipe `stop` is
- * closed; -1 on failure. */
+/* Waits for bytes and reads some. Returns 0 at the end of the file, and when the other end of the
+ * pipe `stop` has been closed; -1 on failure. */
 ptrdiff_t os_read_until(int descriptor, int stop, void *to, size_t size);
 
 /* The names in a folder, in any order, with "." and "..". */
@@ -97,8 +98,8 @@ os_folder *os_folder_open(const char *path);
 const char *os_folder_next(os_folder *folder);
 void os_folder_close(os_folder *folder);
 
-/* A file written to memory; os_memory_close returns its contents, malloc'ed, with a NUL that *size
- * does not count, or NULL. */
+/* A file that is written to memory. os_memory_close returns its contents, malloc'ed, or NULL; a NUL
+ * follows, which *size does not include. */
 FILE *os_memory_open(char **text, size_t *size);
 bool os_memory_close(FILE *file, char **text, size_t *size);
 
@@ -108,7 +109,7 @@ bool os_memory_close(FILE *file, char **text, size_t *size);
  * or cannot be mapped. */
 void *os_map(const char *path, size_t *size);
 void os_unmap(void *data, size_t size);
-/* Drops the pages of a mapped file, which can be read again. */
+/* Drops the pages of a mapped file; they will be read again when needed. */
 void os_drop_pages(const void *data, size_t size);
 void *os_allocate(size_t alignment, size_t size);
 void os_free(void *memory); /* of os_allocate */
@@ -120,9 +121,9 @@ bool os_is_terminal(FILE *file); /* a terminal that supports escape sequences */
 char *os_executable(void);       /* its path, malloc'ed; NULL if unknown */
 char *os_temporary_folder(void); /* malloc'ed */
 long os_process(void);           /* a number that no other running process has */
-double os_private_bytes(void);   /* memory without a file behind it; NaN if unknown */
+double os_private_bytes(void);   /* bytes of memory without a file behind it; NaN if unknown */
 /* Starts this program again with these arguments (its name first, NULL last), and reads `size`
- * bytes of its standard output. False if it failed, or wrote less. */
+ * bytes of its standard output. False if the program failed or wrote fewer bytes. */
 bool os_run_again(char **arguments, void *output, size_t size);
 
 /* Runs a program, found in PATH unless its name has a folder, with the streams and the environment of
@@ -130,17 +131,17 @@ bool os_run_again(char **arguments, void *output, size_t size);
  * Returns false if it did not start; errno is ENOENT if there is none. */
 bool os_call(const char *const *arguments, int *status);
 
-/* Runs another program in a process group of its own, with only its standard streams open. The
- * group is killed when the program or its time ends. (Windows has none.) */
+/* Runs another program in a new process group, with only the standard streams open. The group is
+ * killed when the program or its time ends. (Windows has none.) */
 typedef struct os_command {
     const char *program;         /* as os_find_program gives it */
     char *const *arguments;      /* its name first, NULL last */
     const char *folder;          /* its working folder, also for temporary files */
-    const char *input;           /* a file that it reads; NULL: nothing */
+    const char *input;           /* its standard input is this file; NULL: nothing */
     const char *output, *errors; /* new files for its output */
     uint64_t memory, file;       /* limit in bytes of a process; of a file */
     int cpu_seconds, seconds;    /* limit of CPU time of a process; of wall-clock time of all */
-    bool (*confine)(void);       /* called in its process before it begins; or NULL */
+    bool (*confine)(void);       /* called in the new process before the program begins; or NULL */
 } os_command;
 
 /* OS_NOT_STARTED: errno says why. Otherwise *status is its exit status or the signal that killed

@@ -44,7 +44,7 @@
 
 /* === The beginning === */
 
-/* Reads and writes of a closed standard stream still fail, but no file can take its place and
+/* Reading and writing a closed standard stream still fail, but no file can take its place and
  * receive messages. The root folder can be opened neither for reading nor for writing through names
  * like /dev/stdout. */
 static void keep_closed(int descriptor) {
@@ -54,7 +54,8 @@ static void keep_closed(int descriptor) {
     }
 }
 
-/* Ignored children, which the parent process may have requested, have no exit status. */
+/* The parent process may have set that children are ignored; they would then have no exit
+ * status. */
 void os_start(int *argc, char ***argv) {
     (void)argc, (void)argv;
     for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) keep_closed(i);
@@ -123,11 +124,12 @@ FILE *os_create(const char *path, const char *like) {
     return NULL;
 }
 
-/* Linux (ext4 since 6.16, XFS since 5.18) caches a file in pages as large as each write, up to 2
- * MB. A program that maps a file of 300 MB starts 20 ms sooner. */
+/* Linux (ext4 since 6.16, XFS since 5.18) caches a file in pages that are as large as the writes,
+ * up to 2 MB. With such pages, a program that maps a file of 300 MB starts 20 ms sooner. */
 size_t os_write_size(void) { return 2 << 20; }
 
-/* True if the path leads to another file now, because it was replaced before the lock was taken. */
+/* True if the path now leads to another file, because the file was replaced before the lock was
+ * taken. */
 static bool is_gone(int descriptor, const char *path) {
     struct stat locked, named;
     return fstat(descriptor, &locked) == 0 &&
@@ -135,8 +137,8 @@ static bool is_gone(int descriptor, const char *path) {
             named.st_dev != locked.st_dev);
 }
 
-/* fcntl's locks work on NFS, and children do not inherit them. On file systems without locks the file
- * is opened all the same. */
+/* fcntl's locks work on NFS, and children do not inherit them. On file systems without locks the
+ * file is opened without one. */
 FILE *os_open_alone(const char *path) {
     struct flock lock;
     int descriptor = -1, why;
@@ -169,14 +171,14 @@ bool os_cut(FILE *file, uint64_t size) {
 bool os_close_copy(FILE *file) {
     const int copy = dup(fileno(file));
     errno = 0;
-    return copy < 0 || close(copy) == 0; /* no duplicate: nothing was written to it */
+    return copy < 0 || close(copy) == 0; /* there is no duplicate, so nothing was written to it */
 }
 
 bool os_make_folder(const char *path) { return mkdir(path, 0777) == 0; }
 
 static volatile sig_atomic_t is_soft, stopped_by;
 
-/* The signal's default action follows when this returns. */
+/* After this function returns, the default action of the signal follows. */
 static void on_signal(int number) {
     const bool asks = number == SIGINT || number == SIGTERM || number == SIGHUP;
     if (is_soft && !stopped_by && asks) {
@@ -188,7 +190,7 @@ static void on_signal(int number) {
     raise(number);
 }
 
-/* Ignored signals stay ignored (nohup). */
+/* Signals that are ignored stay ignored (nohup). */
 static void catch_signals(void) {
     static const int numbers[] = { SIGHUP,  SIGINT,  SIGTERM, SIGQUIT, SIGPIPE,
                                    SIGXFSZ, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2 };
@@ -368,8 +370,8 @@ bool os_run_again(char **arguments, void *output, size_t size) {
 
 extern char **environ;
 
-/* The absolute path, malloc'ed. Links stay, because a program may look at the name under which it
- * was called. */
+/* The absolute path, malloc'ed. Links in the path are kept, because a program may depend on the
+ * name under which it was called. */
 static char *from_root(const char *path) {
     char folder[PATH_MAX] = "", *whole;
     if (*path != '/' && !getcwd(folder, sizeof folder)) return NULL;
@@ -436,7 +438,7 @@ typedef __rlimit_resource_t resource_kind;
 typedef int resource_kind;
 #endif
 
-/* A lower existing limit stays. */
+/* An existing limit that is lower stays. */
 static bool bound(resource_kind resource, uint64_t most) {
     struct rlimit limit;
     if (getrlimit(resource, &limit) != 0) return false;
@@ -445,7 +447,7 @@ static bool bound(resource_kind resource, uint64_t most) {
     return setrlimit(resource, &limit) == 0;
 }
 
-/* Closes every other descriptor when the program begins. */
+/* Makes all other descriptors close when the program begins. */
 static void close_others(void) {
     const long count = sysconf(_SC_OPEN_MAX);
 #if defined(__linux__) && defined(SYS_close_range)
@@ -454,7 +456,7 @@ static void close_others(void) {
     for (int i = 3; i < count; i++) (void)fcntl(i, F_SETFD, FD_CLOEXEC);
 }
 
-/* Runs in the child of fork. Other threads may hold locks, so it makes only system calls. */
+/* Runs in the child of fork. It makes only system calls, because other threads may hold locks. */
 static void become_command(const os_command *c, char **environment, int say) {
     const int create = O_WRONLY | O_CREAT | O_EXCL;
     sigset_t none;
@@ -505,8 +507,8 @@ static pid_t start_command(const os_command *c) {
     return child;
 }
 
-/* Its process number stays reserved until it is waited for. A nap counts with its nominal length,
- * because a job may be stopped for hours. */
+/* The process number stays reserved until the process is waited for. A nap counts with its nominal
+ * length, because a job may be stopped for hours. */
 static bool ends_in_time(pid_t child, int seconds) {
     int64_t nap = 1000000, waited = 0; /* nanoseconds */
     for (;; waited += nap, nap = nap < 20000000 ? nap * 13 / 10 : nap) {

@@ -19,7 +19,7 @@
 
 /* === Errors === */
 
-/* ETXTBSY, a number that the library defines but never uses, means open in another program. */
+/* ETXTBSY, which the library defines but never uses, stands for "open in another program". */
 static int error_number(DWORD error) {
     switch (error) {
     case ERROR_SUCCESS: return 0;
@@ -135,8 +135,8 @@ static void start_console(DWORD number) {
         SetConsoleMode(handle, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING);
 }
 
-/* MinGW-w64's exp and log compute on the x87, which MinGW sets to 64 bits in the first thread and
- * the system to 53 in all others. With one setting for all threads, results are equal. */
+/* MinGW-w64's exp and log use the x87. MinGW sets its precision to 64 bits in the first thread, and
+ * the system sets it to 53 bits in all others. One setting for all threads gives equal results. */
 static void start_x87(void) {
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
     const unsigned short control = 0x27f;
@@ -201,7 +201,7 @@ os_kind os_kind_of_link(const char *path) {
 
 bool os_is_slash(char c) { return c == '/' || c == '\\'; }
 
-/* Opens a handle regardless of the access and sharing modes of other programs. */
+/* Opens a handle whatever access and sharing modes other programs use. */
 static HANDLE open_name(const char *path) {
     wchar_t *wide = wide_path(path);
     HANDLE file = wide
@@ -322,7 +322,7 @@ bool os_close_copy(FILE *file) {
     return copy < 0 || _close(copy) == 0;
 }
 
-/* True if another program's open file keeps this one from being replaced. */
+/* True if the file cannot be replaced because another program has it open. */
 static bool is_busy(const wchar_t *path) {
     HANDLE file = CreateFileW(path, DELETE, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
                               NULL, OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT, NULL);
@@ -462,7 +462,7 @@ void os_close(int descriptor) { _close(descriptor); }
 
 bool os_pipe(int ends[2]) { return _pipe(ends, 1 << 16, _O_BINARY | _O_NOINHERIT) == 0; }
 
-/* Pipes cannot be waited for together, so they are polled in turn. */
+/* Two pipes cannot be waited for together, so they are polled in turn. */
 static bool wait_for_bytes(HANDLE pipe, int stop) {
     DWORD ready;
     for (;;) {
@@ -527,7 +527,8 @@ void os_folder_close(os_folder *folder) {
     free(folder);
 }
 
-/* A file that the system keeps in memory while there is room, and removes when it is closed. */
+/* A file that the system keeps in memory as long as there is room, and removes when it is
+ * closed. */
 FILE *os_memory_open(char **text, size_t *size) {
     char *folder = os_temporary_folder();
     wchar_t *wide = folder ? to_wide(folder) : NULL, path[MAX_PATH + 1];
@@ -587,7 +588,7 @@ void os_unmap(void *data, size_t size) {
     UnmapViewOfFile(data);
 }
 
-/* Unlocking unlocked pages removes them from the working set. */
+/* To unlock pages that are not locked removes them from the working set. */
 void os_drop_pages(const void *data, size_t size) { VirtualUnlock((void *)(uintptr_t)data, size); }
 
 void *os_allocate(size_t alignment, size_t size) { return _aligned_malloc(size, alignment); }
@@ -641,7 +642,8 @@ double os_private_bytes(void) {
     return (double)counters.PagefileUsage;
 }
 
-/* In quotes, as CommandLineToArgvW parses it: backslashes before a quote are doubled. */
+/* Writes an argument in quotes, in the form that CommandLineToArgvW parses: backslashes before a
+ * quote are doubled. */
 static wchar_t *put_quoted(wchar_t *to, const wchar_t *from) {
     size_t slashes = 0;
     *to++ = L'"';

@@ -1,2 +1,2 @@
-// vit.cpp - the same for projects without a C compiler.
+// vit.cpp - the implementation of vit.h for projects without a C compiler.
 #include "vit.c"

@@ -74,7 +74,7 @@ picture_colour picture_mix(picture_colour a, picture_colour b, double share_of_b
 
 /* === Photos === */
 
-/* The pixels of a photo, at least one, that pixel `at` of `count` covers along one side. */
+/* The pixels of a photo that pixel `at` of `count` covers along one side; at least one. */
 typedef struct span {
     int begin, end;
 } span;
@@ -104,7 +104,7 @@ static picture_colour mean_of(const vit_image *photo, span across, span down) {
     return (picture_colour){ (uint8_t)(sum[0] / n), (uint8_t)(sum[1] / n), (uint8_t)(sum[2] / n) };
 }
 
-/* The new length of a side, if the photo's longer side becomes `side`. */
+/* The new length of a side, if the longer side of the photo becomes `side`. */
 static int64_t scaled(int length, int longer, int side) {
     const int64_t result = ((int64_t)length * side + longer / 2) / longer;
     return result < 1 ? 1 : result;
@@ -247,7 +247,7 @@ static picture_colour paint(const uint8_t *pixel, const picture_colour *patches,
     return patches ? picture_mix(grey_of(pixel), patches[patch], opacity) : shown;
 }
 
-/* The part of the view that the model gets, in pixels. */
+/* The part of the view that the model gets, in pixels of the view. */
 static picture_box seen_box(const view *v) {
     const double across = (double)v->photo.width / v->place.photo_width;
     const double down = (double)v->photo.height / v->place.photo_height;

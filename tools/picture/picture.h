@@ -66,7 +66,7 @@ bool picture_save(const picture *p, const char *path, report *r);
  * their colours. */
 typedef enum colour_map { COLOUR_VIRIDIS, COLOUR_INFERNO } colour_map;
 
-/* value is clamped to 0 .. 1; NaN is grey. */
+/* `value` is clamped to 0 .. 1; NaN is grey. */
 picture_colour colour_of(colour_map map, double value);
 
 /* === Grids === */
@@ -75,19 +75,20 @@ picture_colour colour_of(colour_map map, double value);
 
 /* Draws the centre of figure 7 of the ViT paper (arXiv 2010.11929): each cell of a grid holds a
  * small copy of the grid, coloured by the values of that cell with all cells. values is [n, n], n =
- * rows * columns; range maps to the first and last colour. The width is about `side` pixels, or
- * more to give each value one pixel. */
+ * rows * columns; range maps to the first and last colour. The picture is about `side` pixels wide,
+ * or wider if each value would otherwise have less than a pixel. */
 bool grids_draw(picture *p, const float *values, vit_grid grid, const double range[2], int side,
                 report *r);
 
-/* A filter [chans, size, size] of 1 or 3 channels, grey or in colours, at most `side` pixels wide;
- * its least value becomes black, its largest white. */
+/* Draws a filter [chans, size, size] of 1 or 3 channels, grey or in colours, at most `side` pixels
+ * wide. Its least value becomes black, its largest white. */
 bool grids_draw_filter(picture *p, const float *filter, int chans, int size, int side, report *r);
 
-/* The least and the largest of the finite values; both are 0, and the result false, without any. */
+/* The least and the largest of the finite values. If there are none, both are 0, and the result is
+ * false. */
 bool grids_range(const float *values, size_t count, double range[2]);
 
-/* Maps value from range to 0 .. 1; 0.5 if the range is empty. */
+/* Maps `value` from `range` to 0 .. 1; 0.5 if the range is empty. */
 double grids_share(double value, const double range[2]);
 
 /* === Patches over a photo === */
@@ -95,7 +96,7 @@ double grids_share(double value, const double range[2]);
 /* A photo with a colour painted over each patch. */
 
 typedef struct view {
-    picture photo; /* its longer side has the requested length */
+    picture photo; /* the photo, scaled so that its longer side has the requested length */
     crop place;
 } view;
 
@@ -109,7 +110,7 @@ void view_free(view *v);
 bool view_paint(const view *v, const picture_colour *patches, double opacity, picture *painted,
                 report *r);
 
-/* A frame around a patch. */
+/* Draws a frame around a patch. */
 void view_mark(const view *v, picture *painted, int patch);
 
 /* === Contact sheets === */
@@ -126,14 +127,14 @@ typedef struct sheet_cell {
     char *caption; /* malloc'ed; lines end with '\n', and are cut to the width */
 } sheet_cell;
 
-/* Zeroed before the first picture is added. */
+/* Zero it before the first picture is added. */
 typedef struct sheet {
     sheet_cell *cells;
     int count;
     size_t capacity; /* private */
 } sheet;
 
-/* Takes the picture over, even on failure, and copies the caption. */
+/* Takes over the picture, even on failure, and copies the caption. */
 bool sheet_add(sheet *s, picture *shown, const char *caption, report *r);
 
 /* Decodes a photo, with `side` as its longer side. An unreadable photo is an empty grey square with

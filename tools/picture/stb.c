@@ -70,7 +70,7 @@ static void png_free(void *old) {
 #pragma GCC diagnostic pop
 #endif
 
-enum { MAX_TEXT = 256, MAX_QUADS = 32 }; /* no letter has more lines */
+enum { MAX_TEXT = 256, MAX_QUADS = 32 }; /* the largest number of lines of a letter */
 
 typedef struct corner { /* stb_easy_font writes four of them for each line of a letter */
     float x, y, z;
@@ -93,7 +93,7 @@ int picture_text_width(const char *text) {
     return stb_easy_font_width(plain_text(text, plain));
 }
 
-/* Draws one letter. Returns the position of the next one. */
+/* Draws one letter. Returns the position of the next letter. */
 static int draw_letter(picture *p, int x, int y, picture_colour colour, char letter) {
     char text[2] = { 0, 0 };
     corner quads[MAX_QUADS][4];

@@ -27,7 +27,7 @@ typedef struct shard_job {
     double load_ms, forward_ms;
     float *scores; /* [num_classes], with --classify */
     vit_prediction *top;
-    bool input_failed; /* true: the archive is at fault */
+    bool input_failed; /* true if the archive is at fault */
 } shard_job;
 
 /* === Results === */
@@ -41,7 +41,7 @@ static int best_classes(shard_job *j, const infer_result *result) {
     return vit_top_k(j->scores, classes, j->task->recipe.classes, j->top);
 }
 
-/* The reason, without the image's name, because the line already has that. */
+/* The reason without the name of the image, which the line already has. */
 static const char *reason_of(const infer_result *result) {
     const size_t length = strlen(result->name);
     const bool named = strncmp(result->error, result->name, length) == 0 &&
@@ -67,7 +67,7 @@ static bool take_result(void *user, infer_result *result, report *r) {
     if (result->error) {
         good = take_unreadable(j, &s, result, r);
     } else {
-        const int top = best_classes(j, result); /* logits, which the next line may scale */
+        const int top = best_classes(j, result); /* perhaps logits, which the next line scales */
         const float *row = embedding_of(&recipe->choice, recipe->model, result);
         j->forward_ms += result->forward_ms;
         good = shard_writer_add(&j->writer, &s, result->name, row, j->top, top, r);
@@ -216,7 +216,7 @@ static bool same_archive(const char *file, int64_t bytes) {
     return (int64_t)s.size == bytes;
 }
 
-/* Reports problems of an existing output before it is made again. */
+/* Reports the problems of an existing output, which is then made again. */
 static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, report *r) {
     const shard_task *task = j->task;
     char recipe[SHARD_RECIPE_SIZE];
@@ -263,7 +263,7 @@ static void add_counts(shard_totals *totals, const infer_counts *counts) {
     totals->seconds += counts->seconds;
 }
 
-/* Returns false if later shards would fail too. */
+/* Returns false if all later shards would fail too. */
 static bool run_next(shard_job *j, shard_totals *totals, report *r) {
     report failure = report_make();
     bool done;
@@ -429,7 +429,7 @@ static bool check_found(const char *program, const char *folder, shard_collected
     return good;
 }
 
-/* Readers of the folder would use vectors without a record. */
+/* Names vectors without a record, because readers of the folder would use them. */
 static bool check_unrecorded(const char *program, const char *folder, shard_collected *all,
                              report *r) {
     photo_list names;

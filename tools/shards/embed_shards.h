@@ -1,4 +1,4 @@
-/* embed_shards.h - a task: embeds its part of the shards, one after the other. */
+/* embed_shards.h - runs a task, which embeds its part of the shards, one after the other. */
 #ifndef EMBED_SHARDS_H
 #define EMBED_SHARDS_H
 
@@ -15,7 +15,7 @@
 
 /* === The shards named on a command line === */
 
-/* The numbers in the names of each shard's outputs, in the order of the photo_list. */
+/* For each shard of the photo_list, in order, the number in the names of its outputs. */
 typedef struct shard_list {
     photo_list files; /* "-": standard input */
     char **numbers;   /* the digits at the end of the file's name, before its suffix; */
@@ -24,26 +24,26 @@ typedef struct shard_list {
 
 enum { SHARD_LIST_MAX = 10 * 1000 * 1000 };
 
-/* An operand is a file, a range as in a shell, which may be one of several ("{0..3}/{00..99}.tar"),
- * or a folder: all files in it that end in .tar, sorted. A list has an operand in each line. `name`
- * stands for standard input, or is NULL. On failure there is nothing to free. */
+/* An operand is a file, a text with one or more ranges as in a shell ("{0..3}/{00..99}.tar"), or a
+ * folder, which stands for all files in it that end in .tar, sorted. A list has an operand in each
+ * line. `name` stands for standard input, or is NULL. On failure there is nothing to free. */
 bool shard_list_open(shard_list *list, const text_list *operands, const text_list *lists,
                      const char *name, report *r);
 void shard_list_close(shard_list *list);
 
-/* The shard's name in records and metadata: its file name, without folders. */
+/* The name of a shard in records and metadata: its file name, without folders. */
 const char *shard_name(const char *file, const char *name);
 
 /* === One task's part === */
 
-/* The part of all shards that belongs to a task: "3/8", or by its launcher's variables. */
+/* The part of all shards that belongs to a task: "3/8", or from the variables of its launcher. */
 
 typedef struct shard_part {
     long index, count; /* every count-th shard, from index on */
 } shard_part;
 
-/* text: "I/N", I from 0 to N - 1; "auto"; or NULL: all. parts is the size of an array of jobs, 0 if
- * not given. "auto" tries, in this order:
+/* `text` is "I/N", with I from 0 to N - 1; "auto"; or NULL for all shards. `parts` is the size of
+ * an array of jobs, or 0 if not given. "auto" tries, in this order:
  *
  *     OMPI_COMM_WORLD_RANK, _SIZE         mpirun of Open MPI
  *     PMI_RANK, PMI_SIZE                  other MPIs
@@ -51,8 +51,8 @@ typedef struct shard_part {
  *                                         script has a SLURM_PROCID too
  *
  * and, if parts is given, the number of a job in an array: SLURM_ARRAY_TASK_ID (from 0), or GNU
- * parallel's PARALLEL_SEQ (from 1). If each job of an array has several tasks, there is a part for
- * each of these. */
+ * parallel's PARALLEL_SEQ (from 1). If each job of an array has several tasks, each task has its
+ * own part. */
 bool shard_part_choose(shard_part *part, const char *text, int parts, report *r);
 
 /* === Photos of a shard === */
@@ -63,20 +63,20 @@ struct shard_queued;
 
 typedef struct shard_source {
     samples samples;
-    bool failed; /* true: the archive was at fault */
+    bool failed; /* true if the archive was at fault */
     FILE *file;  /* private, like the members below */
     const char *name;
-    struct shard_queued *first, *last; /* samples of the photos in progress */
+    struct shard_queued *first, *last; /* the samples of photos that are in progress */
 } shard_source;
 
-/* file is a path, or "-"; name is the shard's name, with which the names of its photos begin. It is
- * large: keep it off the stack. Close it even after a failure. */
+/* `file` is a path, or "-"; `name` is the name of the shard, with which the names of its photos
+ * begin. The struct is large: keep it off the stack. Close it even after a failure. */
 bool shard_source_open(shard_source *s, const char *file, const char *name, size_t max_bytes,
                        report *r);
 void shard_source_close(shard_source *s);
 
 photo_source shard_source_photos(shard_source *s);
-/* The sample of the next photo in order, without its bytes; the caller frees it. */
+/* The sample of the photo that comes next in order, without its bytes; the caller frees it. */
 sample shard_source_take(shard_source *s);
 
 /* === Embedding === */
@@ -93,14 +93,14 @@ typedef struct shard_task {
 } shard_task;
 
 typedef struct shard_totals {
-    uint64_t shards, complete;   /* shards of the part; shards already complete */
+    uint64_t shards, complete;   /* number of shards in the part; of those already complete */
     uint64_t failed;             /* named on stderr */
     uint64_t images, unreadable; /* now */
     double seconds;
 } shard_totals;
 
-/* A shard that is damaged or unreadable is named, and the next one follows. False if the rest would
- * fail too (no room, no memory, a changed model, an output of another model). */
+/* A shard that is damaged or unreadable is named, and the next one follows. False if all later
+ * shards would fail too (no room, no memory, a changed model, an output of another model). */
 bool shard_task_run(const shard_task *task, shard_totals *totals, report *r);
 
 /* Prints a line on stderr, or an object on stdout. */
@@ -120,9 +120,9 @@ typedef struct shard_collected {
 } shard_collected;
 
 /* Verifies every shard with a record in the folder and adds them up. Names on stderr the shards
- * that are missing, damaged or of another recipe than the first. `shards` lists the expected ones;
- * if it is empty, gaps between the numbers count as missing. False only if the folder cannot be
- * read. */
+ * that are missing or damaged, or have another recipe than the first. `shards` lists the expected
+ * ones; if it is empty, gaps between the numbers count as missing. False only if the folder cannot
+ * be read. */
 bool shard_collect(const char *program, const char *folder, const shard_list *shards,
                    shard_collected *all, report *r);
 bool shard_all_there(const shard_collected *all);

@@ -15,7 +15,8 @@
 
 /* === Rows with one byte per value === */
 
-/* In the byte order of this machine; with another order, magic differs. */
+/* The header is in the byte order of this machine; in a file with another order, `magic`
+ * differs. */
 typedef struct copy_header {
     uint64_t magic, source_size;
     int64_t source_time, count, dim;
@@ -26,7 +27,7 @@ static const uint64_t magic = 0x76697420693831u;
 
 enum { BLOCK = 4096 }; /* rows made at a time */
 
-/* `time` belongs to the mapped file; another file may have replaced it. */
+/* `time` is that of the mapped file, which another file may have replaced. */
 static bool expected_header(const char *vectors, int64_t time, const nearest_part *part, int dim,
                             copy_header *h, report *r) {
     const int file = os_open(vectors);
@@ -43,7 +44,8 @@ static bool expected_header(const char *vectors, int64_t time, const nearest_par
     return report_fail(r, "was rewritten since the search began");
 }
 
-/* Rows are made and written a block at a time; the scales, which precede them, come last. */
+/* Rows are made and written one block after the other. The scales are written last, although they
+ * precede the rows in the file. */
 static bool write_rows(const int8_copies *c, FILE *file, const nearest_part *part,
                        nearest_scale *scales, int8_t *bytes) {
     const size_t dim = (size_t)c->dim, count = (size_t)part->count;
@@ -87,7 +89,7 @@ static bool write_copy(const int8_copies *c, const char *path, const char *vecto
     return !r->failed;
 }
 
-/* Returns NULL if the file must be made. */
+/* Maps the file; returns NULL if it must be made. */
 static void *map_copy(const char *path, const copy_header *h, size_t *size) {
     void *data = os_map(path, size);
     const uint64_t each = sizeof(nearest_scale) + (uint64_t)h->dim;
@@ -137,7 +139,7 @@ static void close_shard(indexed_shard *shard) {
     free(shard->names);
 }
 
-/* Time of a file's last change; -1 if it does not exist. */
+/* The time of the last change of a file; -1 if it does not exist. */
 static int64_t time_of(const char *path) {
     const int file = path ? os_open(path) : -1;
     const int64_t time = file < 0 ? -1 : os_file_time(file);
@@ -209,8 +211,9 @@ static void leave_out(shard_index *index, const char *program, const report *why
     report_error(program, NULL, "%s; it is left out", why->text);
 }
 
-/* Takes over vectors and names, which may be NULL. json is the shard's description, or NULL. `seen`
- * was taken before the shard was read, because a task may be making it again. */
+/* Takes over `vectors` and `names`, which may be NULL. `json` is the description of the shard, or
+ * NULL. `seen` has the times from before the shard was read, because a task may be making it
+ * again. */
 static bool open_shard(shard_index *index, const char *program, char *vectors, char *names,
                        int64_t unreadable, const char *json, const shard_times *seen, report *r) {
     indexed_shard shard;
@@ -271,8 +274,8 @@ static bool is_between(const char *name, const char *before, const char *after) 
            strcmp(name + length - tail, after) == 0;
 }
 
-/* The part of a name between two texts, "00017" of "img_emb_00017.npy"; malloc'ed, NULL if memory
- * is exhausted. */
+/* The part of a name between two texts, such as "00017" in "img_emb_00017.npy"; malloc'ed; NULL if
+ * memory is exhausted. */
 static char *between(const char *name, const char *before, const char *after) {
     char *text = strdup(name + strlen(before));
     if (text) text[strlen(text) - strlen(after)] = '\0';
@@ -316,7 +319,7 @@ static char *exists_or_null(char *path) {
     return NULL;
 }
 
-/* The joined path if such a file exists, or NULL. */
+/* The joined path if that file exists, otherwise NULL. */
 static bool find_beside(char **path, const char *folder, const char *before, const char *middle,
                         const char *after, report *r) {
     char *joined = join(folder, before, middle, after);
@@ -324,8 +327,8 @@ static bool find_beside(char **path, const char *folder, const char *before, con
     return joined || report_no_memory(r);
 }
 
-/* Shards without a record: clip-retrieval writes no records, and unfinished tasks of vit-embed have
- * none yet. */
+/* Opens or names the shards without a record: clip-retrieval writes no records, and unfinished
+ * tasks of vit-embed have not written theirs yet. */
 static bool open_unrecorded(shard_index *index, const char *program, const photo_list *names,
                             bool records, report *r) {
     bool good = true;
@@ -542,7 +545,7 @@ static bool read_line(const indexed_shard *shard, indexed_row *found, const char
     return good && (found->name || make_name(shard, found, r));
 }
 
-/* All lines are counted. Lines after those of the rows belong to unreadable images. */
+/* All lines are counted. The lines after those of the rows belong to unreadable images. */
 static bool read_lines(const indexed_shard *shard, const char *text, size_t size,
                        indexed_row *const *wanted, int count, report *r) {
     const int64_t rows = shard->array.dims[0];

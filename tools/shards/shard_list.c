@@ -71,7 +71,7 @@ static bool add_range(shard_list *list, const char *text, const char *open, repo
     return good;
 }
 
-/* A file that exists is taken under any name. */
+/* If a file with this name exists, it is taken, even if the name looks like a range. */
 static bool add_all(shard_list *list, const char *text, report *r) {
     const char *open = strchr(text, '{');
     if (open && !source_exists(text)) return add_range(list, text, open, r);
@@ -155,7 +155,7 @@ static char *number_of(const char *file, const char *name) {
     return number;
 }
 
-/* Equal names stay in the order of the files. */
+/* Equal names keep the order of the files. */
 static int compare_numbers(const void *a, const void *b) {
     char **const x = *(char **const *)a, **const y = *(char **const *)b;
     const int order = strcmp(*x, *y);
@@ -229,7 +229,7 @@ static bool read_part(shard_part *part, const char *text, report *r) {
                        text);
 }
 
-/* Reads two variables, of which both or none must exist; *found is set if both do. */
+/* Reads two variables. Both or none must exist; *found is set if both do. */
 static bool read_pair(const char *rank_name, const char *size_name, shard_part *part, bool *found,
                       report *r) {
     const char *rank = getenv(rank_name), *size = getenv(size_name);
@@ -373,7 +373,7 @@ static bool next_photo(void *user, photo *p, report *r) {
         sample_free(&one);
         return false;
     }
-    if (ferror(s->file)) { /* otherwise it would look like a truncated archive */
+    if (ferror(s->file)) { /* otherwise this would look like a truncated archive */
         *r = report_make();
         (void)report_fail(r, "cannot be read at byte %llu",
                           (unsigned long long)s->samples.tar.offset);

@@ -212,7 +212,7 @@ bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *
 
 /* === Lines and rows === */
 
-/* Writes a number if the text is one; any other .cls is a word. */
+/* Writes a number if the text is one; any other text of a .cls file is written as a word. */
 static void put_label(json_writer *w, const char *label) {
     char text[64];
     long number;
@@ -341,7 +341,7 @@ static bool put_header(shard_writer *w, report *r) {
            write_failed(&w->vectors, r);
 }
 
-/* Reads the files back from the system, which may not have written them to the disk yet. */
+/* The files are read back from the system, which may not have written them to the disk yet. */
 static bool put_files(shard_writer *w, json_writer *record, report *r) {
     json_put_begin(record, "shape", '[');
     for (int i = 0; i < w->ndim; i++) json_put_integer(record, NULL, w->dims[i]);

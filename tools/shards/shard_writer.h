@@ -58,16 +58,16 @@ typedef struct shard_record {
 typedef enum shard_state {
     SHARD_MISSING, /* no record */
     SHARD_COMPLETE,
-    SHARD_DAMAGED, /* a file is missing, or does not match its record */
+    SHARD_DAMAGED, /* a file is missing or does not match its record */
 } shard_state;
 
-/* Reads the record, and verifies both files; without `bytes`, it compares only their sizes. If a
- * file is damaged, only r is set, with the reason. Close the record in any state. */
+/* Reads the record and verifies both files; without `bytes`, compares only their sizes. If a file
+ * is damaged, it sets only *r, to the reason. Close the record in any state. */
 shard_state shard_record_open(shard_record *record, const shard_paths *paths, bool bytes,
                               report *r);
 
-/* Counts the numbers missing between two of equal length, such as "0007" and "0010", and gives the
- * first and the last; 0 for other texts and NULL. */
+/* Counts the missing numbers between two numbers of equal length, such as "0007" and "0010", and
+ * gives the first and the last of them. Returns 0 for other texts and NULL. */
 long shard_gap(const char *before, const char *number, char first[24], char last[24]);
 void shard_record_close(shard_record *record);
 
@@ -86,23 +86,24 @@ typedef struct shard_writer {
     int64_t dims[3];
     int ndim;
     size_t each;        /* floats of a row */
-    sample *unreadable; /* their lines come at the end */
+    sample *unreadable; /* samples with errors, whose lines come at the end */
     size_t num_unreadable, capacity;
 } shard_writer;
 
-/* shard is the archive, which must not be written. On failure nothing is open. */
+/* `shard` is the archive, which must not be an output. On failure nothing is open. */
 bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *folder,
                        const char *number, const char *shard, report *r);
 
-/* Writes the next row and its line. top has the best classes, at most recipe->classes; path is the
- * image's name in the metadata. */
+/* Writes the next row and its line. `top` has the best classes, at most recipe->classes; `path` is
+ * the name of the image in the metadata. */
 bool shard_writer_add(shard_writer *w, const sample *s, const char *path, const float *row,
                       const vit_prediction *top, int num_top, report *r);
-/* Adds a sample with an error instead: takes it over, and keeps path as its name. */
+/* Adds a sample that has an error in place of a row: takes over the sample, and keeps `path` as its
+ * name. */
 bool shard_writer_add_unreadable(shard_writer *w, sample *s, const char *path, report *r);
 
-/* Writes and checks all files, then puts "shape", "vectors" and "metadata" into the record, an
- * object that shard_writer_record has begun and to which the caller may have added members, and
+/* Writes and checks all files. Then puts "shape", "vectors" and "metadata" into the record, which
+ * is an object that shard_writer_record has begun and the caller may have added members to. Then
  * renames all files. Closes the writer in any case. */
 bool shard_writer_commit(shard_writer *w, json_writer *record, report *r);
 json_writer shard_writer_record(shard_writer *w);
@@ -124,10 +125,10 @@ typedef struct int8_copies {
     const vit_executor *executor;
 } int8_copies;
 
-/* `time` is that of NAME.npy when it was opened; a later change is a failure. Maps NAME.i8 and sets
- * part->bytes and part->scales within it; returns the argument of os_unmap. Makes the file if it is
- * missing or does not match NAME.npy's shape, size and time; a line on stderr reports it. NULL if
- * it cannot be made. */
+/* `time` is the time of NAME.npy when it was opened; if the file has changed since, the call fails.
+ * Maps NAME.i8 and sets part->bytes and part->scales within it; returns the argument of os_unmap.
+ * Makes the file if it is missing or does not match NAME.npy's shape, size and time; a line on
+ * stderr reports it. NULL if it cannot be made. */
 void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, nearest_part *part,
                      size_t *size, report *r);
 
@@ -152,7 +153,7 @@ typedef struct indexed_shard {
 } indexed_shard;
 
 typedef struct shard_index {
-    embedding_index about; /* an index without names; its vectors have only dims */
+    embedding_index about; /* an index that gives only dims, and no names */
     indexed_shard *shards;
     nearest_part *parts; /* parallel */
     nearest_set set;
@@ -162,7 +163,7 @@ typedef struct shard_index {
 
 /* Names and leaves out a shard that is missing, damaged or being written, or that lacks a record
  * while others have one. Shards of different widths or models are a failure. It does not verify
- * checksums; embed --collect does. Close it in any case. folder must live as long. */
+ * checksums; embed --collect does. Close it in any case. `folder` must live as long. */
 bool shard_index_open(shard_index *index, const char *program, const char *folder, report *r);
 void shard_index_close(shard_index *index);
 
@@ -179,8 +180,8 @@ typedef struct indexed_row {
     char *key, *caption, *label, *url;
 } indexed_row;
 
-/* Fills in the rows, which are zero except for .row; it counts through all shards, and no two are
- * equal. Also fails if a file lacks a line for some row. Free them even after a failure. */
+/* Fills in the rows, of which only .row is set; these numbers count through all shards, and must
+ * all differ. It fails if a file lacks the line of a row. Free them even after a failure. */
 bool shard_index_rows(const shard_index *index, indexed_row *rows, int count, report *r);
 void indexed_row_free(indexed_row *row);
 

@@ -110,7 +110,8 @@ static bool apply(tar_stream *s, const char *record, size_t length, report *r) {
     return true;
 }
 
-/* Reads records "LENGTH KEY=VALUE\n"; LENGTH counts the whole record. Other keys are skipped. */
+/* Reads records "LENGTH KEY=VALUE\n"; LENGTH is that of the whole record. Other keys are
+ * skipped. */
 static bool read_pax(tar_stream *s, size_t size, report *r) {
     const char *at = s->text, *end = s->text + size;
     while (at < end && *at) { /* some pad with NULs */
@@ -139,7 +140,7 @@ static bool read_extended(tar_stream *s, const tar_header *h, report *r) {
     switch (h->type) {
     case 'x': return take_extended(s, h->size, r) && read_pax(s, (size_t)h->size, r);
     case 'g': return take_extended(s, h->size, r) && read_global(s, (size_t)h->size, r);
-    case 'K': return take_extended(s, h->size, r); /* the long target of a link */
+    case 'K': return take_extended(s, h->size, r); /* the long name of a link's target */
     case 'L':
         if (!take_extended(s, h->size, r)) return false;
         if (!s->long_name) set_name(s, s->text, strlen(s->text)); /* a PAX path has priority */
@@ -224,8 +225,8 @@ static bool is_zero(const uint8_t *bytes, size_t size) {
     return i == size;
 }
 
-/* After a block of zeros, reads to the end of the stream, so that the writer of a pipe can finish.
- * Always returns false. */
+/* After a block of zeros, reads on to the end of the stream, so that the program that writes to a
+ * pipe can finish. Always returns false. */
 static bool finish(tar_stream *s, report *r) {
     uint8_t bytes[1 << 14];
     size_t got;
@@ -261,7 +262,7 @@ static bool not_tar(const tar_stream *s, const uint8_t *block, report *r) {
     return report_fail(r, "is not a tar archive");
 }
 
-/* Reports a damaged header, or an incomplete end. */
+/* Reports a damaged header, or an incomplete end of the archive. */
 static bool next_header(tar_stream *s, tar_header *h, report *r) {
     uint8_t block[TAR_BLOCK];
     const size_t got = s->read(s->user, block, sizeof block);
@@ -332,7 +333,7 @@ void samples_end(samples *s) {
 
 /* === Names === */
 
-/* Length of the key, without the dot that ends it; 0 if it is not a sample's member. */
+/* The length of the key, without the dot that ends it; 0 if the member belongs to no sample. */
 static size_t key_length(const char *name) {
     const char *file = paths_file_name(name), *dot = strchr(file, '.');
     return dot && dot > file ? (size_t)(dot - name) : 0;
@@ -405,7 +406,7 @@ static bool take_image(samples *s, report *r) {
     sample *image = &s->images[s->count];
     char text[128];
     memset(image, 0, sizeof *image);
-    s->count++; /* freed after any failure from here on */
+    s->count++; /* from here on, failures free it */
     if (!copy_text(&image->name, m->name, r) || !copy_text(&image->key, s->shared.key, r))
         return false;
     if (m->refused) return copy_text(&image->error, m->refused, r);
@@ -479,8 +480,8 @@ static bool begin_sample(samples *s, report *r) {
     return true;
 }
 
-/* Reads all members up to the next sample. If they do not fit, the rest becomes a separate
- * sample. */
+/* Reads all members up to the next sample. If they do not fit, the remaining members become a
+ * separate sample. */
 static bool read_sample(samples *s, report *r) {
     while (s->count < SAMPLE_MAX_IMAGES && (s->pending || tar_next(&s->tar, &s->member, r))) {
         s->pending = false;

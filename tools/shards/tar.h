@@ -26,7 +26,7 @@
 
 enum { TAR_MAX_NAME = 4095, TAR_MAX_EXTENDED = 1 << 20 };
 
-/* Like fread: fewer bytes than requested mean the end, or an error. */
+/* Works like fread: fewer bytes than requested mean the end, or an error. */
 typedef size_t tar_read(void *user, void *to, size_t size);
 size_t tar_read_file(void *file, void *to, size_t size); /* of a FILE */
 
@@ -39,7 +39,7 @@ typedef struct tar_member {
 
 typedef struct tar_stream {
     uint64_t offset;        /* bytes read so far */
-    uint64_t left, padding; /* private, like the members below: of the member */
+    uint64_t left, padding; /* private, like the members below: state of the member */
     tar_read *read;
     void *user;
     bool long_name, resized, sparse, name_too_long; /* values from the headers before a member */
@@ -51,7 +51,8 @@ typedef struct tar_stream {
 void tar_begin(tar_stream *s, tar_read *read, void *user);
 void tar_end(tar_stream *s);
 
-/* False after the last member, whose end has been read, or with a message in *r. */
+/* Goes to the next member. Returns false after the last member, when the end of the archive has
+ * been read, and after a failure, with a message in *r. */
 bool tar_next(tar_stream *s, tar_member *m, report *r);
 /* Reads the next bytes of the member, at most as many as are left. */
 bool tar_data(tar_stream *s, void *to, size_t size, report *r);
@@ -61,16 +62,16 @@ bool tar_data(tar_stream *s, void *to, size_t size, report *r);
 /* Reads the photos of a tar archive in webdataset's form, with their texts.
  *
  * Consecutive members KEY.jpg, KEY.txt, KEY.cls and KEY.json are a sample; KEY ends at the first
- * dot of the file's name. Gives every image of a sample with its caption (KEY.txt, or "caption" of
- * KEY.json), its label (KEY.cls, or "label") and its "url". An archive that holds only photos has
- * this form too.
+ * dot of the file's name. Gives every image of a sample with a caption (KEY.txt, or "caption" in
+ * KEY.json), a label (KEY.cls, or "label") and a "url". An archive that holds only photos has this
+ * form too.
  */
 
 /* malloc'ed texts; NULL if missing. */
 typedef struct sample {
     char *key, *name; /* whole name of the image in the archive */
     char *caption, *label, *url;
-    char *note;  /* texts that could not be used, and why */
+    char *note;  /* texts that could not be used, and the reasons */
     char *error; /* reason why there are no bytes */
     void *data;
     size_t size;
@@ -90,17 +91,18 @@ typedef struct samples {
     size_t max_bytes;             /* private, like the members below */
     tar_stream tar;
     tar_member member;
-    bool pending, ended; /* member belongs to the next sample */
+    bool pending, ended; /* the current member belongs to the next sample */
     sample images[SAMPLE_MAX_IMAGES];
     int count, next;
     sample shared; /* key and texts of the current sample */
 } samples;
 
-/* max_bytes bounds all images of a sample. */
+/* `max_bytes` limits the images of a sample together. */
 void samples_begin(samples *s, tar_read *read, void *user, size_t max_bytes);
 void samples_end(samples *s);
 
-/* The next image, which the caller frees. False after the last one, or with a message in *r. */
+/* The next image, which the caller frees. False after the last image, and after a failure, with a
+ * message in *r. */
 bool samples_next(samples *s, sample *image, report *r);
 
 #endif

@@ -18,8 +18,7 @@ static void clean_openai(tplan *p) {
     tplan_step_entities(p, &p->first);
     tplan_step_collapse(p, &p->first, TPLAN_PYTHON_SPACE, TPLAN_TRIM_BEGIN | TPLAN_TRIM_END);
     tplan_step_lower_python(p, &p->first);
-    tplan_step_replace(p, &p->first, "\xcd\x85", " "); /* U+0345: a letter only to IGNORECASE,
-                                                         so regex finds it in no set */
+    tplan_step_replace(p, &p->first, "\xcd\x85", " "); /* U+0345, which regex finds in no set */
 }
 
 /* CLIPTokenizerFast of transformers. */
@@ -103,8 +102,8 @@ static void clean_canonicalize(tplan *p) {
     tplan_step_collapse(p, &p->first, TPLAN_PYTHON_SPACE, TPLAN_TRIM_BEGIN | TPLAN_TRIM_END);
 }
 
-/* SiglipTokenizer of transformers adds a prefix and makes lower case; between tokens it then
- * removes punctuation and leaves one space between words. */
+/* SiglipTokenizer of transformers adds a prefix and converts to lower case. Then, between tokens,
+ * it removes punctuation and leaves one space between words. */
 static void clean_siglip(tplan *p) {
     tplan_step_replace(p, &p->first, "\xe2\x96\x81", " ");
     tplan_step_prepend(p, &p->first, "\xe2\x96\x81", false);

@@ -18,7 +18,7 @@ static bool is_printable(int byte) {
     return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
 }
 
-/* The byte of a character of a vocabulary, or -1. */
+/* The byte that a character in a vocabulary stands for, or -1. */
 static int byte_of_char(uint32_t code) {
     if (code < 256) return is_printable((int)code) ? (int)code : -1;
     code -= 256;
@@ -27,7 +27,8 @@ static int byte_of_char(uint32_t code) {
     return code == 67 ? 0xad : -1;
 }
 
-/* Writes the bytes of a piece; "</w>" at its end becomes TPLAN_END_OF_WORD. 0 if it is no such piece. */
+/* Writes the bytes of a piece; "</w>" at its end becomes TPLAN_END_OF_WORD. Returns 0 if the piece
+ * is not written in these characters. */
 static size_t piece_bytes(const char *piece, size_t size, const char *suffix, unsigned char *to) {
     const size_t suffix_size = strlen(suffix);
     size_t n = 0;
@@ -94,7 +95,8 @@ void clip_add_words(tplan *p, bool ignore_case) {
 
 /* === Lines of merges === */
 
-/* Takes "left right" off the text; false at its end. *left is NULL for a line of another form. */
+/* Cuts a line "left right" off the text; false at the end of the text. *left is NULL for a line of
+ * another form. */
 static bool take_merge(char **at, char **left, char **right) {
     char *line = *at, *end = strchr(line, '\n'), *space;
     if (!*line) return false;
@@ -110,7 +112,8 @@ static bool take_merge(char **at, char **left, char **right) {
     return true;
 }
 
-/* Reads at most `most` merges. If id is not NULL, each merge is a piece, numbered from *id on. */
+/* Reads at most `most` merges. If `id` is not NULL, each merge is also a piece; the pieces are
+ * numbered from *id on. */
 static bool read_merges(tplan *p, char *text, uint32_t most, uint32_t *id, report *r) {
     char *left, *right;
     uint32_t rank = 0;
@@ -147,7 +150,7 @@ bool read_text(const char *path, char **text, size_t *size, report *r) {
     return true;
 }
 
-/* Inflates a .gz file of one member (RFC 1952) in place of its bytes. */
+/* Inflates a .gz file with one member (RFC 1952), and replaces its bytes by the result. */
 static bool gunzip(char **text, size_t *size, report *r) {
     const unsigned char *bytes = (const unsigned char *)*text;
     const size_t all = *size;
@@ -196,7 +199,8 @@ bool clip_read_bpe(tplan *p, const char *path, report *r) {
     bool good = true;
     if (!read_text(path, &text, &size, r)) return false;
     if (size > 2 && (unsigned char)text[0] == 0x1f) good = gunzip(&text, &size, r);
-    for (int end = 0; end < 2; end++) /* the bytes, in GPT-2's order, and those that end a word */
+    for (int end = 0; end < 2;
+         end++) /* single bytes, in GPT-2's order; then those that end a word */
         for (int k = 0; k < 2; k++)
             for (int byte = 0; byte < 256; byte++) {
                 char bytes[2] = { (char)byte, (char)TPLAN_END_OF_WORD };

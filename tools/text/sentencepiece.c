@@ -1,4 +1,5 @@
-/* sentencepiece.c - SentencePiece's .model files: a message of Protocol Buffers, read by hand. */
+/* sentencepiece.c - reads SentencePiece's .model files, which are messages of Protocol Buffers,
+ * without their library. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ static bool take_varint(message *m, uint64_t *value) {
     return false;
 }
 
-/* 1: a field; 0: the end; -1: damaged. */
+/* Reads the next field: 1: there is one; 0: the end; -1: the file is damaged. */
 static int take_field(message *m, field *f) {
     uint64_t key;
     if (m->at == m->end) return 0;
@@ -76,7 +77,7 @@ static uint32_t unit_at(const charsmap *c, size_t i) { return bytes_load32(c->un
 
 static size_t unit_offset(uint32_t unit) { return (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6); }
 
-/* A symbol of SentencePiece's hides each key of the map that begins with it. */
+/* True if a key of the map begins with one of SentencePiece's symbols, so that it is never used. */
 static bool is_hidden(const charsmap *c, size_t size) {
     for (size_t n = 1; n <= size; n++)
         if (tplan_find(c->fixed, c->key, n)) return true;
@@ -229,7 +230,8 @@ static int compare_scores(const void *a, const void *b) { /* highest first */
     return (x < y) - (x > y);
 }
 
-/* BPE: each distinct score is a rank, the highest 0; any two halves make a piece. */
+/* In BPE each distinct score is a rank, and the highest score has rank 0. A piece may be made of
+ * any two halves. */
 static bool add_ranks(tplan *p, const model *m, report *r) {
     float *scores = malloc(m->count * sizeof *scores);
     size_t count = 0, kept = 0;
@@ -299,7 +301,7 @@ static bool add_pieces(tplan *p, const model *m, report *r) {
     return m->type == 1 || add_ranks(p, m, r);
 }
 
-/* The steps of SentencePiece's normaliser. Its symbols stay as they are. */
+/* The steps of SentencePiece's normaliser. Symbols in it stay unchanged. */
 static bool add_steps(tplan *p, const model *m, bool dummy_prefix, bool at_begin, report *r) {
     tplan_table fixed = { 0 }, map = { 0 };
     bool good = true;

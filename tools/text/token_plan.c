@@ -132,7 +132,7 @@ static void put32(tplan *p, uint32_t value) {
     put_bytes(p, bytes, sizeof bytes);
 }
 
-/* Where the next table begins, a multiple of 4. */
+/* The place where the next table begins, a multiple of 4. */
 static uint32_t place(tplan *p) {
     static const unsigned char zeros[4];
     put_bytes(p, zeros, (4 - p->blob.size % 4) % 4);
@@ -146,7 +146,7 @@ static uint32_t put_list(tplan *p, const uint32_t *items, size_t count) {
     return at;
 }
 
-/* A sorted table; with values if it is a map. */
+/* Writes a sorted table, with values if it is a map. */
 static uint32_t put_table(tplan *p, const tplan_table *table, bool is_map) {
     uint32_t keys = 0, values = 0, at;
     if (!table->count) return 0;
@@ -182,7 +182,7 @@ static void add_step(tplan *p, tplan_steps *steps, uint32_t kind, uint32_t a, ui
                      uint32_t c) {
     uint32_t *row;
     if (steps->count == TPLAN_MAX_STEPS) {
-        p->no_memory = true; /* no file has so many */
+        p->no_memory = true; /* more than any file has */
         return;
     }
     row = steps->rows[steps->count++];
@@ -280,7 +280,7 @@ static const unsigned char *unicode(tplan *p, int table) {
     return p->unicode + at;
 }
 
-/* The ranges of a list, with these bits of their classes; 0 if memory is exhausted. */
+/* Adds the ranges of a list, with these bits as their classes; 0 if memory is exhausted. */
 static uint32_t put_ranges(tplan *p, int table, unsigned mask) {
     const size_t count = sizes[table] / 4;
     const unsigned char *data = unicode(p, table);
@@ -346,7 +346,7 @@ void tplan_step_lower_python(tplan *p, tplan_steps *steps) {
     tplan_step_lower(p, steps);
 }
 
-/* A decomposition has at most three times the bytes. */
+/* A decomposition has at most three times as many bytes. */
 void tplan_step_compose(tplan *p, tplan_steps *steps, bool compose) {
     const uint32_t parts = put_pairs(p, PARTS), classes = put_ranges(p, COMBINING, 255);
     add_step(p, steps, TPLAN_STEP_COMPOSE, parts, classes,
@@ -401,7 +401,8 @@ static bool check_ids(const tplan *p, const tplan_table *table, bool numbers, re
     return true;
 }
 
-/* Writes the merges in the order of the pieces. A piece's number becomes its first merge's. */
+/* Writes the merges in the order of their pieces. The number stored with a piece becomes that of
+ * its first merge. */
 static bool put_merges(tplan *p, uint32_t *at, report *r) {
     size_t m = 0;
     *at = place(p);
@@ -458,7 +459,8 @@ static bool put_tables(tplan *p, report *r) {
     set_header(p, 68, put_list(p, ids, p->pieces.count));
     free(ids);
     set_header(p, 64, put_table(p, &p->pieces, false));
-    /* The last value of a table is an end: here that of the merges, their number. */
+    /* The last value of a table is an end; here it is the end of the merges, which is their
+     * number. */
     if (p->algorithm != TPLAN_UNIGRAM && !p->no_memory && p->pieces.count)
         set32(p->blob.data + bytes_load32(p->blob.data + 64) + 8 + 4 * (2 * p->pieces.count + 1),
               (uint32_t)p->merges.count);
@@ -470,7 +472,8 @@ static bool put_tables(tplan *p, report *r) {
     if (longest > TPLAN_MAX_PIECE)
         return report_fail(r, "the longest piece has %u bytes, expected at most %d", longest,
                            TPLAN_MAX_PIECE);
-    /* No other step lengthens much what one has lengthened: half as much is enough for them. */
+    /* After one step has lengthened a text, other steps do not lengthen it much: half as much is
+     * enough for all of them. */
     p->growth *= 1.5;
     if (p->growth > 60)
         return report_fail(r, "cleaning can make a text %.0f times as long, expected at most 60",
@@ -497,8 +500,8 @@ static bool put_tables(tplan *p, report *r) {
     return !p->no_memory || report_no_memory(r);
 }
 
-/* Texts that different tokenizers split differently. The ids are from this machine, for others to
- * compare. */
+/* Texts that different tokenizers split differently. The ids are computed on this machine, and
+ * other machines compare theirs. */
 static const char *const examples[] = {
     "",
     "a photo of a cat",

@@ -1,4 +1,5 @@
-/* token_plan.h - a tokenizer while it is put together: its tables, and the bytes that are already final.
+/* token_plan.h - a tokenizer that is being put together: its tables, and the bytes that are already
+ * final.
  */
 #ifndef TOKEN_PLAN_H
 #define TOKEN_PLAN_H
@@ -43,8 +44,8 @@ enum {
 typedef struct tplan_entry {
     const char *key;
     uint32_t key_size;
-    uint32_t number;   /* pieces: a score; merges: the rank; tokens: the id */
-    uint32_t id;       /* pieces: the id; merges: bytes of the left half, 0 for any */
+    uint32_t number;   /* of a piece, the score; of a merge, the rank; of a token, the id */
+    uint32_t id;       /* of a piece, the id; of a merge, the bytes of its left half (0: any) */
     const char *value; /* maps */
     uint32_t value_size;
 } tplan_entry;
@@ -71,7 +72,7 @@ typedef struct tplan {
     tplan_table pieces, merges, words, raw, cleaned;
     uint32_t byte_ids[256]; /* of unknown characters */
     bool has_bytes;
-    tplan_steps first, steps; /* before and after raw tokens are found */
+    tplan_steps first, steps; /* the steps before and after raw tokens are found */
     double growth;            /* largest of all steps */
     tplan_bytes blob;         /* tables of steps */
     memory_arena memory;      /* keys and values */
@@ -91,7 +92,7 @@ tplan_entry *tplan_find(const tplan_table *table, const char *key, size_t size);
 void tplan_sort(tplan_table *table);                                             /* by key */
 void tplan_free_table(tplan_table *table);
 
-/* Steps: a map of pairs, which may hold repeated keys if their values are equal. */
+/* Adds steps. A map has pairs; keys may be repeated if their values are equal. */
 void tplan_step_map(tplan *p, tplan_steps *steps, tplan_table *map);
 void tplan_step_replace(tplan *p, tplan_steps *steps, const char *from, const char *to);
 void tplan_step_prepend(tplan *p, tplan_steps *steps, const char *text, bool unless_there);
@@ -105,11 +106,11 @@ void tplan_step_trim_end(tplan *p, tplan_steps *steps, uint32_t code); /* of thi
 void tplan_step_lower(tplan *p, tplan_steps *steps);
 void tplan_step_lower_python(tplan *p, tplan_steps *steps); /* str.lower: with the final sigma */
 void tplan_step_compose(tplan *p, tplan_steps *steps, bool compose); /* NFC, or NFD */
-void tplan_step_ftfy(tplan *p, tplan_steps *steps);     /* all of it but the repair of mojibake */
-void tplan_step_entities(tplan *p, tplan_steps *steps); /* html.unescape, twice */
+void tplan_step_ftfy(tplan *p, tplan_steps *steps);        /* all but the repair of mojibake */
+void tplan_step_entities(tplan *p, tplan_steps *steps);    /* html.unescape, twice */
 void tplan_step_punctuation(tplan *p, tplan_steps *steps); /* string.punctuation is removed */
 
-/* Checks the tables and writes all of it; examples are the tokenizer's own ids. */
+/* Checks the tables and writes the tokenizer. The examples have the ids that it gives itself. */
 bool tplan_write(tplan *p, tokenizer_blob *blob, report *r);
 
 /* === Readers: the file of a tokenizer into a plan === */
@@ -126,7 +127,7 @@ typedef struct text_facts {
     int context; /* 0: unset */
 } text_facts;
 
-/* A whole text file, malloc'ed, with a NUL behind it. */
+/* Reads a whole text file, malloc'ed, with a NUL at the end. */
 bool read_text(const char *path, char **text, size_t *size, report *r);
 
 /* Pieces and merges, begin and end. */
@@ -138,16 +139,16 @@ bool clip_add_piece(tplan *p, const char *piece, size_t size, const char *suffix
 bool clip_add_merge(tplan *p, const char *left, size_t left_size, const char *right,
                     size_t right_size, const char *suffix, uint32_t rank);
 
-/* The words of CLIP's pattern before letters, numbers and the rest. With ignore_case, U+017F is an s, as
- * to Python's regex, and the tokens are words too. */
+/* The words that CLIP's pattern tries before letters, numbers and other characters. With
+ * `ignore_case`, U+017F counts as an s, as in Python's regex, and the tokens are words too. */
 void clip_add_words(tplan *p, bool ignore_case);
 
-/* A tokenizer.json. *precompiled: a normalizer is in the .model file alone. */
+/* Reads a tokenizer.json. *precompiled becomes true if a normalizer is only in the .model file. */
 bool json_tokenizer_read(tplan *p, const char *path, const text_facts *facts, bool *precompiled,
                          report *r);
 
-/* A .model file: pieces, normalisation, begin, end, pad; raw tokens for the control symbols. siglip: the
- * text follows a prefix that SiglipTokenizer takes off again. */
+/* Reads a .model file: pieces, normalisation, begin, end, pad; control symbols become raw tokens.
+ * With `siglip`, the text follows a prefix that SiglipTokenizer removes again. */
 bool spiece_read(tplan *p, const char *path, bool siglip, report *r);
 /* Adds the pairs of a precompiled_charsmap, except keys that begin with one of `fixed`. */
 bool spiece_charsmap(tplan *p, const uint8_t *data, size_t size, const tplan_table *fixed,

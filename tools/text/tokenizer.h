@@ -1,10 +1,11 @@
-/* tokenizer.h - from the tokenizer files beside a checkpoint to the tokenizer of a .vit file.
+/* tokenizer.h - makes the tokenizer of a .vit file from the tokenizer files beside a checkpoint.
  *
  * tools/text owns tokenizers: the files of other libraries, cleaning, Unicode's tables, the section
  * of a .vit file that vit_tokenize reads; it may include base checkpoint.
  *
- * Limits: letters newer than Unicode 15.0 are symbols; ftfy's repair of text that was decoded with the
- * wrong encoding is left out. A normalizer, pre-tokenizer or model of another kind is refused by name.
+ * Limits: letters that are newer than Unicode 15.0 count as symbols; ftfy's repair of text that was
+ * decoded with the wrong encoding is missing. A normalizer, pre-tokenizer or model of another kind
+ * is refused by name.
  */
 #ifndef TOKENIZER_H
 #define TOKENIZER_H
@@ -23,10 +24,10 @@ typedef enum text_cleaning {
 } text_cleaning;
 
 typedef struct tokenizer_source {
-    const char *path; /* a file of the list below, or a folder that holds one */
+    const char *path; /* a file of the list below, or a folder with such a file */
     text_cleaning cleaning;
-    int context;     /* ids of a text, with begin and end; 0: from the files, else 77 or 64 */
-    bool lower_case; /* lower case, even if the files do not set it */
+    int context;     /* ids of a text, with begin and end; 0: given by the files, or 77 or 64 */
+    bool lower_case; /* convert to lower case, even if the files do not set it */
 } tokenizer_source;
 
 /* The files, in the order in which a folder is searched. */
@@ -42,7 +43,7 @@ typedef struct tokenizer_blob {
 /* True if the folder or file has a tokenizer. */
 bool tokenizer_exists(const char *path);
 
-/* Why there is none, for a message. */
+/* The reason why there is no tokenizer, for a message. */
 const char *tokenizer_absence(void);
 
 /* Reads the files and writes the tokenizer with examples of its ids. On failure the message names

@@ -14,7 +14,7 @@ typedef struct reader {
     const json_value *vocab;
     bool bytes;         /* pre-tokenized by bytes */
     bool spaces_go;     /* a normalizer leaves no U+0020 */
-    const char *suffix; /* of the last piece of a word */
+    const char *suffix; /* suffix of the last piece of a word */
 } reader;
 
 static const char *text_of(const json_value *object, const char *key) {
@@ -31,7 +31,7 @@ static bool refuse(reader *d, const char *part, const json_value *object) {
     return report_fail(d->r, "the %s '%s' is not supported", part, text_of(object, "type"));
 }
 
-/* The id of a piece or a token; TPLAN_NONE if there is none. */
+/* The id of a piece or a token; TPLAN_NONE if it has none. */
 static int id_of(const reader *d, const char *token, const json_value *tokens) {
     for (const json_value *t = json_first(tokens); t; t = t->next)
         if (strcmp(text_of(t, "content"), token) == 0)
@@ -87,7 +87,7 @@ static bool read_normalizer(reader *d, const json_value *n, int depth) {
 
 /* === Pre-tokenizers === */
 
-/* CLIP's pattern, with or without its tokens. */
+/* True for CLIP's pattern, with or without its tokens. */
 static bool is_clip_pattern(const char *regex) {
     static const char *const patterns[] = {
         "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+",
@@ -193,7 +193,7 @@ static bool read_post_processor(reader *d, const json_value *n, const json_value
 
 /* === Added tokens === */
 
-/* True if cleaning cannot change the text: its bytes must be found in cleaned text. */
+/* True if cleaning cannot change this text, because its bytes must be found in cleaned text. */
 static bool is_clean(const char *text) {
     for (; *text; text++)
         if (*text <= ' ' || *text > '~' || (*text >= 'A' && *text <= 'Z')) return false;
@@ -234,7 +234,7 @@ static bool read_piece(reader *d, const char *text, int64_t id, uint32_t score) 
     if (id >= d->p->num_ids) d->p->num_ids = (int)id + 1;
     if (size == 0) return true; /* no text has it */
     if (d->bytes) {
-        /* a token of another form is not made of bytes, and no merge makes it */
+        /* a token in another form does not stand for bytes, and no merge makes it */
         if (!clip_add_piece(d->p, text, size, d->suffix, (uint32_t)id) && size > TPLAN_MAX_PIECE)
             return report_fail(d->r, "the piece '%s' has more than %d bytes", text,
                                TPLAN_MAX_PIECE);
@@ -334,7 +334,7 @@ static bool read_model(reader *d, const json_value *root) {
            read_post_processor(d, json_get(root, "post_processor"), tokens, 0);
 }
 
-/* transformers sets the ends of Gemma's and Llama's tokenizers by two options, not by the file. */
+/* For Gemma's and Llama's tokenizers, two options of transformers set the ends, not the file. */
 static bool set_end(const reader *d, int said, const char *name, const json_value *tokens,
                     int *id) {
     if (said == 0) *id = TPLAN_NONE;

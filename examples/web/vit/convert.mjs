@@ -12,8 +12,8 @@ import { Wasi } from './wasi.mjs';
 const BESIDE = /(^|\/)(preprocessor_|open_clip_)?config\.json$|\.(txt|csv|md|npy)$/i;
 const INDEX = /\.index\.json$/i;
 
-/** The checkpoint among several files: the index of shards, otherwise the first that is neither a
- *  configuration nor a list of labels. */
+/** Finds the checkpoint among several files: the index of shards, otherwise the first file that is
+ * neither a configuration nor a list of labels. */
 export function checkpointAmong(names) {
     return names.find((name) => INDEX.test(name)) ?? names.find((name) => !BESIDE.test(name)) ??
         names[0];
@@ -39,14 +39,14 @@ const noOption = (name) => (name.startsWith('-') ? `./${name}` : name);
 const OUTPUT_OPTION = /^(-o.*|--output(=.*)?|--json)$/;
 
 export class Converter {
-    /** base is the folder of convert.wasm, with a slash at its end; by default the folder of this
-       file. */
+    /** `base` is the folder of convert.wasm, with a slash at its end; by default the folder of this
+     * file. */
     static async open({ base = import.meta.url } = {}) {
         const folder = new URL(base, globalThis.location?.href ?? import.meta.url);
         return new Converter(await loadModule(new URL('convert.wasm', folder), true));   // unchanged
     }
 
-    /** A module that was compiled elsewhere, such as in the page that started a worker. */
+    /** Uses a module that was compiled elsewhere, for example in the page that started a worker. */
     constructor(module) {
         this.module = module;
     }

@@ -16,7 +16,7 @@ export class VitError extends Error {
     }
 }
 
-/** Each use makes new views of the memory, because they break when it grows. */
+/** Each use makes new views of the memory, because views become invalid when the memory grows. */
 export class Engine {
     static async start(module, threads) {
         if (threads === 1) {
@@ -37,7 +37,8 @@ export class Engine {
         this.pool = pool;
     }
 
-    /** Until they run, the caller works alone; if they fail to start, the next call throws. */
+    /** Until the workers run, the caller works alone; if they fail to start, the next call
+     * throws. */
     startThreads() {
         this.pool?.start().catch((error) => { this.threadless = error; });
     }
@@ -85,7 +86,7 @@ export class Engine {
         if (this.exports) this.call('release', at);
     }
 
-    /** Calls action(at) with `size` bytes, which exist until it returns. */
+    /** Calls action(at) with the address of `size` bytes, which exist until the action returns. */
     borrow(size, action) {
         const at = this.allocate(size);
         try {
@@ -116,7 +117,7 @@ export class Engine {
         return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0))); // it refuses shared memory
     }
 
-    /** { at, size } of all bytes that openSource() announces. */
+    /** Copies all bytes that openSource() announces into the memory: { at, size }. */
     async read(source, onProgress) {
         let opened;
         try {
@@ -147,7 +148,7 @@ export class Engine {
     }
 }
 
-/** Consecutive bytes in the memory. */
+/** Reserves consecutive bytes in the memory. */
 class Growing {
     constructor(engine, room) {
         this.engine = engine;

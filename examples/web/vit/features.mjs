@@ -16,7 +16,7 @@ export const hasSimd = WebAssembly.validate(instructions(...vector(1), 253, 24, 
 /** i16x8.extract_lane_s(i16x8.relaxed_dot_i8x16_i7x16_s(63 ..., 255 ...)) */
 const relaxed = instructions(...vector(63), ...vector(255), 253, 146, 2, 253, 24, 0);
 
-/** The instruction guarantees only 7 bits: on ARM the eighth is a sign. */
+/** The instruction is portable only for 7-bit operands: on ARM the eighth bit is a sign. */
 function dotIsUnsigned() {
     if (!WebAssembly.validate(relaxed)) return false;
     const { f } = new WebAssembly.Instance(new WebAssembly.Module(relaxed)).exports;
@@ -41,8 +41,9 @@ const modules = {
 };
 
 /**
- * [{ kind, threads, file }]: the requested module; if kind is undefined, all that this engine runs,
- * because not every server has each. Threads need SIMD: engines without SIMD have no threads.
+ * Returns [{ kind, threads, file }]: the requested module or, if `kind` is undefined, all modules
+ * that this engine can run, because a server may lack some. Threads need SIMD: engines without SIMD
+ * have no threads.
  */
 export function chooseModules(kind, threads = 1) {
     if (kind !== undefined && !Object.hasOwn(modules, kind)) {

@@ -4,10 +4,10 @@
 const PIECE = 1 << 20;    // bytes of a piece of an output file
 const WINDOW = 1 << 18;   // bytes of an input file read at once
 
-/** A Blob can be read at once only in a worker of a browser. */
+/** Only a browser's worker can read a Blob synchronously. */
 const reader = () => (typeof FileReaderSync === 'undefined' ? null : new FileReaderSync());
 
-/** A source with a size and read(at, bytes); small reads come from a window. */
+/** A source with a size and read(at, bytes). Small reads are served from a buffered window. */
 class Input {
     constructor(source) {
         this.source = source;
@@ -72,14 +72,14 @@ export async function inputOf(file) {
     throw new TypeError('expected a Blob, a Uint8Array or an object with size and read');
 }
 
-/** A file that grows. In a worker of a browser all but the last piece are Blobs, which may lie
- *  outside memory. */
+/** A file that grows. In a browser's worker, all pieces but the last are Blobs, which the browser
+ * may store outside the memory. */
 export class Output {
     constructor() {
         this.pieces = [];
         this.size = 0;
         this.sync = reader();
-        this.open = -1;   // the piece that is not a Blob, if others are
+        this.open = -1;   // the last piece, which is not yet a Blob
     }
 
     write(at, bytes) {
@@ -107,7 +107,7 @@ export class Output {
         return length;
     }
 
-    /** A piece as writable bytes. */
+    /** Returns a piece as writable bytes. */
     piece(index) {
         if (this.sync && this.open >= 0 && this.open !== index)
             this.pieces[this.open] = new Blob([this.pieces[this.open]]);
@@ -131,7 +131,7 @@ export class Output {
     }
 }
 
-/** A path as the key of a file: "/a/./b" is "a/b". */
+/** Turns a path into the key of a file: "/a/./b" becomes "a/b". */
 export function normal(path) {
     const parts = [];
     for (const part of path.split('/')) {

@@ -1,5 +1,5 @@
-/* heap.c - memory for the module in place of the C library's, which must not be used with shared
- * memory: Debian has no version of it for that.
+/* heap.c - replaces the C library's malloc in the module. Debian has no build of that library for
+ * shared memory.
  *
  * Only the thread that calls the module allocates and uses the rest of the C library; the workers
  * compute in memory that it passes.
@@ -22,7 +22,7 @@ typedef struct block {
 
 extern unsigned char __heap_base; /* end of the linker's data */
 
-/* The `next` of blocks in use, so that freeing anything else is detected. */
+/* The value of `next` in blocks in use; freeing anything else is detected by it. */
 #define TAKEN ((block *)&first_free)
 
 static block *first_free;
@@ -111,8 +111,8 @@ void free(void *memory) {
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* The C library's streams would import these functions. Only streams in memory are used, and with
- * these definitions the module imports nothing. */
+/* The C library's streams would import these functions. The module uses only streams in memory, so
+ * these definitions keep it free of imports. */
 
 #define IMPORTED(name) __imported_wasi_snapshot_preview1_##name
 

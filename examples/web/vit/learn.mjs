@@ -23,7 +23,8 @@ function checkText(text, what) {
     }
 }
 
-/** A line of vit-learn's list. The comma at its end keeps a class whole that has ';' or '|'. */
+/** A line of vit-learn's list. The comma at the end of the line keeps a class whole whose name
+ * contains ';' or '|'. */
 function lineOf({ name, classes }) {
     checkText(name, 'the name of a photo');
     for (const one of classes) checkText(one, 'the name of a class');
@@ -31,8 +32,8 @@ function lineOf({ name, classes }) {
 }
 
 export class Learner {
-    /** base is the folder of learn.wasm, with a slash at its end; by default the folder of this
-       file. */
+    /** `base` is the folder of learn.wasm, with a slash at its end; by default the folder of this
+     * file. */
     static async open({ base = import.meta.url } = {}) {
         const folder = new URL(base, globalThis.location?.href ?? import.meta.url);
         return new Learner(await loadModule(new URL('learn.wasm', folder), true));   // unchanged

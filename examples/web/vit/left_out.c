@@ -1,7 +1,6 @@
-/* left_out.c - the parts of vit-convert that a page omits because every byte is fetched: decoders
- * of images and their users, C headers, topics of --help, the names of ImageNet's classes,
- * tokenizers, GGUF, ONNX and Python.
- * Requests for them print a message.
+/* left_out.c - replaces the parts of vit-convert that a page omits to keep the download small:
+ * decoders of images and their users, C headers, topics of --help, the names of ImageNet's classes,
+ * tokenizers, GGUF, ONNX and Python. Requests for them print a message.
  */
 #include <string.h>
 
@@ -97,7 +96,7 @@ bool convert_help(const char *topic) {
     return false;
 }
 
-/* A page has no use for a text encoder: its tensors are named and dropped. */
+/* This build leaves text encoders out: their tensors are named and dropped. */
 bool text_find(checkpoint *c, const json_value *root, const vit_config *image, text_encoder *text,
                findings *f, report *r) {
     (void)c, (void)root, (void)image, (void)text, (void)f, (void)r;

@@ -5,7 +5,7 @@ const PIECE = 1 << 22;
 
 const inNode = typeof process === 'object' && Boolean(process.versions?.node);
 
-/** The path of a file, if a string or URL is one and files exist. */
+/** Returns the path if a string or URL stands for a file, and the engine has files (Node). */
 async function pathOf(source) {
     if (!inNode) return null;
     const { fileURLToPath } = await import('node:url');
@@ -32,14 +32,14 @@ async function expand(data) {
     return new Uint8Array(await new Response(expanded).arrayBuffer());
 }
 
-/** Addresses without a module, and the reasons: each is requested once. */
+/** Addresses that have no usable module, and the reasons. Each is requested only once. */
 const missing = new Map();
 
 /** Fetches the bytes and returns use(bytes). */
 async function attempt(url, use) {
     if (missing.has(url)) throw missing.get(url);
     const bytes = await bytesOf(url).catch((error) => {
-        // A busy or unreachable server may have it later.
+        // A busy or unreachable server may have the file later.
         if (error.code === 'ENOENT' || [404, 410].includes(error.status)) missing.set(url, error);
         throw error;
     });
@@ -69,8 +69,8 @@ async function readModule(url, compile) {
 }
 
 /**
- * Makes a module's imported memory unshared, by changing a bit: where sharing is impossible, the
- * same module runs on one thread.
+ * Changes a bit of the module, so that the memory that it imports is not shared: the same module
+ * then runs on one thread where sharing is impossible.
  */
 function unshare(bytes) {
     let at = 8;

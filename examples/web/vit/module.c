@@ -41,7 +41,7 @@ static int check(vit_result result) {
     return result == VIT_OK || fail(result, vit_result_string(result));
 }
 
-/* Fails with a report of the tools, which has text but no number. */
+/* Fails with a report from tools/, which has a text but no error number. */
 static int fail_report(const report *r) {
     return fail(r->no_memory ? VIT_ERROR_MEMORY : VIT_ERROR_UNSUPPORTED, r->text);
 }

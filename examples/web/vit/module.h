@@ -13,7 +13,8 @@
 
 typedef struct web_model web_model;
 
-/* Takes the bytes of a .vit file, from malloc(), which the model then owns, even on failure. */
+/* Opens a model from the bytes of a .vit file. The bytes must come from malloc(); the model owns
+ * them from then on, even on failure. */
 EXPORT(open) web_model *web_open(void *data, size_t size, int threads, int verify);
 EXPORT(close) void web_close(web_model *m);
 
@@ -44,8 +45,8 @@ enum {
 };
 EXPORT(sizes) const int *web_sizes(const web_model *m);
 
-/* The input of all functions below, [in_chans, img_height, img_width]: written by the caller, or
- * made from a photo. */
+/* The input of all functions below, [in_chans, img_height, img_width]: the caller writes it, or it
+ * is made from a photo. */
 EXPORT(input) float *web_input(const web_model *m);
 EXPORT(preprocess)
 int web_preprocess(web_model *m, const uint8_t *pixels, int width, int height, int stride,
@@ -62,12 +63,13 @@ EXPORT(forward)
 int web_forward(web_model *m, float *const outputs[3], const vit_block_output *blocks,
                 int num_blocks);
 
-/* The attention of the class token (or the mean of all), or of a patch >= 0: [rows, columns]. For
- * one head, or for their mean if that is -1; a rollout through all blocks if block is -1. */
+/* The attention of the class token (or the mean of all), or of a patch >= 0: [rows, columns].
+ * `head` is one head, or -1 for the mean of all; `block` -1 gives a rollout through all blocks. */
 EXPORT(attention) int web_attention(web_model *m, int block, int patch, int head, float *map);
 
-/* From patches [photos, rows * columns, dim]: coordinates [photos, rows * columns, 3], the
- * variances of the three components, then their shares of all. Returns the number of components. */
+/* Takes patches [photos, rows * columns, dim]; gives coordinates [photos, rows * columns, 3], the
+ * variances of the three components, then their shares of the whole variance. Returns the number of
+ * components. */
 EXPORT(components)
 int web_components(web_model *m, const float *patches, int photos, int foreground,
                    float *coordinates, double numbers[6]);
@@ -76,13 +78,14 @@ int web_components(web_model *m, const float *patches, int photos, int foregroun
 EXPORT(similarity)
 void web_similarity(const float *vector, const float *others, int count, int dim, float *cosines);
 
-/* kind is a position_kind, or -1 for the first that the model has; block is used if each block has
- * its own. Gives cosines [n, n]; numbers are kind, block or -1, dim. */
+/* `kind` is a position_kind, or -1 for the first that the model has; `block` matters only if each
+ * block has its own positions. Gives cosines [n, n]; `numbers` receives the kind, the block or -1,
+ * and dim. */
 EXPORT(positions)
 int web_positions(const web_model *m, int kind, int block, float *cosines, int numbers[3]);
 
-/* The places of a photo's patches: left, top, width, height of the input in the photo's pixels; the
- * same of the area that patches cover; width, height, left, top of vit_find_crop. */
+/* The places of a photo's patches: left, top, width and height of the input, in the photo's pixels;
+ * the same for the area that patches cover; then width, height, left and top from vit_find_crop. */
 EXPORT(crop) int web_crop(const web_model *m, int width, int height, double numbers[12]);
 /* -1 if there is none, or the patches are not places on a photo. */
 EXPORT(patch_at) int web_patch_at(const web_model *m, int width, int height, double x, double y);

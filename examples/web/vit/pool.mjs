@@ -12,9 +12,9 @@
 
 /** Indices into `control`. */
 export const JOB = 0;      // counts the jobs; workers sleep on it
-export const LEFT = 1;     // indices still free; 0 or less: none
-export const DONE = 2;     // indices that are finished; the caller sleeps on it
-export const COUNT = 3;    // these three belong to the holder of an index
+export const LEFT = 1;     // number of indices that are still free, if positive
+export const DONE = 2;     // number of finished indices; the caller sleeps on it
+export const COUNT = 3;    // only a holder of an index may read these three
 export const TASK = 4;
 export const ARG = 5;
 export const FAILED = 6;   // a task has trapped, or a worker has ended
@@ -23,17 +23,17 @@ export const CONTROL_SIZE = 7;
 const STACK = 1 << 18;     // bytes for each worker; the tasks of vit.h need a tenth of it
 const INITIAL = 64;        // pages of 64 KiB, as in the module,
 const LARGEST = 65535;     // and the maximum
-const LOOKS = 100;         // looks at a value between looks at the time
-// Milliseconds of looking before it sleeps. Longer than the pauses of a forward pass: an operating
-// system may keep two threads that wake each other on one core, in turns.
+const LOOKS = 100;         // reads of a value between two reads of the clock
+// Milliseconds that a thread polls before it sleeps. They exceed the pauses of a forward pass,
+// because an operating system may run two threads that wake each other in turns on one core.
 const LONG = 0.5;
 const SHORT = 0.02;        // if threads share cores anyway
 const START = 20000;       // milliseconds for a worker to start,
 const PATIENCE = 60000;    // and for a job to finish
 
 /**
- * Takes indices until none is left. The holder of an index may read the rest of `control`: the next
- * job begins after this one's last index.
+ * Takes indices until none is left. The holder of an index may read the rest of `control`, because
+ * the next job begins only after the last index of this one.
  */
 export function work(control, run) {
     for (;;) {
@@ -49,7 +49,7 @@ export function work(control, run) {
     }
 }
 
-/** Looks for `ms` milliseconds; false if control[at] is still `value`. */
+/** Polls for `ms` milliseconds; false if control[at] is still `value`. */
 function changes(control, at, value, ms) {
     const end = performance.now() + ms;
     do {
@@ -61,8 +61,8 @@ function changes(control, at, value, ms) {
 }
 
 /**
- * Looks for at most `longest` milliseconds, then sleeps. It halves the time whenever looking
- * failed, as when two threads share a core, and lengthens it when it succeeded.
+ * Polls for at most `longest` milliseconds, then sleeps. The time is halved whenever polling
+ * failed, as when two threads share a core, and becomes longer when it succeeded.
  */
 export class Waiter {
     constructor(longest) {
@@ -78,10 +78,11 @@ export class Waiter {
     }
 }
 
-/** A page's main thread may not sleep, so it keeps looking. */
+/** A page's main thread may not sleep, so it keeps polling. */
 const canSleep = typeof document === 'undefined';
 
-/** As much address space as the engine grants; pages are taken when used. */
+/** Reserves as much address space as the engine grants; pages take memory only when they are
+ * used. */
 export function makeMemory(shared) {
     for (let maximum = LARGEST; ; maximum >>= 1) {
         try {
@@ -92,7 +93,7 @@ export function makeMemory(shared) {
     }
 }
 
-/** Node's workers and a page's, with the same handlers. */
+/** Gives Node's workers and a page's workers the same handlers. */
 async function makeWorker(url) {
     if (typeof Worker === 'function') return new Worker(url, { type: 'module' });
     const threads = await import('node:worker_threads');
@@ -133,7 +134,7 @@ export class Pool {
         this.control = new Int32Array(this.memory.buffer, at, CONTROL_SIZE).fill(0);
     }
 
-    /** Until then the instance may be used without tasks. `url`: the workers' file. */
+    /** Until then the instance may be used, but not with tasks. `url`: the workers' file. */
     async start(url = new URL('thread.mjs', import.meta.url)) {
         try {
             for (let i = 1; i < this.threads; i++) {

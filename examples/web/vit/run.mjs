@@ -13,7 +13,8 @@ const usage = `usage: run.mjs [--model MODEL.vit] [--module scalar|simd|relaxed]
 
 const path = (name) => fileURLToPath(new URL(name, import.meta.url));
 
-/** Ends the program for an unreadable file: its name and the reason on one line. */
+/** Ends the program because of an unreadable file, with the file's name and the reason on one
+ * line. */
 function fail(name, error) {
     console.error(`run.mjs: ${name}: ${error.message}`);
     process.exit(1);
@@ -46,7 +47,8 @@ function parse() {
     return process.exit(2);
 }
 
-/** The median of `count` runs, after as many for the engine to compile hot code. */
+/** The median time of `count` runs, after as many uncounted runs in which the engine compiles hot
+ * code. */
 function time(model, photo, count) {
     const ms = [];
     for (let i = 0; i < 2 * count; i++) {

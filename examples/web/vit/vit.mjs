@@ -14,7 +14,7 @@ import './pool.mjs'; // engine.mjs's, fetched along with it
 export { VitError };
 
 const MOST_THREADS = 8;              // unless more are requested
-const MOST_BYTES = 2 ** 28;          // of blocks' outputs, for one forward pass
+const MOST_BYTES = 2 ** 28;          // bytes of the blocks' outputs in one forward pass
 const UNSUPPORTED = -9;
 const TEXT = 0x74786574n;             // "text"
 const kinds = ['embedding', 'rotary', 'relative'];
@@ -26,7 +26,7 @@ async function chooseThreads(threads) {
     return checkCount(threads, 'threads', 256);
 }
 
-/** { start, end } of runs of blocks whose outputs, `each` bytes, are kept together. */
+/** Ranges { start, end } of blocks whose outputs, `each` bytes a block, are kept together. */
 function* runsOf(count, each) {
     const most = Math.max(1, Math.floor(MOST_BYTES / each));
     for (let start = 0; start < count; start += most) {
@@ -50,7 +50,7 @@ export class Model {
         const engine = await Engine.start(chosen.module, chosen.threads);
         try {
             const bytes = await engine.read(opened, onProgress);
-            engine.startThreads(); // not earlier: they would slow down fetching
+            engine.startThreads(); // not earlier, because the workers would slow down fetching
             const handle = engine.attempt('open', bytes.at, bytes.size, chosen.threads,
                                           Number(verify));
             return new Model(engine, handle >>> 0, chosen, bytes);
@@ -99,7 +99,8 @@ export class Model {
         return this.#open().bytes(this.#file.at, this.#file.size).slice();
     }
 
-    /** The place of the section "text", which is a .vit file; vit.h's >>format has the table. */
+    /** Finds the section "text", which is a .vit file; >>format in vit.h describes the table of
+     * sections. */
     #findText() {
         const { at, size } = this.#file;
         const view = new DataView(this.#open().memory.buffer, at, size);
@@ -281,7 +282,7 @@ export class Model {
         const head = 12 + 16 * blocks.length;
         return engine.borrow(head + each * blocks.length, (at) => {
             const placeOf = (i) => at + head + each * i;
-            // no other outputs, then a vit_block_output for each
+            // no other outputs, then a vit_block_output for each block
             const words = [0, 0, 0, ...blocks.flatMap((block, i) => [
                 sizes.tokens ? placeOf(i) : 0,
                 sizes.attention ? placeOf(i) + 4 * sizes.tokens : 0, block, 0,
@@ -329,7 +330,8 @@ export class Model {
             engine.attempt('attention', this.#handle, block, from, head, at));
     }
 
-    /** The tokens of the patches, [rows * columns, dim], from a photo, an input or tokens. */
+    /** Returns the tokens of the patches, [rows * columns, dim], from a photo, an input or
+     * tokens. */
     #patchTokens(engine, item, block) {
         const { tokens, dim, prefix } = this.#sizes;
         let all = item?.tokens;
@@ -377,7 +379,7 @@ export class Model {
             }));
     }
 
-    /** From [photos, patches, 3] to [3, patches] for each photo. */
+    /** Turns [photos, patches, 3] into [3, patches] for each photo. */
     #componentMaps(coordinates) {
         const patches = this.#patches;
         return Array.from({ length: coordinates.length / (3 * patches) }, (_, photo) =>

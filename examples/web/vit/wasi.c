@@ -1,5 +1,5 @@
-/* wasi.c - replaces tools/os/posix.c and the pool of threads: there is one process with one folder,
- * without links, permissions, signals and mapped files.
+/* wasi.c - replaces tools/os/posix.c and the pool of threads. The only process has one folder, and
+ * there are no links, permissions, signals or mapped files.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -48,7 +48,7 @@ void os_drop_pages(const void *data, size_t size) { (void)data, (void)size; }
 
 /* === This process === */
 
-/* The page accepts lines that overwrite each other, as progress bars do. */
+/* The page can show lines that overwrite each other, such as progress bars. */
 bool os_is_terminal(FILE *file) { return isatty(fileno(file)) != 0; }
 
 char *os_executable(void) { return NULL; }

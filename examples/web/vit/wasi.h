@@ -1,10 +1,11 @@
-/* wasi.h - included before each source of vit-convert: a pool without threads, which vit.h lacks
- * here. wasi.c implements it.
+/* wasi.h - included before each source of vit-convert; declares a pool without threads, which
+ * wasi.c implements, because vit.h has no pool here.
  */
 #ifndef WASI_H
 #define WASI_H
 
-/* wasi-libc has no pthread.h, only its types, and the host's must not take its place. */
+/* wasi-libc has the types of pthread.h but not the header, and the host's header must not be used
+ * instead. */
 #define _PTHREAD_H
 #include <sys/types.h>
 

@@ -39,14 +39,14 @@ class Text {
 
 export class Wasi {
     /**
-     * files is a Map of paths to Inputs, to which written files are added as Outputs. onText gets
-     * all of standard error so far, and returns the part to keep; without it standard error is not
+     * `files` maps paths to Inputs; written files are added to it as Outputs. `onText` gets all of
+     * standard error so far, and returns the part to keep; without `onText`, standard error is not
      * a terminal.
      */
     constructor(args, files, onText) {
         this.args = args.map((text) => new TextEncoder().encode(text + '\0'));
         this.files = files;
-        this.numbers = new Map();    // numbers of files, for stat's inodes
+        this.numbers = new Map();    // the number of each file, which stat reports as its inode
         this.stdout = new Text(false, null);
         this.stderr = new Text(!!onText, onText);
         this.descriptors = [null, this.stdout, this.stderr, null].map((file) => ({ file, at: 0 }));
@@ -72,8 +72,8 @@ export class Wasi {
     }
 
     /**
-     * Runs it for the file `name`, and returns what convert() and learn() do. A trap, and a file that
-     * threw, are exceptions.
+     * Runs the program for the file `name`; returns the result of convert() and learn(). A trap, or
+     * a file that throws, causes an exception.
      */
     runFor(name, module) {
         let status;
@@ -115,7 +115,7 @@ export class Wasi {
         return normal(new TextDecoder().decode(new Uint8Array(this.memory.buffer, at, length)));
     }
 
-    /** Calls work(bytes) for each of the buffers of a read or write, until one is not used up. */
+    /** Calls work(bytes) for each buffer of a read or write, until one is used only in part. */
     each(buffers, count, total, work) {
         let sum = 0;
         for (let i = 0; i < count; i++) {

@@ -18,14 +18,15 @@ typedef struct web_words {
     double numbers[5];
 } web_words;
 
-/* Takes the bytes of a text encoder's .vit file, from malloc(), which stay with the module. */
+/* Opens a text encoder from the bytes of its .vit file. They must come from malloc(), and belong to
+ * the module from then on. */
 EXPORT(open) web_words *web_open(void *data, size_t size, int verify);
 
-/* context, dim, logit_scale, logit_bias, 1 for a sigmoid and 0 for a softmax: [5]. */
+/* Five numbers: context, dim, logit_scale, logit_bias, and 1 for a sigmoid or 0 for a softmax. */
 EXPORT(numbers) const double *web_numbers(const web_words *w);
 
-/* The embedding of a text of `size` bytes, [dim]; numbers [2] receives how many ids it has and how
- * many beyond the context were left out. */
+/* The embedding of a text of `size` bytes, [dim]; numbers [2] receives the number of its ids, and
+ * the number of ids beyond the context, which were left out. */
 EXPORT(embed)
 int web_embed(web_words *w, const char *text, size_t size, float *embedding, double numbers[2]);
 

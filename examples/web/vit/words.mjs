@@ -12,11 +12,11 @@ import { loadModule, openSource } from './load.mjs';
 
 const GAP = '{}';
 
-/** UTF-8 that was decoded as Windows-1252, by the rule of tools/infer/words.c. */
+/** Finds UTF-8 that was decoded as Windows-1252, by the rule of tools/infer/words.c. */
 const HIGH = '[\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]';
 const MISREAD = new RegExp(`[ÂÃ]${HIGH}|[à-ï]${HIGH}{2}|[ð-ô]${HIGH}{3}`, 'u');
 
-/** In double, and rounded, as by vit_normalize. */
+/** Computed in double, then rounded, like vit_normalize. */
 function normalize(vector) {
     const length = Math.sqrt(vector.reduce((sum, value) => sum + value * value, 0));
     return length > 0 ? vector.map((value) => value / length) : vector;

@@ -3,9 +3,9 @@
 //
 //     node tools/bench/peers/browser.mjs [--rounds 24] [--cold 5] [--markdown FILE]
 //ViT-Ti/16 with random weights, f32 and int8, one and two threads, each runtime in a worker of a
-// page. Cold: each has its own profile, from the navigation to the first class. Warm: both run in
-// one page, one run each in alternating order, then the next round. The time is from normalized
-// pixels to logits.
+// page. A cold start lasts from the navigation to the first class; each runtime has its own
+// profile. Warm: both run in one page, one run each in alternating order, then the next round. The
+// time is from normalized pixels to logits.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -18,7 +18,7 @@ import { gzipSync } from 'node:zlib';
 const ARCH = 'vit_tiny_patch16_224';
 const WARMING = 6;       // uncounted runs, while the engine compiles hot code
 const PAUSE = 40;        // milliseconds between runs, for threads of the previous one to sleep
-const TOLERANCE = 1e-4;  // of f32 logits, relative to the largest
+const TOLERANCE = 1e-4;  // largest difference of f32 logits, relative to the largest logit
 
 const { values: chosen } = parseArgs({ options: {
     rounds: { type: 'string', default: '24' },
@@ -56,7 +56,8 @@ function prepare() {
 
 const types = { '.mjs': 'text/javascript', '.js': 'text/javascript', '.wasm': 'application/wasm' };
 const counted = { bytes: 0 };
-const contents = new Map(); // sent files stay in memory, because this program shares the cores
+const contents = new Map(); // files to send stay in memory, because this program shares the cores
+                            // with the browser
 
 function contentsOf(path) {
     if (!contents.has(path)) contents.set(path, readFileSync(path));
@@ -93,8 +94,8 @@ function startServer() {
 
 // --- measuring ----------------------------------------------------------------------------------
 
-/** Runs in the page: starts a runtime of `cell` in a worker; returns after one run, with its
-   time. */
+/** Runs in the page: starts a runtime of `cell` in a worker, waits for one run, and returns its
+ * time. */
 function runIn(cell) {
     const name = `${cell.runtime} ${cell.dtype} ${cell.threads}`;
     globalThis.workers ??= {};
@@ -112,7 +113,7 @@ const sleep = (ms) => new Promise((done) => { setTimeout(done, ms); });
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[numbers.length >> 1];
 const least = (numbers) => Math.min(...numbers);
 
-/** A different order each time, the same for each start. */
+/** The order changes each time, but is the same whenever the program is started. */
 function shuffled(list, seed) {
     let state = seed + 1;
     const next = () => (state = state * 48271 % 2147483647) / 2147483647;
@@ -136,7 +137,8 @@ async function measureCold(browser, url) {
     }
 }
 
-/** Two at a time, of one type and number of threads: the threads of others would disturb them. */
+/** Only two runtimes run in turn, with one type and number of threads, because the threads of
+ * others would disturb them. */
 async function measureWarm(browser, url, pair) {
     const page = await browser.newPage();
     await page.goto(url);

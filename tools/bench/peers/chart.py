@@ -50,8 +50,8 @@ def cold(results):
     return lines
 
 
-# A chart is legible on any page: it brings its own background, light or dark by the viewer's
-# preference.
+# A chart has its own background, light or dark as the viewer prefers, so that it is legible on any
+# page.
 STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #1f2328 }
   .title { font-size: 15px; font-weight: 600 }

@@ -20,7 +20,7 @@ function open (ort) {
     executionMode: 'sequential',
     intraOpNumThreads: Number(threads),
     interOpNumThreads: 1,
-    // Its threads may spin while it runs, as by default, but not while other runtimes run.
+    // Its threads may spin during a run, which is the default, but not while other runtimes run.
     extra: { session: { force_spinning_stop: '1' } }
   })
 }
@@ -31,7 +31,7 @@ async function main () {
   const images = openSync(input)
   const count = fstatSync(images).size / (4 * floats)
 
-  // Up to a batch, from image number `first` on.
+  // Takes at most a batch of images, from number `first` on.
   function feeds (first) {
     const n = Math.min(Number(batch), count - first)
     const values = new Float32Array(n * floats)
@@ -58,7 +58,7 @@ async function main () {
       console.log('ok')
     }
   }
-  process.exit() // otherwise the threads of onnxruntime-web would continue
+  process.exit() // otherwise the threads of onnxruntime-web would keep the process alive
 }
 
 main().catch(error => console.log('unavailable ' + error.message))

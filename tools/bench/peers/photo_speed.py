@@ -36,7 +36,7 @@ SIZES = {"500 x 375": (500, 375), "2 MP": (1632, 1224), "12 MP": (4000, 3000),
 KINDS = ("texture", "noise", "text")
 ENCODINGS = ({"quality": 75}, {"quality": 90}, {"quality": 95, "subsampling": 0},
              {"quality": 85, "progressive": True})
-# A row: its size, its kinds, and how often a run takes each of their files.
+# A row of the table: the size, the kinds of photos, and how often a run reads each file.
 ROWS = [("500 x 375", KINDS, 8), ("2 MP", KINDS, 3), ("12 MP", ("texture",), 3),
         ("12 MP", ("noise",), 3), ("12 MP", ("text",), 3), ("48 MP", ("texture",), 2)]
 

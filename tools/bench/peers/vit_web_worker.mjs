@@ -1,5 +1,5 @@
 // vit_web_worker.mjs MODEL.vit INPUT IMAGE THREADS
-// vit.h in WebAssembly behind the line protocol of workers.py; it gives no embeddings.
+// Runs vit.h in WebAssembly, and speaks the line protocol of workers.py; it gives no embeddings.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { Model } from '../../../examples/web/vit/vit.mjs'

@@ -25,7 +25,8 @@ PAUSE = 0.03                    # seconds between turns: OpenMP's threads spin o
 CALIBRATED = ("bf16", "int8", "int4")    # by vit-convert, with images
 
 # Variables that limit PyTorch's libraries to an older instruction set, and options of ncnn's build;
-# by the --isa of vit.h. ONNX Runtime asks the CPU and has no switch: limit_onnxruntime.
+# by the --isa of vit.h. ONNX Runtime reads the CPU's features and has no switch; limit_onnxruntime
+# patches it.
 LIMITS = {
     "sse2": ({"ATEN_CPU_CAPABILITY": "default", "DNNL_MAX_CPU_ISA": "SSE41",
               "OPENBLAS_CORETYPE": "Prescott"}, "-DNCNN_AVX=OFF"),
@@ -66,7 +67,7 @@ def install_onnxruntime():
                                                                           versions.items()))))
     with open(PEERS + "/package.json", "w") as f:
         json.dump(wanted, f)
-    # No scripts: the package's own script would download the CUDA libraries.
+    # Scripts are off, because the package's own script would download the CUDA libraries.
     subprocess.run(["npm", "install", "--prefix", PEERS, "--ignore-scripts", "--no-audit",
                     "--no-fund", "--no-package-lock", "--loglevel=error"], check=True,
                    stdout=subprocess.DEVNULL)

@@ -1,5 +1,6 @@
 // ncnn_worker.cpp MODEL.param MODEL.bin INPUT IMAGE THREADS BATCH DTYPE
-// ncnn behind the line protocol of workers.py. It takes the images of a batch one after another.
+// Runs ncnn, and speaks the line protocol of workers.py. It takes the images of a batch one after
+// another.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static bool open_net(char **argv) {
     bool bf16 = strcmp(argv[7], "bf16") == 0;
     net.opt.num_threads = atoi(argv[5]);
     net.opt.use_bf16_storage = net.opt.use_bf16_packed = bf16;
-    // Halves are for other CPUs, and would not be f32.
+    // Options for f16 are off: they are for other CPUs, and results would not be f32.
     net.opt.use_fp16_packed = net.opt.use_fp16_storage = net.opt.use_fp16_arithmetic = false;
     return !net.load_param(argv[1]) && !net.load_model(argv[2]);
 }
@@ -39,7 +40,7 @@ static ncnn::Mat forward(const ncnn::Mat &input, const char *output) {
     return result;
 }
 
-// The outputs of every image, in a file.
+// Writes the outputs of every image into a file.
 static bool write_outputs(const std::vector<ncnn::Mat> &images, const char *output,
                           const char *path) {
     FILE *to = fopen(path, "wb");
