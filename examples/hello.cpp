@@ -6,7 +6,7 @@
 #define STB_IMAGE_IMPLEMENTATION
 #include <stb/stb_image.h>
 #define VIT_IMPLEMENTATION
-#include "vit.hpp" // which includes vit.h
+#include "vit.hpp"
 #include <cstdio>
 
 int main(int argc, char **argv) try {

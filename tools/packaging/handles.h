@@ -62,8 +62,8 @@ int vith_session_open(const vith_model *model, const vith_pool *pool, int low_me
                       const int32_t *stop, vith_session **session);
 void vith_session_close(vith_session *session);
 
-/* width, height, stride, format of a photo, as in vit_image. The bytes that it must have; 0 if these
-   numbers are no photo's. */
+/* shape has the width, height, stride and format of a photo, as in vit_image. Returns the bytes that
+   such a photo has, 0 for invalid numbers. */
 uint64_t vith_photo_size(const int32_t *shape);
 
 /* `count` photos: pixels[i], shapes[4 i]. scores (NULL without a head) and embedding point to memory
@@ -80,7 +80,8 @@ int vith_look(vith_session *session, const uint8_t *pixels, const int32_t *shape
 int vith_top_k(const float *scores, int n, int k, int32_t *index, float *value);
 float vith_cosine(const float *a, const float *b, int n);
 
-/* A text's embedding; cosines of a photo and n texts to probabilities, in place. */
+/* The first computes a text's embedding, the second turns the cosines of a photo and n texts into
+   probabilities, in place. */
 int vith_text_embed(const vith_model *model, const char *text, float *embedding);
 int vith_text_scores(const vith_model *model, float *cosines, int n);
 
