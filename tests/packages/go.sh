@@ -55,7 +55,7 @@ for compiler in gcc clang; do
     tools/vit-embed examples/cat.ppm -q -o "$work/expected.npy" || fail "vit-embed"
     tail -c +129 "$work/expected.npy" >"$work/expected"
     same "$work/embedding" "$work/expected"
-    sed "s|^|$(go version), $compiler: $(wc -c <"$work/main/main") bytes, |" "$work/err"
+    sed "s|^|RAN $(go version), $compiler: $(wc -c <"$work/main/main") bytes, |" "$work/err"
 done
 compiler=
 check "go vet" in_main vet "$module"

@@ -51,7 +51,7 @@ for cargo in "${cargos[@]}"; do
     is 0
     out '^cat 0\.7876$'
     same "$work/embedding" "$work/expected"
-    sed "s|^|$("$cargo" --version), ${compiler:-cc}: $(wc -c <"$work/main/target/release/main") bytes, |" "$work/err"
+    sed "s|^|RAN $("$cargo" --version), ${compiler:-cc}: $(wc -c <"$work/main/target/release/main") bytes, |" "$work/err"
     ! command -v clang >/dev/null || compiler=clang # for the next
 done
 compiler=
