@@ -892,8 +892,8 @@ static int class_of(const vit_model *model, runner *run, char *path) {
     photo_list one = { &path, 1, 0, 1 };
     vit_prediction top = { 0, 0 };
     report r = report_make();
-    CHECK_MSG(photos_read(model, decoder, &one, 0, run->input, &r) && runner_forward(run, &r), "%s",
-              r.text);
+    CHECK_MSG(photos_read(model, decoder, &one, 0, run->input, NULL, &r) && runner_forward(run, &r),
+              "%s", r.text);
     vit_top_k(run->output, (int)run->output_size, 1, &top);
     return top.index;
 }

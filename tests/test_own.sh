@@ -168,6 +168,13 @@ if wanted naflex; then
         >"$work/out" 2>"$work/err" || ! grep -q "photos of one shape" "$work/err"
     then fail "naflex: vit-look --npy should refuse several shapes"
     else pass; fi
+
+    # Calibration and the comparison run each photo at its own size
+    mkdir "$work/four" && cp "${photos[@]}" "$work/four"
+    if "$BIN/tools/vit-convert" $naflex --dtype int8 --calibrate "$work/four" -o "$work/int8.vit" \
+        >"$work/out" 2>"$work/err" && grep -q "calibrated *on 4 images" "$work/out" &&
+        grep -q "cosine of the embeddings 0.9999[0-9]* on average, 0.9999" "$work/out"
+    then pass; else fail "naflex: calibration"; fi
 fi
 
 # timm's NaFlexVit, by its config.json and by its name (make_naflex.py)

@@ -9,6 +9,28 @@
 #include "cli/output.h"
 #include "convert/quantise.h"
 
+/* Puts image i into `run`, and into `other` unless that is NULL. */
+static bool read_input(runner *run, runner *other, photo_decoder *decoder, photo_list *photos,
+                       int i, report *r) {
+    const bool aspect = run->model->config.crop_mode == VIT_CROP_ASPECT;
+    vit_image image;
+    bool good;
+    if (!photos_read(run->model, decoder, photos, i, run->input, aspect ? &image : NULL, r))
+        return false;
+    if (aspect) {
+        good = runner_fit(run, &image, r) && (!other || runner_fit(other, &image, r));
+        photos_free_image(&image);
+        return good || report_file(r, photos->paths[i]);
+    }
+    if (other) {
+        const vit_config *c = &run->model->config;
+        memcpy(other->input, run->input,
+               (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width *
+                   sizeof *run->input);
+    }
+    return true;
+}
+
 /* === Calibration === */
 
 /* The linear layers of a block; a trace names their input tensors. */
@@ -87,7 +109,8 @@ static void take_samples(void *user, const char *name, const float *data, const 
         const size_t depth = (size_t)shape[2];
         const size_t row = (size_t)block * (size_t)c->max_samples + (size_t)(c->num_samples + i);
         memcpy(c->samples[layer] + row * depth,
-               data + sampled_token(&c->model->config, c->image, i) * depth, depth * sizeof *data);
+               data + sampled_token(&c->run.session.model->config, c->image, i) * depth,
+               depth * sizeof *data);
     }
 }
 
@@ -100,9 +123,8 @@ static bool sample_blocks(calibration *c, int first, report *r) {
     c->num_samples = 0;
     cli_progress_start(&c->progress, "sampling", (uint64_t)c->photos->count);
     if (c->quiet) c->progress.active = false;
-    for (c->image = 0;
-         photos_read(c->run.model, c->decoder, c->photos, c->image, c->run.input, r) &&
-         runner_forward(&c->run, r);
+    for (c->image = 0; read_input(&c->run, NULL, c->decoder, c->photos, c->image, r) &&
+                       runner_forward(&c->run, r);
          c->image++) {
         c->num_samples += c->tokens_per_image;
         cli_progress_update(&c->progress, (uint64_t)c->image + 1);
@@ -383,21 +405,15 @@ static void count_image(comparison *result, const char *path, const runner *a, c
     result->images++;
 }
 
-/* Both models have the same input, which the first model holds. */
-static bool run_both(runner *a, runner *b, report *r) {
-    const vit_config *c = &a->model->config;
-    memcpy(b->input, a->input,
-           (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width * sizeof *a->input);
-    return runner_forward(a, r) && runner_forward(b, r);
-}
-
 static bool compare_all(runner *a, runner *b, photo_decoder *decoder, photo_list *photos,
                         bool quiet, comparison *result, report *r) {
     cli_progress progress;
     int i;
     cli_progress_start(&progress, "comparing", (uint64_t)photos->count);
     if (quiet) progress.active = false;
-    for (i = 0; photos_read(a->model, decoder, photos, i, a->input, r) && run_both(a, b, r); i++) {
+    for (i = 0;
+         read_input(a, b, decoder, photos, i, r) && runner_forward(a, r) && runner_forward(b, r);
+         i++) {
         count_image(result, photos->paths[i], a, b);
         cli_progress_update(&progress, (uint64_t)i + 1);
     }

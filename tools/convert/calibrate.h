@@ -56,12 +56,16 @@ typedef struct runner {
     /* Private. */
     const vit_model *model;
     vit_threads *threads;
+    vit_model fitted;  /* to a photo, with crop_mode=aspect */
+    vit_params params; /* of its session */
     vit_session session;
     void *workspace;
 } runner;
 
 /* The model must not move in memory. `trace` may be NULL. Call reference_close in any case. */
 bool runner_open(runner *run, const vit_model *model, vit_trace *trace, void *user, report *r);
+/* With crop_mode=aspect: takes the input size of a photo, and its input. */
+bool runner_fit(runner *run, const vit_image *image, report *r);
 bool runner_forward(runner *run, report *r);
 void runner_close(runner *run);
 

@@ -26,15 +26,28 @@ static bool allocate(runner *run, const vit_params *params, report *r) {
 }
 
 bool runner_open(runner *run, const vit_model *model, vit_trace *trace, void *user, report *r) {
-    vit_params params;
     memset(run, 0, sizeof *run);
-    memset(&params, 0, sizeof params);
     run->model = model;
     if (vit_threads_create(0, &run->threads, &run->executor)) return report_no_memory(r);
-    params.executor = run->executor;
-    params.trace = trace;
-    params.trace_user = user;
-    return allocate(run, &params, r);
+    run->params.executor = run->executor;
+    run->params.trace = trace;
+    run->params.trace_user = user;
+    return allocate(run, &run->params, r);
+}
+
+bool runner_fit(runner *run, const vit_image *image, report *r) {
+    const vit_config *c = &run->fitted.config;
+    vit_result result = vit_model_fit(run->model, image, &run->fitted);
+    if (result == VIT_OK) {
+        vit_session_close(&run->session);
+        free(run->input);
+        run->input = malloc((size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width *
+                            sizeof *run->input);
+        if (!run->input) return report_no_memory(r);
+        result = vit_session_init(&run->session, &run->fitted, &run->params, NULL, 0);
+    }
+    if (result == VIT_OK) result = vit_preprocess(&run->fitted, image, run->input, NULL, 0);
+    return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
 }
 
 bool runner_forward(runner *run, report *r) {
@@ -49,6 +62,7 @@ bool runner_forward(runner *run, report *r) {
 }
 
 void runner_close(runner *run) {
+    vit_session_close(&run->session);
     vit_threads_destroy(run->threads);
     free(run->input);
     if (run->output != run->embedding) free(run->output);

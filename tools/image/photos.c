@@ -730,11 +730,12 @@ void photos_free_image(vit_image *image) {
 }
 
 bool photos_read(const vit_model *model, photo_decoder *decoder, photo_list *list, int i,
-                 float *input, report *r) {
+                 float *input, vit_image *image, report *r) {
     if (i < list->count && !takes_photos(model, r)) return report_file(r, list->paths[i]);
     while (i < list->count) {
         report found = report_make();
-        if (photos_input(list->paths[i], NULL, 0, decoder, model, input, &found)) {
+        if (image ? photos_decode(list->paths[i], decoder, image, &found)
+                  : photos_input(list->paths[i], NULL, 0, decoder, model, input, &found)) {
             if (found.text[0]) report_print(&found, decoder->program);
             return true;
         }

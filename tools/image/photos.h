@@ -142,10 +142,11 @@ bool photos_bytes(const char *name, const photo_decoder *decoder, void **data, s
 bool photos_input(const char *name, const void *data, size_t size, photo_decoder *decoder,
                   const vit_model *model, float *input, report *r);
 
-/* Prepares image i of the list for the model. An unreadable image moves to the skipped ones, and
- * the next image takes its place; if no image would be left, the call fails. Returns false after
- * the last image, and after a failure, with a message in *r. */
+/* Prepares image i of the list for the model, or only decodes it, if image is not NULL; the caller
+ * then frees the image. An unreadable image moves to the skipped ones, and the next image takes its
+ * place; if no image would be left, the call fails. Returns false after the last image, and after a
+ * failure, with a message in *r. */
 bool photos_read(const vit_model *model, photo_decoder *decoder, photo_list *list, int i,
-                 float *input, report *r);
+                 float *input, vit_image *image, report *r);
 
 #endif
