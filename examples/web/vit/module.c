@@ -249,13 +249,20 @@ int web_attention(web_model *m, int block, int patch, int head, float *map) {
 int web_components(web_model *m, const float *patches, int photos, int foreground,
                    float *coordinates, double numbers[6]) {
     const vit_config *c = &m->model.config;
-    tokens_patches t = { patches, 0, c->embed_dim, { c->grid_height, c->grid_width } };
+    tokens_patches t = { patches, 0, c->embed_dim, NULL };
+    vit_grid *grids;
     report r = report_make();
     pca p;
     int count;
+    bool good;
     if (photos < 1 || photos > (1 << 30) / c->num_patches) return check(VIT_ERROR_ARGUMENT);
     t.count = photos * c->num_patches;
-    if (!tokens_components(&t, foreground != 0, &p, coordinates, &r)) return fail_report(&r);
+    t.grids = grids = malloc((size_t)photos * sizeof *grids);
+    good = grids || report_no_memory(&r);
+    for (int i = 0; good && i < photos; i++) grids[i] = (vit_grid){ c->grid_height, c->grid_width };
+    good = good && tokens_components(&t, foreground != 0, &p, coordinates, &r);
+    free(grids);
+    if (!good) return fail_report(&r);
     memset(numbers, 0, 6 * sizeof *numbers);
     for (int i = 0; i < p.count; i++) {
         numbers[i] = p.variance[i];
