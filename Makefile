@@ -59,7 +59,7 @@ COMPILER_FOUND = command -v $(firstword $(CC)) >/dev/null || \
 # Targets for this machine, beside the tests.
 INSTALLS = $(if $(filter all,$(or $(MAKECMDGOALS),all)),$(if $(filter file,$(origin CC)),yes))
 
-.PHONY: all windows test-windows libraries abi demo wasm web no-relaxed firmware firmware-accuracy firmware-check \
+.PHONY: all windows test-windows libraries abi demo wasm web npm npm-modules no-relaxed firmware firmware-accuracy firmware-check \
         check test test-more test-all mutants budget test-cross test-wasm test-web test-packages soak analyze fuzz \
         fuzz-long bench-programs test-tokens test-cluster bench-peers bench-web bench-search bench-photos bench-accuracy bench-figures mca \
         help install uninstall dist static release clean
@@ -300,6 +300,13 @@ $(WEB)/words.wasm: $(WEB)/words.c $(WEB)/heap.h vit.h build/wasm/words.o build/w
 $(WEB)/%.wasm.gz: $(WEB)/%.wasm
 	zopfli -c $< > $@
 
+# A decoder of photos, for engines that have none: the package of npm.
+PHOTO = build/wasm/photo.wasm
+$(PHOTO): $(WEB)/photo.c tools/image/image_file.h $(WEB)/heap.h build/wasm/flags \
+    $(patsubst %,build/wasm/tools/base/%.o,checksum memory report text) build/wasm/$(WEB)/heap.o
+	$(WASM_CC) $(WASM_FLAGS) $(STB_FLAGS) -Os -nostdlib -Wl,--no-entry,--strip-all,--stack-first,-z,stack-size=262144 \
+	    $< $(filter %.o,$^) -lc -o $@
+
 # Programs with a C library; JavaScript supplies their files. wasi.c replaces tools/os/posix.c. In the
 # converter, left_out.c replaces the modules that no page needs.
 CONVERT_ROOMS   = base cli checkpoint model layout convert
@@ -339,6 +346,10 @@ wasm: packages-wasm ## 3: build examples/web/vit, classify the bundled photo in 
 web: packages-page ## 3: build the page, examples/web, and serve it: PORT=8000
 	@$(MAKE) --no-print-directory -s $(WASM_MODULES) $(WASI_MODULES)
 	@node examples/web/serve.mjs $(if $(PORT),--port $(PORT))
+
+npm: packages-page ## 6: build/packages/npm/vit-h-VERSION.tgz, for Node, Deno, Bun, Workers and pages
+	@$(SCRIPT) tools/packaging/npm/build.sh build/packages/npm
+npm-modules: $(WASM_MODULES) $(WASI_MODULES) $(PHOTO)
 
 # --- microcontrollers -----------------------------------------------------------------------
 
@@ -403,7 +414,7 @@ test-cross: packages-cross ## 4: ARM, RISC-V, s390x, i686 by QEMU; musl; the dia
 	@$(SCRIPT) tests/msvc.sh
 	@$(MAKE) --no-print-directory test-windows
 
-test-packages: packages-test $(if $(filter python,$(or $(PACKAGES),python)),perhaps-wheel) $(if $(filter rust go,$(or $(PACKAGES),go)),perhaps-bindings) $(if $(filter static,$(or $(PACKAGES),static)),perhaps-static) ## 4: an installed copy and each package, from its archive: PACKAGES="install npm"
+test-packages: packages-test $(if $(filter python,$(or $(PACKAGES),python)),perhaps-wheel) $(if $(filter rust go,$(or $(PACKAGES),go)),perhaps-bindings) $(if $(filter static,$(or $(PACKAGES),static)),perhaps-static) $(if $(filter npm,$(or $(PACKAGES),npm)),perhaps-web) ## 4: an installed copy and each package, from its archive: PACKAGES="install npm"
 	@$(MAKE) --no-print-directory -s all libraries
 	@$(SCRIPT) tests/packages.sh $(PACKAGES)
 

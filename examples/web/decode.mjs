@@ -72,7 +72,7 @@ export async function decode(file, eighths = () => 8) {
 
 // --- the browser's decoders ---
 
-const exact = {
+export const exact = {
     colorSpaceConversion: 'none', premultiplyAlpha: 'none', imageOrientation: 'from-image',
 };
 
@@ -115,7 +115,7 @@ async function decodeFraction(bytes, { width, height }, eighths) {
 
 /** Works strip by strip, because browsers limit the size of a canvas, and a whole photo takes much
  * memory. */
-function pixelsOf(image) {
+export function pixelsOf(image) {
     const width = image.displayWidth ?? image.width, height = image.displayHeight ?? image.height;
     checkSize(width, height);
     const data = new Uint8Array(width * height * 3);

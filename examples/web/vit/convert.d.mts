@@ -1,4 +1,5 @@
 // convert.d.mts - the types of convert.mjs: vit-convert in a page or in Node.
+import type { CompiledModule } from './vit.mjs';
 
 /** A file with random access. read() fills `into` from byte `at` on and returns the number of bytes
  *  filled; it blocks. */
@@ -99,9 +100,9 @@ export class Converter {
     static open(options?: { base?: string | URL }): Promise<Converter>;
 
     /** Takes a module that was compiled elsewhere. */
-    constructor(module: WebAssembly.Module);
+    constructor(module: CompiledModule);
 
-    readonly module: WebAssembly.Module;
+    readonly module: CompiledModule;
 
     /**
      * Runs vit-convert with its options, except -o and --json; checkpointAmong finds the checkpoint

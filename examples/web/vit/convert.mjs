@@ -6,7 +6,7 @@
 //It runs vit-convert itself, with its options and messages. Converting blocks, so a page should do
 // it in a worker, which also reads files piece by piece.
 import { inputOf, normal } from './files.mjs';
-import { loadModule } from './load.mjs';
+import { addressOf, loadModule } from './load.mjs';
 import { Wasi } from './wasi.mjs';
 
 const BESIDE = /(^|\/)(preprocessor_|open_clip_)?config\.json$|\.(txt|csv|md|npy)$/i;
@@ -42,8 +42,7 @@ export class Converter {
     /** `base` is the folder of convert.wasm, with a slash at its end; by default the folder of this
      * file. */
     static async open({ base = import.meta.url } = {}) {
-        const folder = new URL(base, globalThis.location?.href ?? import.meta.url);
-        return new Converter(await loadModule(new URL('convert.wasm', folder), true));   // unchanged
+        return new Converter(await loadModule(addressOf('convert.wasm', base), true));   // unchanged
     }
 
     /** Uses a module that was compiled elsewhere, for example in the page that started a worker. */

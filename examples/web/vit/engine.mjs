@@ -1,5 +1,6 @@
 // engine.mjs - an instance of the module: its memory, its threads, its failures.
 import { countCores } from './features.mjs';
+import { addressOf } from './load.mjs';
 import { Pool, makeMemory } from './pool.mjs';
 
 const LARGEST = 2 ** 32 - 2 ** 20; // largest request in bytes
@@ -18,17 +19,27 @@ export class VitError extends Error {
 
 /** Each use makes new views of the memory, because views become invalid when the memory grows. */
 export class Engine {
-    static async start(module, threads) {
+    /** base: the folder of thread.mjs. */
+    static async start(module, threads, base) {
         if (threads === 1) {
-            const memory = makeMemory(false);
-            const { exports } = await WebAssembly.instantiate(module, {
-                env: { memory },
-                pool: { parallel_for: () => { throw new Error('there are no threads'); } },
+            return Engine.alone(module, false).catch((error) => {
+                if (!(error instanceof WebAssembly.LinkError)) throw error;
+                return Engine.alone(module, true); // a module that its user compiled
             });
-            return new Engine(exports, memory, null);
         }
         const pool = new Pool(module, threads, await countCores());
-        return new Engine(pool.instance.exports, pool.memory, pool);
+        const engine = new Engine(pool.instance.exports, pool.memory, pool);
+        engine.base = base;
+        return engine;
+    }
+
+    static async alone(module, shared) {
+        const memory = makeMemory(shared);
+        const { exports } = await WebAssembly.instantiate(module, {
+            env: { memory },
+            pool: { parallel_for: () => { throw new Error('there are no threads'); } },
+        });
+        return new Engine(exports, memory, null);
     }
 
     constructor(exports, memory, pool) {
@@ -40,7 +51,9 @@ export class Engine {
     /** Until the workers run, the caller works alone; if they fail to start, the next call
      * throws. */
     startThreads() {
-        this.pool?.start().catch((error) => { this.threadless = error; });
+        this.pool?.start(addressOf('thread.mjs', this.base)).catch((error) => {
+            this.threadless = error;
+        });
     }
 
     /** Ends the workers; the memory is freed with the last reference. */

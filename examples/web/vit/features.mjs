@@ -1,4 +1,5 @@
 // features.mjs - finds the modules that this engine can run, and the order to try them in.
+import { fromNode, inNode } from './pool.mjs';
 
 const header = [0, 97, 115, 109, 1, 0, 0, 0];
 const instructions = (...bytes) => new Uint8Array([
@@ -19,18 +20,25 @@ const relaxed = instructions(...vector(63), ...vector(255), 253, 146, 2, 253, 24
 /** The instruction is portable only for 7-bit operands: on ARM the eighth bit is a sign. */
 function dotIsUnsigned() {
     if (!WebAssembly.validate(relaxed)) return false;
-    const { f } = new WebAssembly.Instance(new WebAssembly.Module(relaxed)).exports;
-    return f() === 2 * 63 * 255;
+    try {
+        const { f } = new WebAssembly.Instance(new WebAssembly.Module(relaxed)).exports;
+        return f() === 2 * 63 * 255;
+    } catch { // Workers compile nothing at run time
+        return false;
+    }
 }
 
 export const hasRelaxedDot = dotIsUnsigned();
 
 /** In a page: true if it is cross-origin isolated, so that workers may share memory. */
-export const hasThreads = globalThis.crossOriginIsolated ?? typeof SharedArrayBuffer === 'function';
+export const hasThreads = globalThis.crossOriginIsolated ??
+    (typeof SharedArrayBuffer === 'function' && (typeof Worker === 'function' || inNode));
 
 export async function countCores() {
-    return globalThis.navigator?.hardwareConcurrency ??
-        (await import('node:os')).availableParallelism();
+    const cores = globalThis.navigator?.hardwareConcurrency;
+    if (cores !== undefined) return cores;
+    const { availableParallelism, cpus } = await fromNode('os');
+    return availableParallelism?.() ?? cpus().length;
 }
 
 /** The fastest first. */

@@ -1,5 +1,6 @@
 // learn.d.mts - the types of learn.mjs: vit-learn in a page or in Node.
 import { type InputFile } from './convert.mjs';
+import type { CompiledModule } from './vit.mjs';
 
 export interface LearnPhoto {
     /** Its name in messages and in the report: a path, each once. */
@@ -59,9 +60,9 @@ export class Learner {
     static open(options?: { base?: string | URL }): Promise<Learner>;
 
     /** Takes a module that was compiled elsewhere. */
-    constructor(module: WebAssembly.Module);
+    constructor(module: CompiledModule);
 
-    readonly module: WebAssembly.Module;
+    readonly module: CompiledModule;
 
     /**
      * Runs vit-learn with its options, except those of files and decoders. With --add, the classes

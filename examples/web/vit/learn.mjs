@@ -8,7 +8,7 @@
 //
 // It runs vit-learn itself, with its options, messages and bytes. It blocks: call it in a worker.
 import { inputOf, normal } from './files.mjs';
-import { loadModule } from './load.mjs';
+import { addressOf, loadModule } from './load.mjs';
 import { Wasi } from './wasi.mjs';
 
 const MODEL = 'model.vit', LIST = 'list.csv', OUTPUT = 'mine.vit';
@@ -35,8 +35,7 @@ export class Learner {
     /** `base` is the folder of learn.wasm, with a slash at its end; by default the folder of this
      * file. */
     static async open({ base = import.meta.url } = {}) {
-        const folder = new URL(base, globalThis.location?.href ?? import.meta.url);
-        return new Learner(await loadModule(new URL('learn.wasm', folder), true));   // unchanged
+        return new Learner(await loadModule(addressOf('learn.wasm', base), true));   // unchanged
     }
 
     constructor(module) {

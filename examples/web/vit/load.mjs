@@ -1,22 +1,22 @@
 // load.mjs - reads bytes from any source, in pages and in Node: the modules, and models, which are
 // read in pieces.
 
-const PIECE = 1 << 22;
+import { fromNode, inNode } from './pool.mjs';
 
-const inNode = typeof process === 'object' && Boolean(process.versions?.node);
+const PIECE = 1 << 22;
 
 /** Returns the path if a string or URL stands for a file, and the engine has files (Node). */
 async function pathOf(source) {
     if (!inNode) return null;
-    const { fileURLToPath } = await import('node:url');
+    const { fileURLToPath } = await fromNode('url');
     const text = String(source);
     if (/^file:/i.test(text)) return fileURLToPath(text);
     return /^[a-z][a-z0-9+.-]+:/i.test(text) ? null : text;
 }
 
-async function bytesOf(url) {
+export async function bytesOf(url) {
     const path = await pathOf(url);
-    if (path !== null) return (await import('node:fs/promises')).readFile(path);
+    if (path !== null) return (await fromNode('fs/promises')).readFile(path);
     const response = await fetch(url);
     if (!response.ok) {
         const { status } = response;
@@ -54,6 +54,40 @@ async function attempt(url, use) {
 
 /** Folders whose modules lack a NAME.wasm.gz. */
 const unpacked = new Set();
+
+/** Tells that a folder has no compressed modules; otherwise the first request finds out. */
+export function expectUnpacked(folder) {
+    unpacked.add(new URL(folder).href);
+}
+
+/** Compiled modules, or promises of them. */
+const modules = new Map();
+
+/** Modules by their files' names, in place of those files. */
+const provided = new Map();
+
+export function provide(files) {
+    for (const [name, module] of Object.entries(files)) {
+        if (!/^[a-z-]+\.wasm$/.test(name)) throw new RangeError(`there is no module '${name}'`);
+        if (!(module instanceof WebAssembly.Module) && !isBytes(module) && !isAddress(module)) {
+            throw new TypeError(`${name}: expected a WebAssembly.Module, its bytes or its URL`);
+        }
+        provided.set(name, module);
+    }
+    modules.clear();
+}
+
+export const isProvided = ({ file }) => provided.has(file);
+
+/** The address of NAME.wasm, in the folder of `base` unless it was provided. */
+export function addressOf(name, base) {
+    if (provided.has(name)) return new URL(`provided:${name}`);
+    try {
+        return new URL(name, new URL(base, globalThis.location?.href));
+    } catch {
+        throw new TypeError(`base: expected the folder of ${name}, found ${base}`);
+    }
+}
 
 /** The module at a URL, from the smaller file if that exists and is intact. */
 async function readModule(url, compile) {
@@ -98,13 +132,19 @@ function unshare(bytes) {
     return bytes;
 }
 
-const modules = new Map();
+async function findModule({ href, protocol, pathname }, compile) {
+    if (protocol !== 'provided:') return readModule(href, compile);
+    const given = provided.get(pathname);
+    if (given instanceof WebAssembly.Module) return given;
+    if (isBytes(given)) return compile(new Uint8Array(given).slice());
+    return attempt(String(given), compile);
+}
 
-/** The module at a URL, from NAME.wasm.gz if it exists; compiled once. */
+/** The module at an address, from NAME.wasm.gz if it exists; compiled once. */
 export function loadModule(url, shared) {
     const key = `${url} ${shared}`;
     if (!modules.has(key)) {
-        modules.set(key, readModule(String(url), (bytes) =>
+        modules.set(key, findModule(new URL(url), async (bytes) =>
             WebAssembly.compile(shared ? bytes : unshare(bytes))));
         modules.get(key).catch(() => modules.delete(key));
     }
@@ -113,10 +153,11 @@ export function loadModule(url, shared) {
 
 /** The first of chooseModules() that exists and compiles: { module, kind, threads }. */
 export async function loadFirst(choices, base) {
+    const known = choices.filter(isProvided);
     const reasons = [];
-    for (const choice of choices) {
-        const url = new URL(choice.file, base);
+    for (const choice of known.length ? known : choices) {
         try {
+            const url = addressOf(choice.file, base);
             return { ...choice, module: await loadModule(url, choice.threads > 1) };
         } catch (error) {
             reasons.push(error);
@@ -168,7 +209,7 @@ async function* piecesOfFile(file) {
 }
 
 async function openFile(path) {
-    const file = await (await import('node:fs/promises')).open(path);
+    const file = await (await fromNode('fs/promises')).open(path);
     const { size } = await file.stat();
     return { total: size, pieces: piecesOfFile(file) };
 }

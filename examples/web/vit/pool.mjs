@@ -9,6 +9,11 @@
 // and the workers each take the next index until none is left.
 //Every worker has its own instance in the same memory. They communicate through `control`, a few
 // integers in that memory.
+export const inNode = typeof process === 'object' && Boolean(process.versions?.node);
+
+/** One of Node's modules, by an expression, so that bundlers for pages leave it alone. */
+export const fromNode = (name) =>
+    import(/* webpackIgnore: true */ /* @vite-ignore */ `node:${name}`);
 
 /** Indices into `control`. */
 export const JOB = 0;      // counts the jobs; workers sleep on it
@@ -93,10 +98,11 @@ export function makeMemory(shared) {
     }
 }
 
-/** Gives Node's workers and a page's workers the same handlers. */
+/** Gives Node's workers and a page's workers the same handlers. Deno's own keep a program from
+ * ending. */
 async function makeWorker(url) {
-    if (typeof Worker === 'function') return new Worker(url, { type: 'module' });
-    const threads = await import('node:worker_threads');
+    if (!inNode) return new Worker(url, { type: 'module' });
+    const threads = await fromNode('worker_threads');
     const worker = new threads.Worker(url);
     worker.on('message', (data) => worker.onmessage?.({ data }));
     worker.on('error', (error) => worker.onerror?.(error));

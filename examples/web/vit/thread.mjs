@@ -1,6 +1,6 @@
 // thread.mjs - one of pool.mjs's threads. It gets one message, and then sleeps or works until the
 // pool ends it.
-import { CONTROL_SIZE, JOB, Waiter, work } from './pool.mjs';
+import { CONTROL_SIZE, JOB, Waiter, fromNode, inNode, work } from './pool.mjs';
 
 function serve({ module, memory, stack, spin, control: at }, say) {
     const { exports } = new WebAssembly.Instance(module, {
@@ -27,9 +27,9 @@ function start(message, say) {
     }
 }
 
-if (typeof self === 'object' && typeof self.postMessage === 'function') {
-    self.onmessage = ({ data }) => start(data, (word) => self.postMessage(word));
-} else {
-    const { parentPort } = await import('node:worker_threads');
+if (inNode) {
+    const { parentPort } = await fromNode('worker_threads');
     parentPort.once('message', (data) => start(data, (word) => parentPort.postMessage(word)));
+} else {
+    self.onmessage = ({ data }) => start(data, (word) => self.postMessage(word));
 }

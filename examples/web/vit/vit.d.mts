@@ -34,13 +34,26 @@ export interface OpenOptions {
     threads?: number;
     /** Default: the fastest that this engine runs and the server has. */
     module?: ModuleKind;
-    /** The folder of the modules, with a slash at its end; by default that of vit.mjs. */
+    /** The folder of the modules and of thread.mjs, with a slash at its end; by default that of
+       vit.mjs. */
     base?: string | URL;
     /** Reports the bytes read so far; total is undefined if the server does not send it. */
     onProgress?: (read: number, total: number | undefined) => void;
     /** Verifies every tensor's checksum; true by default. */
     verify?: boolean;
 }
+
+/** WebAssembly.Module, if the types of pages are there. */
+export type CompiledModule = typeof globalThis extends
+    { WebAssembly: { Module: { prototype: infer T } } } ? T : object;
+
+/**
+ * Modules to use in place of the files of those names ('vit.wasm', 'words.wasm'), for engines that
+ * compile nothing at run time and for bundlers: compiled, or their bytes or URLs. With one of
+ * vit.mjs's own, a model has one thread unless OpenOptions.base has the folder of thread.mjs.
+ */
+export function provide(
+    files: Record<string, CompiledModule | ArrayBuffer | Uint8Array | string | URL>): void;
 
 /** The output of `vit-info --json`, without "file"; labels and synsets are members of the model. */
 export interface ModelInfo {

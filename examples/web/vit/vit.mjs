@@ -7,11 +7,11 @@
 //vit.d.mts describes every method.
 import { Engine, VitError } from './engine.mjs';
 import { chooseModules, countCores } from './features.mjs';
-import { checkSource, loadFirst, openSource } from './load.mjs';
+import { checkSource, isProvided, loadFirst, openSource, provide } from './load.mjs';
 import { checkChoice, checkCount, checkPhoto, checkSides, isPhoto } from './check.mjs';
 import './pool.mjs'; // engine.mjs's, fetched along with it
 
-export { VitError };
+export { VitError, provide };
 
 const MOST_THREADS = 8;              // unless more are requested
 const MOST_BYTES = 2 ** 28;          // bytes of the blocks' outputs in one forward pass
@@ -42,12 +42,15 @@ export class Model {
 
     static async open(source, options = {}) {
         checkSource(source);
-        const { base = new URL('./', import.meta.url), verify = true, onProgress } = options;
+        const { base = import.meta.url, verify = true, onProgress } = options;
         const choices = chooseModules(options.module, await chooseThreads(options.threads));
+        if (choices.some(isProvided) && !options.base) { // nor is thread.mjs in a known place
+            for (const choice of choices) choice.threads = 1;
+        }
         const opened = openSource(source);
         opened.catch(() => {}); // read() handles the error
         const chosen = await loadFirst(choices, base);
-        const engine = await Engine.start(chosen.module, chosen.threads);
+        const engine = await Engine.start(chosen.module, chosen.threads, base);
         try {
             const bytes = await engine.read(opened, onProgress);
             engine.startThreads(); // not earlier, because the workers would slow down fetching

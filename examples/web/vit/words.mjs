@@ -8,7 +8,7 @@
 // words.d.mts describes every method.
 import { Engine } from './engine.mjs';
 import { hasSimd } from './features.mjs';
-import { loadModule, openSource } from './load.mjs';
+import { addressOf, loadModule, openSource } from './load.mjs';
 
 const GAP = '{}';
 
@@ -55,8 +55,7 @@ export class Words {
         const file = ArrayBuffer.isView(model) ? model : model.textFile();
         if (!file) throw new Error('the model has no text encoder');
         if (!hasSimd) throw new Error('words need SIMD, which this engine lacks');
-        const folder = new URL(base, globalThis.location?.href ?? import.meta.url);
-        const module = await loadModule(new URL('words.wasm', folder), false);
+        const module = await loadModule(addressOf('words.wasm', base), false);
         const engine = await Engine.start(module, 1);
         try {
             const { at, size } = await engine.read(openSource(file));

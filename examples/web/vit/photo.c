@@ -1,0 +1,44 @@
+/* photo.c - decodes photo files for engines without a decoder: Node, Deno, Bun, Workers. The
+ * package for npm (tools/packaging/npm) uses it.
+ *
+ * It is the decoder of the native programs, with stb_image: the pixels have the same bits. Each
+ * photo gets an instance of its own, so a damaged file harms no other.
+ */
+#define STBI_NO_THREAD_LOCALS /* the linker has none without shared memory */
+#include "heap.h"
+#include "image/image_file.h"
+
+/* No libjpeg-turbo in WebAssembly. */
+const char *jpeg_library(void) { return NULL; }
+
+bool jpeg_decode(const jpeg_request *request, jpeg_image *image, report *r) {
+    (void)request;
+    memset(image, 0, sizeof *image);
+    return report_fail(r, "has no decoder");
+}
+
+static struct {
+    int width, height;
+    uint8_t *pixels;  /* RGB, rows tightly packed */
+    const char *text; /* why there are none; "": nothing to report */
+} answer;
+
+void *web_allocate(size_t size) { return malloc(size); }
+
+EXPORT(decode) const void *photo_decode(const void *file, size_t size);
+
+const void *photo_decode(const void *file, size_t size) {
+    static report r;
+    static image_file photo;
+    (void)image_file_is_known; /* which is for lists of files */
+    r = report_make();
+    answer.pixels = NULL;
+    answer.text = r.text;
+    if (image_file_decode(file, size, 0, NULL, NULL, &photo, &r)) {
+        answer.width = photo.width;
+        answer.height = photo.height;
+        answer.pixels = photo.pixels;
+        answer.text = photo.note;
+    }
+    return &answer;
+}

@@ -1,0 +1,10 @@
+// single.mjs - page.mjs in one file: a bundler has put the module and the model into it.
+import wasm from 'vit-h/vit/vit.wasm';
+import model from 'vit-h/models/cifar10-vit.vit';
+import { provide } from 'vit-h';
+import { lineOf } from './line.mjs';
+
+provide({ 'vit.wasm': wasm });
+const line = await lineOf('cat.ppm', { model }).catch((error) => String(error));
+document.body.textContent = line;
+document.title = 'done';

@@ -1,0 +1,52 @@
+// index.d.mts - the types of index.mjs: classes and embeddings of photos.
+import { Model, VitError, provide } from './vit/vit.mjs';
+import type { OpenOptions, Photo, Prediction } from './vit/vit.mjs';
+
+export { Model, VitError, provide };
+export type * from './vit/vit.mjs';
+
+/** An instance of a class that only some engines have. */
+type Of<Name extends string> =
+    typeof globalThis extends { [name in Name]: { prototype: infer T } } ? T : never;
+
+/** What a page shows. */
+export type Picture = Of<'HTMLImageElement'> | Of<'HTMLCanvasElement'> | Of<'HTMLVideoElement'> |
+    Of<'ImageBitmap'> | Of<'OffscreenCanvas'> | Of<'VideoFrame'>;
+
+/**
+ * A photo: a URL or, in Node, Deno and Bun, a path; a file as a Blob, a Response or bytes; pixels,
+ * such as an ImageData; in a page, a picture that it shows.
+ *
+ * Node, Deno, Bun and Workers read JPEG, PNG, BMP, GIF, TGA, PGM and PPM files. Pages read PNG,
+ * PGM, PPM and what the browser decodes.
+ */
+export type PhotoSource =
+    string | URL | Blob | Response | ArrayBuffer | Uint8Array | Photo | Picture;
+
+/** A .vit file: a URL or, in Node, Deno and Bun, a path; a Blob, a Response or bytes. */
+export type ModelSource = Parameters<typeof Model.open>[0];
+
+export interface Options extends OpenOptions {
+    /** By default the bundled model, of CIFAR-10's ten classes. It stays open until close(). */
+    model?: ModelSource | Model;
+}
+
+export interface ClassifyOptions extends Options {
+    /** The number of classes, the best first; 5 by default, Infinity for all. */
+    top?: number;
+}
+
+/** The most probable classes of a photo, the best first. */
+export function classify(photo: PhotoSource, options?: ClassifyOptions): Promise<Prediction[]>;
+
+/** The vector of a photo, whose cosine to another photo's is their similarity. */
+export function embed(photo: PhotoSource, options?: Options): Promise<Float32Array>;
+
+/** A model of your own to close, for everything else that it can do. */
+export function open(model?: ModelSource, options?: OpenOptions): Promise<Model>;
+
+/** The pixels of a photo, for the methods of Model. A file that is none throws a PhotoError. */
+export function photoOf(photo: PhotoSource): Promise<Photo>;
+
+/** Closes the models that classify() and embed() have opened. */
+export function close(): Promise<void>;

@@ -1,0 +1,87 @@
+// photos.mjs - pixels of a photo, wherever it comes from. Pages use the browser's decoders;
+// photo.wasm decodes where there are none.
+import { addressOf, bytesOf, loadModule } from './load.mjs';
+import { inNode } from './pool.mjs';
+
+/** Deno has both too, but no canvas to draw on. */
+const inPage = !inNode && typeof OffscreenCanvas === 'function' &&
+    typeof createImageBitmap === 'function';
+const pictures = ['HTMLImageElement', 'HTMLCanvasElement', 'HTMLVideoElement', 'SVGImageElement',
+                  'ImageBitmap', 'OffscreenCanvas', 'VideoFrame'];
+
+const isA = (thing, name) => typeof globalThis[name] === 'function' &&
+    thing instanceof globalThis[name];
+
+export class PhotoError extends Error {
+    name = 'PhotoError';
+}
+
+/** What is on the screen: a picture that the browser has decoded. */
+async function ofPicture(picture) {
+    const { exact, pixelsOf } = await import('./decode.mjs');
+    if (isA(picture, 'HTMLImageElement')) await picture.decode();
+    const image = await createImageBitmap(picture, exact);
+    try {
+        return pixelsOf(image);
+    } finally {
+        image.close();
+    }
+}
+
+async function ofBlob(blob, name) {
+    try {
+        if (inPage) return await (await import('./decode.mjs')).decode(blob);
+        return await ofBytes(new Uint8Array(await blob.arrayBuffer()));
+    } catch (error) {
+        if (error.name !== 'PhotoError') throw error;
+        throw new PhotoError(`${name} ${error.message}`, { cause: error });
+    }
+}
+
+/** An instance for each photo: its memory is free afterwards, and a damaged file harms no other. */
+async function ofBytes(bytes) {
+    const module = await loadModule(addressOf('photo.wasm', import.meta.url), true);
+    const { exports } = await WebAssembly.instantiate(module);
+    const at = exports.allocate(Math.max(bytes.length, 1)) >>> 0;
+    if (!at) throw new PhotoError(`is too large: ${bytes.length} bytes`);
+    new Uint8Array(exports.memory.buffer, at, bytes.length).set(bytes);
+    let answer;
+    try {
+        answer = exports.decode(at, bytes.length) >>> 0;
+    } catch (error) {
+        throw new PhotoError('is damaged: its decoder failed', { cause: error });
+    }
+    const { buffer } = exports.memory;
+    const [width, height, pixels, text] = new Uint32Array(buffer, answer, 4);
+    if (!pixels) {
+        const reason = new Uint8Array(buffer, text);
+        throw new PhotoError(new TextDecoder().decode(reason.subarray(0, reason.indexOf(0))));
+    }
+    const data = new Uint8Array(buffer, pixels, 3 * width * height);
+    return { width, height, data, format: 'rgb8' };
+}
+
+const isPixels = ({ width, height, data }) =>
+    Number.isInteger(width) && Number.isInteger(height) && ArrayBuffer.isView(data);
+
+/** A photo of vit.mjs, from anything that shows one. */
+export async function photoOf(source) {
+    if (typeof source === 'string' || source instanceof URL) {
+        const name = String(source).slice(0, 200);
+        const bytes = await bytesOf(source).catch((error) => {
+            throw error.code === 'ENOENT' ? new Error(`${name}: no such file`) : error;
+        });
+        return ofBlob(new Blob([bytes]), name);
+    }
+    if (Object(source) !== source) throw new TypeError('expected a photo: a URL, a Blob, pixels');
+    if (isPixels(source)) return source;
+    if (pictures.some((name) => isA(source, name))) return ofPicture(source);
+    if (source instanceof Response) {
+        if (!source.ok) throw new Error(`${source.url}: HTTP status ${source.status}`);
+        return ofBlob(await source.blob(), source.url || 'the photo');
+    }
+    if (source instanceof Blob) return ofBlob(source, source.name ?? 'the photo');
+    const bytes = source instanceof ArrayBuffer ? new Uint8Array(source) : source;
+    if (bytes instanceof Uint8Array) return ofBlob(new Blob([bytes]), 'the photo');
+    throw new TypeError('expected a photo: a URL, a Blob, the bytes of a file, an image or pixels');
+}

@@ -1,0 +1,9 @@
+// worker.mjs - index.mjs for Cloudflare's Workers, which compile modules only while they are
+// deployed.
+import photo from './vit/photo.wasm';
+import vit from './vit/vit.wasm';
+import { provide } from './vit/vit.mjs';
+
+provide({ 'vit.wasm': vit, 'photo.wasm': photo });
+
+export * from './index.mjs';
