@@ -42,6 +42,7 @@ peers="$demo python3-torch:$python/torch python3-numpy:$python/numpy python3-onn
     libopenblas0-openmp:/usr/share/doc/libopenblas0-openmp nodejs:node npm:npm"
 wheel="$demo $aarch64 python3-numpy:$python/numpy python3-pil:$python/PIL python3-venv:/usr/share/doc/python3-venv
     python3-pip:$python/pip python3-build:$python/build mypy:mypy python3-torch:$python/torch"
+debian="$demo $jpeg dpkg-dev:dpkg-buildpackage debhelper:dh lintian:lintian pkg-config:pkg-config"
 ncnn="g++:g++ cmake:cmake git:git"
 bindings="g++:g++ clang:clang cargo:cargo golang-go:go zip:zip unzip:unzip"
 mca="$demo clang:clang $aarch64 llvm-19:llvm-mca-19"
@@ -66,7 +67,7 @@ lacks() {
 
 # shellcheck disable=SC2086 # one word a package
 case "${1-}" in
-demo | jpeg | firmware | fashion | test | cross | wasm | page | web | firefox | trust | peers | wheel | bindings | ncnn | mca | static | cluster)
+demo | jpeg | firmware | fashion | test | cross | wasm | page | web | firefox | trust | peers | wheel | debian | bindings | ncnn | mca | static | cluster)
     eval "wanted=\$$1"
     ;;
 missing)
@@ -81,7 +82,7 @@ missing)
     exit
     ;;
 *)
-    echo "usage: install-packages.sh demo|jpeg|firmware|fashion|test|cross|wasm|page|web|firefox|trust|peers|wheel|bindings|ncnn|mca|static|cluster" >&2
+    echo "usage: install-packages.sh demo|jpeg|firmware|fashion|test|cross|wasm|page|web|firefox|trust|peers|wheel|debian|bindings|ncnn|mca|static|cluster" >&2
     exit 2
     ;;
 esac

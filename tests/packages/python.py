@@ -264,7 +264,7 @@ one.tokens(many[:32])
 took = time.perf_counter() - start
 stop = True
 ticker.join()
-print("a thread ticked %d times during a call of %.0f ms; the longest gap: %.0f ms" %
+print("RAN a thread ticked %d times during a call of %.0f ms; the longest gap: %.0f ms" %
       (ticks, 1e3 * took, 1e3 * gap))
 check("Python's threads run during a call", gap < took / 3 and ticks > 10)
 
@@ -357,7 +357,7 @@ if torch:
     for what, own, peer in (("tokens", plain.tokens(photo), x), ("embedding", plain.embed(photo), x[0]),
                             ("attention", plain.attention(photo), maps), ("scores", plain.scores(photo), scores)):
         difference = float(np.abs(own - peer.numpy()).max() / np.abs(peer.numpy()).max())
-        print("PyTorch %s, %s: largest difference %.1e" % (torch.__version__, what, difference))
+        print("RAN PyTorch %s, %s: largest difference %.1e" % (torch.__version__, what, difference))
         check("PyTorch's " + what, difference < 2e-6)
     check("the same bits beside PyTorch", same(model.embed(cat), vector))
 
@@ -392,7 +392,7 @@ for _ in range(6):
         outside.append(1e3 * (took - inside[0]))
 _native._run = library
 cost = float(np.median(outside))
-print("ViT-Ti/16, CPU time of an image: %.2f ms, of a C program %.2f ms; outside of the library %.3f ms, "
+print("RAN ViT-Ti/16, CPU time of an image: %.2f ms, of a C program %.2f ms; outside of the library %.3f ms, "
       "%.1f %%" % (python, native, cost, 100 * cost / native))
 check("Python adds at most 4 %", cost < 0.04 * native)
 check("an image takes at most 10 % longer than in C", python < 1.1 * native)
