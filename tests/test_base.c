@@ -192,7 +192,7 @@ static void test_sources(void) {
 static void test_numbers(void) {
     CHECK(bytes_float(0x3FC00000) == 1.5f && bytes_bfloat(0xC000) == -2.0f);
     CHECK(bytes_half(0x3E00) == 1.5f && bytes_half(0x8001) == -1.0f / 16777216.0f);
-    for (uint32_t half = 0; half < 65536; half++) { /* all halves, and ties between two */
+    for (uint32_t half = 0; half < 65536; half++) { /* all halves, and midpoints of neighbours */
         const float value = bytes_half((uint16_t)half), next = bytes_half((uint16_t)(half + 1));
         const bool nan = (half & 0x7FFF) > 0x7C00;
         if (nan) CHECK((bytes_to_half(value) & 0x7FFF) > 0x7C00);

@@ -10,7 +10,7 @@
  *     timm's, in every tier of kernels
  *   - if timm's numbers for other inputs are stored too, they equal those of the model converted
  *     for these by --img-size or --in-chans
- *   - the name of the architecture and the sizes alone, without config.json, give the same settings,
+ *   - the architecture's name and the sizes alone, without config.json, give the same settings,
  *     except for models called option_..., which config.json makes another architecture
  */
 #define _XOPEN_SOURCE 700

@@ -23,7 +23,7 @@ static const char help_types[] =
     "will see, without labels: int4 loses less accuracy, int8 is faster with AVX2. Unreadable\n"
     "images are left out.\n"
     "--report compares with f32 on such images, by default on those of --calibrate. One set may\n"
-    "serve both, but images that calibrated nothing give a fairer figure.\n"
+    "serve both, but images that were not used to calibrate give a fairer figure.\n"
     "--keep PATTERN keeps tensors in bf16 with int8, in int8 with int4: 'blocks.0.*'. Models up\n"
     "to 256 wide keep blocks.[01].attn.qkv.*, blocks.[01].mlp.* and head.weight with int8,\n"
     "blocks.0.* and blocks.*.attn.* with int4, unless --keep overrides it; --keep none keeps no\n"

@@ -434,7 +434,7 @@ static void judge_row(match_sorting *s, int row) {
     }
 }
 
-/* Settles all values of one row. */
+/* Measures the other values of one row and keeps the best; true if the choice changed. */
 static bool settle_row(match_sorting *s, int row) {
     match_difference d;
     bool changed = false;

@@ -122,8 +122,8 @@ typedef struct layout_rule {
     {                                                                                              \
         name, LAYOUT_ZERO, NULL, { LAYOUT_NONE }, { condition, NULL }                              \
     }
-/* What attention pooling without an MLP lacks of one with it: a hidden unit that adds 0. Defaults of
- * the layout give it: "pool_mlp_dim=1". */
+/* The tensors that attention pooling without an MLP lacks: they are made as an MLP with one hidden
+ * unit, which adds 0. The layout's defaults must contain "pool_mlp_dim=1". */
 #define LAYOUT_POOL_WITHOUT_MLP(condition)                                                         \
     { "attn_pool.norm.weight", LAYOUT_IDENTITY, NULL, { LAYOUT_NONE }, { condition, NULL } },      \
         LAYOUT_ZEROS("attn_pool.mlp.fc1.weight", condition),                                       \

@@ -739,7 +739,7 @@ static const layout_extra jax_harmless[] = {
     { NULL, NULL }
 };
 
-/* As in timm; the JAX code computes --set activation=gelu_tanh. */
+/* The activation is timm's; the JAX code computes gelu_tanh instead. */
 static const layout_default jax_defaults[] = {
     { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls" },
     { "pos_resample=flexivit", NULL }, { NULL, NULL }
