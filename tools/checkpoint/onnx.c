@@ -912,7 +912,7 @@ static bool onnx_find_linear(onnx_reader *o, onnx_node *n) {
         const onnx_attribute *beta = onnx_attribute_of(n, "beta");
         if ((alpha && fabsf(alpha->number - 1) > 0) || (beta && fabsf(beta->number - 1) > 0) ||
             onnx_integer(n, "transA", 0) != 0)
-            return onnx_refuse(o, n, "no linear layer: alpha and beta must be 1, transA 0");
+            return onnx_refuse(o, n, "not a linear layer: alpha and beta must be 1, transA 0");
     }
     if (n->op == OP_MATMUL_INTEGER || n->op == OP_CONV_INTEGER) {
         last = onnx_rescale(o, n, &scale);
@@ -924,7 +924,7 @@ static bool onnx_find_linear(onnx_reader *o, onnx_node *n) {
     if (!onnx_weight_dims(o, n, &rows, &columns)) {
         const checkpoint_tensor_info *t = onnx_tensor_of(o, weight);
         if (!is_conv || !t || t->ndim != 4)
-            return onnx_refuse(o, n, "no linear layer: its weight has no two dimensions");
+            return onnx_refuse(o, n, "not a linear layer: its weight must have two dimensions");
         rows = t->dims[0];
     }
     n->part = PART_INSIDE;
@@ -1224,7 +1224,7 @@ static onnx_node *onnx_trace(onnx_reader *o, int v, onnx_path *path) {
             path->third = onnx_third(o, n, v);
         v = onnx_input(n, 0);
     }
-    (void)report_fail(o->report, "attention whose input is no linear layer");
+    (void)report_fail(o->report, "attention whose input is not a linear layer");
     return NULL;
 }
 
@@ -1961,7 +1961,7 @@ static bool onnx_take_act(onnx_reader *o, onnx_node *n) {
             layer = onnx_producer(o, onnx_plain(o, onnx_input(view, 0)));
     }
     if (!layer || layer->part != PART_LINEAR)
-        return onnx_refuse(o, n, "an activation that follows no linear layer");
+        return onnx_refuse(o, n, "an activation that does not follow a linear layer");
     return onnx_module_of(o, layer, module) &&
            onnx_say(o, module, "code.activation", n->activation);
 }
