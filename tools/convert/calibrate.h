@@ -56,8 +56,8 @@ typedef struct runner {
     /* Private. */
     const vit_model *model;
     vit_threads *threads;
-    vit_model fitted;  /* to a photo, with crop_mode=aspect */
-    vit_params params; /* of its session */
+    vit_model fitted;  /* with crop_mode=aspect: `model` in the size of a photo */
+    vit_params params; /* of `session` */
     vit_session session;
     void *workspace;
 } runner;

@@ -1,5 +1,5 @@
 // main.mjs PHOTO - the line of a photo given as a path, bytes, a Blob, a URL and pixels, if all
-// agree; what is thrown for files that are no photo or no model; then the other modules' results.
+// agree; the errors for files that are no photo or no model; then the other modules' results.
 // It runs in Node, Deno and Bun.
 import { readFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';

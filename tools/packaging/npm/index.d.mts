@@ -5,11 +5,11 @@ import type { OpenOptions, Photo, Prediction } from './vit/vit.mjs';
 export { Model, VitError, provide };
 export type * from './vit/vit.mjs';
 
-/** An instance of a class that only some engines have. */
+/** The instances of a class, or `never` in engines without that class. */
 type Of<Name extends string> =
     typeof globalThis extends { [name in Name]: { prototype: infer T } } ? T : never;
 
-/** What a page shows. */
+/** The objects of a page that contain a picture. */
 export type Picture = Of<'HTMLImageElement'> | Of<'HTMLCanvasElement'> | Of<'HTMLVideoElement'> |
     Of<'ImageBitmap'> | Of<'OffscreenCanvas'> | Of<'VideoFrame'>;
 
@@ -42,10 +42,10 @@ export function classify(photo: PhotoSource, options?: ClassifyOptions): Promise
 /** The vector of a photo, whose cosine to another photo's is their similarity. */
 export function embed(photo: PhotoSource, options?: Options): Promise<Float32Array>;
 
-/** A model of your own to close, for everything else that it can do. */
+/** Opens a model for all other methods of Model; close it yourself. */
 export function open(model?: ModelSource, options?: OpenOptions): Promise<Model>;
 
-/** The pixels of a photo, for the methods of Model. A file that is none throws a PhotoError. */
+/** The pixels of a photo, for the methods of Model. Throws a PhotoError if a file is no photo. */
 export function photoOf(photo: PhotoSource): Promise<Photo>;
 
 /** Closes the models that classify() and embed() have opened. */

@@ -14,9 +14,9 @@ export { Model, VitError, photoOf, provide };
 const here = import.meta.url; // undefined in Workers and in some bundles
 for (const folder of here ? ['.', 'vit/'] : []) expectUnpacked(new URL(folder, here));
 
-/** Promises of the models that classify() and embed() have opened, by what they were asked for. */
+/** Promises of the models that classify() and embed() have opened, by model and options. */
 const opened = new Map();
-const names = new WeakMap(); // of models that are objects
+const names = new WeakMap(); // the names of models that are objects
 let count = 0;
 
 function nameOf(source) {
@@ -51,7 +51,7 @@ async function modelOf({ model = bundled(), ...options }) {
     return modelOf({ model, ...options });
 }
 
-/** Both are read at the same time. */
+/** Reads the photo and the model at the same time. */
 async function withPhoto(photo, options, use) {
     const [pixels, model] = await Promise.allSettled([photoOf(photo), modelOf(options)]);
     if (model.reason) throw model.reason;

@@ -16,7 +16,7 @@ export class PhotoError extends Error {
     name = 'PhotoError';
 }
 
-/** What is on the screen: a picture that the browser has decoded. */
+/** The pixels of a picture that the browser has decoded. */
 async function ofPicture(picture) {
     const { exact, pixelsOf } = await import('./decode.mjs');
     if (isA(picture, 'HTMLImageElement')) await picture.decode();
@@ -38,7 +38,8 @@ async function ofBlob(blob, name) {
     }
 }
 
-/** An instance for each photo: its memory is free afterwards, and a damaged file harms no other. */
+/** Makes an instance for each photo: its memory is freed afterwards, and a damaged file cannot
+ * harm another. */
 async function ofBytes(bytes) {
     const module = await loadModule(addressOf('photo.wasm', import.meta.url), true);
     const { exports } = await WebAssembly.instantiate(module);
