@@ -195,6 +195,7 @@ if have python3 "pages and charts beside their figures"; then
     mkdir -p "$work/copy/tools/bench"
     cp README.md "$work/copy"
     cp -r tools/bench/README.md tools/bench/figures tools/bench/peers "$work/copy/tools/bench"
+    cp "${BIN:-.}/tools/vit-get" "$work/copy/tools"
     (cd "$work/copy" && python3 -B tools/bench/peers/figures.py) >"$work/out" 2>"$work/err"
     status=$?
     is 0

@@ -338,6 +338,17 @@ for options in '--list two.txt' '--list two.nul -0' 'photos/a/rgb.png --list res
     is 0
     same "$work/out" two
 done
+# an index of another size, which its record gives
+try "$convert" "$fixtures/plain/model.safetensors" -o sizes.vit --dynamic -q
+try "$embed" -m sizes.vit --img-size 20 photos/a -o sizes.npy -q
+try "$search" sizes.npy photos/a/rgb.png -k 1
+out '^1.0000  photos/a/rgb.png$'
+try "$search" sizes.npy photos/a/rgb.png -k 1 --img-size 12
+out '^0\.[0-9]*  photos/a/rgb.png$'
+try "$embed" -m sizes.vit --max-patches 12 photos/a -o sizes.npy -q
+try "$search" sizes.npy photos/a/rgb.png -k 1
+out '^1.0000  photos/a/rgb.png$'
+
 # photos that are gone, which a path from elsewhere is not
 mv photos/b/grey.jpg kept.jpg
 try "$search" all.npy photos/a/rgb.png

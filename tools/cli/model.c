@@ -92,8 +92,10 @@ static bool keep_aspect(vit_model *model, int most, report *r) {
     return true;
 }
 
-static bool set_size(vit_model *model, const cli_size size, report *r) {
-    if (size[0] && vit_model_resize(model, size[0], size[1]) != VIT_OK)
+bool cli_model_resize(vit_model *model, const cli_size size, report *r) {
+    const vit_config *c = &model->config;
+    const bool same = size[0] == c->img_height && size[1] == c->img_width;
+    if (size[0] && !same && vit_model_resize(model, size[0], size[1]) != VIT_OK)
         return report_fail(r, "--img-size: %s", model->detail);
     return !size[2] || keep_aspect(model, size[2], r);
 }
@@ -105,7 +107,7 @@ bool cli_model_choose(const char *given, const cli_size size, vit_model *model, 
     *path = cli_model_path(given, r);
     if (!*path) return false;
     good = cli_model_open(*path, 0, model, r);
-    if (good && !set_size(model, size, r)) {
+    if (good && !cli_model_resize(model, size, r)) {
         vit_model_close(model);
         good = report_file(r, *path);
     }

@@ -611,6 +611,14 @@ static bool read_names(embedding_index *index, const char *path, report *r) {
     return split_names(index, size, r) || report_file(r, path);
 }
 
+static void read_size(const json_value *root, cli_size size) {
+    const json_value *both = json_get(root, "img_size"), *height = json_first(both);
+    if (!both || both->kind != JSON_ARRAY || both->count != 2) return;
+    size[0] = (int)json_integer(height, 0);
+    size[1] = (int)json_integer(height->next, 0);
+    size[2] = (int)json_integer(json_get(root, "max_patches"), 0);
+}
+
 static bool read_description(embedding_index *index, const json_value *root, report *r) {
     const char *pool = json_string(json_get(root, "pool"), "?");
     const char *hash = json_string(json_get(root, "model_hash"), "");
@@ -618,6 +626,7 @@ static bool read_description(embedding_index *index, const json_value *root, rep
     if (!find_pool(pool, &index->choice.pool, r)) return false;
     index->choice.block = (int)json_integer(json_get(root, "layer"), -1) + 1;
     index->choice.normalize = json_bool(json_get(root, "normalized"), false);
+    read_size(root, index->img_size);
     index->model_hash = strtoull(hash, NULL, 16);
     index->model_path = model ? strdup(model) : NULL;
     if (model && !index->model_path) return report_no_memory(r);
@@ -701,11 +710,26 @@ static bool check_width(const embedding_choice *choice, const embedding_index *i
                        (long long)dims[0], logits, index->path, expected);
 }
 
+/* Gives the index's own model the size of the index, unless another one is requested. */
+static bool resize_for(const embedding_request *asked, const embedding_index *index,
+                       vit_model *model, report *r) {
+    const vit_config *c = &model->config;
+    cli_size size;
+    memcpy(size, index->img_size, sizeof size);
+    if (asked->img_size[0] || asked->img_size[2] || !index->described ||
+        embedding_model_hash(model) != index->model_hash)
+        return true;
+    if (c->crop_mode == VIT_CROP_ASPECT && infer_num_tokens(c) - c->num_prefix_tokens == size[2])
+        size[2] = 0;
+    return cli_model_resize(model, size, r);
+}
+
 bool embedding_open_model(const embedding_request *asked, const embedding_index *index,
                           vit_model *model, char **path, embedding_choice *choice, report *r) {
     const char *given = asked->model ? asked->model : index->model_path;
     if (!cli_model_choose(given, asked->img_size, model, path, r)) return false;
-    if (!choose_for(choice, asked, index, model, r) || !check_width(choice, index, model, r))
+    if (!resize_for(asked, index, model, r) || !choose_for(choice, asked, index, model, r) ||
+        !check_width(choice, index, model, r))
         return report_file(r, *path);
     choice->normalize = true;
     if (index->described && embedding_model_hash(model) != index->model_hash)

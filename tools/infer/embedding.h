@@ -157,6 +157,7 @@ typedef struct embedding_index {
     const char **names; /* [n] */
     bool described;     /* NAME.json exists and has the following */
     embedding_choice choice;
+    cli_size img_size;
     char *model_path; /* NULL if unknown */
     uint64_t model_hash;
     char *text; /* private: of the names */

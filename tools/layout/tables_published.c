@@ -326,7 +326,8 @@ static const char *const qwen_prefixes[] = {
     "module.", "model.", "visual.", "vision_tower.", "thinker.", NULL
 };
 
-static const char *const qwen_blocks[] = { "blocks.{i}.", NULL };
+/* The first path is no Qwen's: a layout whose probe is missing is guessed by it. */
+static const char *const qwen_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 static const layout_rule qwen_rules[] = {
     { "patch_embed.proj.weight", LAYOUT_SUM, "dctpq>dcpq",
@@ -359,8 +360,8 @@ static const layout_default qwen_defaults[] = {
 
 const layout layout_qwen_vl = {
     .name = "Qwen3-VL",
-    .probe = "pos_embed.weight",
-    .when = { "{b}mlp.linear_fc1.weight" },
+    .probe = "merger.linear_fc1.weight",
+    .when = { "pos_embed.weight" },
     .prefixes = qwen_prefixes, .blocks = qwen_blocks, .rules = qwen_rules,
     .harmless = qwen_harmless, .defaults = qwen_defaults
 };
