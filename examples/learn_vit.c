@@ -37,8 +37,7 @@ static matrix new_matrix(size_t rows, size_t cols) {
 
 static float *row(matrix m, size_t i) { return m.at + i * m.cols; }
 
-/* Finds a tensor by timm's name: "blocks.3.norm1.weight" in block 3, "norm.weight" if block is
- * -1. */
+/* Finds a tensor by timm's name: "blocks.3.norm1.weight"; without a block, if block is -1. */
 static matrix load(const vit_model *model, int block, const char *layer, const char *part) {
     char name[64];
     vit_tensor tensor;
@@ -97,8 +96,7 @@ static matrix layer_norm(const vit_model *model, int block, const char *layer, m
     return y;
 }
 
-/* Turns n scores into n positive numbers whose sum is 1. Subtracting the largest prevents
- * overflow. */
+/* Turns n scores into positive numbers with the sum 1. Subtracting the largest avoids overflow. */
 static void softmax(float *x, size_t n) {
     float largest = x[0], sum = 0.0f;
     for (size_t i = 1; i < n; i++) largest = fmaxf(largest, x[i]);
@@ -108,7 +106,7 @@ static void softmax(float *x, size_t n) {
 }
 
 /* Equation (1): z_0 = [class; x_1 E; x_2 E; ...] + E_pos. A patch has P x P pixels in C channels. A
- * linear layer, E, turns its row of C P P values into a token. Learned tokens come first: the
+   linear layer, E, turns its row of C P P values into a token. Learned tokens come first: the
    class token and, in DeiT, the distillation token; they gather information from the patches. */
 static matrix embed(const vit_model *model, const float *image) {
     const vit_config *c = &model->config;

@@ -39,7 +39,7 @@ typedef struct damage_case {
     int told_count;
     const char *rename_items[MAX_OPTIONS];
     text_list rename;
-    const char *img_size, *arch;
+    const char *img_size, *arch, *weights;
     bool refused; /* even the undamaged file is refused; otherwise it is damaged in all ways */
 } damage_case;
 
@@ -164,6 +164,7 @@ static void convert_damaged(const damage_case *t, int num_heads, const char *wha
     options.checkpoint = damaged;
     options.output = output;
     options.arch = t->arch;
+    options.weights = t->weights;
     options.rename = t->rename;
     options.quiet = true;
     o->good = parse_options(t, num_heads, &options.given, &r) && convert_run(&options, c, &r);
@@ -382,7 +383,9 @@ static bool may_be_absent(const outcome *base, const char *name) {
     static const char *const ends[] = {
         "register_tokens",                     /* DINOv2's own files: with or without registers */
         "storage_tokens",                      /* DINOv3's likewise */
+        "embeds.reg_token",                    /* NaFlexViT, too */
         "head.proj.weight",                    /* open_clip's timm_proj */
+        "visual_projection.weight",            /* AIMv2 without texts */
         "image_encoder.model.cls_token",       /* MobileCLIP's own code then takes the mean */
         "image_encoder.model.classifier.proj", /* and has no head */
     };
@@ -397,7 +400,10 @@ static bool may_be_absent(const outcome *base, const char *name) {
 static bool is_read(const entry *e) {
     return e->matters && !ends_with(e->name, "rope.freqs_cos") &&
            !ends_with(e->name, "token_embedding.weight") &&
-           !ends_with(e->name, "last_layer.weight_g");
+           !ends_with(e->name, "last_layer.weight_g") &&
+           !ends_with(e->name, "depth_head.projects.0.weight") &&
+           !ends_with(e->name, "reassemble_stage.layers.0.projection.weight") &&
+           !ends_with(e->name, "merger.linear_fc1.weight");
 }
 
 static bool same(const outcome *o, const outcome *base) {
@@ -601,6 +607,7 @@ static void parse_case(char *line, damage_case *t) {
         const char *value = strtok(NULL, " ");
         if (!strcmp(word, "--img-size")) t->img_size = value;
         else if (!strcmp(word, "--arch")) t->arch = value;
+        else if (!strcmp(word, "--weights")) t->weights = value;
         else if (!strcmp(word, "--set") && t->set_count < MAX_OPTIONS)
             t->set[t->set_count++] = value;
         else if (!strcmp(word, "--rename") && t->rename.count < MAX_OPTIONS)

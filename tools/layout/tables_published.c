@@ -361,7 +361,6 @@ static const layout_default qwen_defaults[] = {
 const layout layout_qwen_vl = {
     .name = "Qwen3-VL",
     .probe = "merger.linear_fc1.weight",
-    .when = { "pos_embed.weight" },
     .prefixes = qwen_prefixes, .blocks = qwen_blocks, .rules = qwen_rules,
     .harmless = qwen_harmless, .defaults = qwen_defaults
 };
@@ -558,7 +557,8 @@ static const layout_rule aimv2_rules[] = {
     LAYOUT_MUST("norm.weight", "trunk.post_trunk_norm.weight"),
     LAYOUT_FROM("norm.bias", "trunk.post_trunk_norm.bias"),
     LAYOUT_FROM2("head", "head"),
-    { "attn_pool.q", LAYOUT_SUM, NULL, { "head.cls_token", NULL, NULL }, LAYOUT_ALWAYS },
+    { "attn_pool.q", LAYOUT_SUM, NULL, { "head.cls_token", NULL, NULL },
+      { LAYOUT_REQUIRED, "head.k.weight" } },
     LAYOUT_ROWS2("attn_pool.kv.weight", NULL, "head.k.weight", "head.v.weight"),
     LAYOUT_ZEROS("attn_pool.kv.bias", "head.cls_token"),
     LAYOUT_FROM2("attn_pool.proj", "head.linear"),
