@@ -445,8 +445,8 @@ UNSCALED = HEAD + attention("") + block() + model() + "\nnet = ViT(heads=4)\n"
 OTHER_SIZE = HEAD + attention() + block() + model() + "\nnet = ViT(dim=48, heads=16)\n"
 
 
-# The model has a norm behind the unrolled blocks, a stored norm that never runs, and channels that
-# no layer shows, only the constructor's argument.
+# The model has a norm behind the unrolled blocks, and a stored norm that never runs. Only the
+# constructor's argument shows the number of channels.
 TRAILING = HEAD + attention() + block() + model(
     blocks="nn.Sequential(*[Block(dim, heads) for _ in range(depth)], nn.LayerNorm(dim))").replace(
         "        self.last = nn.LayerNorm(dim)\n", "").replace("self.last(x)", "x") + """

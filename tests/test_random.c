@@ -249,7 +249,7 @@ static double round_steps(double *x, size_t n, float factor) {
     return step;
 }
 
-/* A query or a key, of length 4060. The factor affects the rounding, so it is computed as in
+/* Gives a query or a key the length 4060. The factor affects the rounding, so it is computed as in
  * >>kernels: squares in 16 lanes, and two steps of Newton's method. */
 static void round_length(double *x, size_t n) {
     float lane[16] = { 0 }, y;

@@ -27,7 +27,7 @@ static int read_input(const char *folder) {
     return whole;
 }
 
-/* True if the logits are the recorded ones: to the last bit, or nearly for types whose inputs are
+/* Checks that the logits are the recorded ones: to the last bit, or nearly for types whose inputs are
  * rounded. */
 static void compare(const char *name, int exact, const char *hex, const float *logits) {
     for (int i = 0; i < CLASSES; i++) {

@@ -100,7 +100,8 @@ for source in tests/test_*.c; do
     run "$name.linux" "build/plain/tests/$name" tests/data ${part[$name]-}
 done
 
-# The table: a row for each test, which passes if both counts are equal or there is a reason.
+# Prints a row for each test. A row passes if both counts are equal, or if the difference has a
+# known reason.
 counts() {
     local source name windows linux reason rows=0 bad=0 of_windows=0 of_linux=0 failed
     printf '%-26s %9s %9s\n' '' Windows Linux

@@ -52,7 +52,7 @@ typedef struct cold_start {
     double private_bytes; /* NaN if unknown */
 } cold_start;
 
-/* All state until the end. Zeroed, then filled in step by step; bench_free accepts it in any
+/* The state of one run of the program. Zeroed, then filled in step by step; bench_free accepts it in any
  * state. */
 typedef struct bench {
     const choices *chosen;

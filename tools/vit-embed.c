@@ -44,7 +44,7 @@ typedef struct choices {
     photo_options photos;
 } choices;
 
-/* All state until the end. Zeroed, then filled in step by step. */
+/* The state of one run of the program. Zeroed, then filled in step by step. */
 typedef struct job {
     const choices *chosen;
     vit_model model;

@@ -793,7 +793,8 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           0 },
         { 0, "predictions", "FILE",
           "write path, true class, predicted class and probability\n"
-          "of each image as CSV; with --tags, each right or found class",
+          "of each image as CSV; with --tags, a row for each class that an\n"
+          "image has or is given",
           CLI_OUTPUT, &c->predictions, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
         CLI_END,

@@ -167,7 +167,7 @@ static bool write_model(job *j, report *r) {
     const size_t classes = (size_t)j->set.classes.count;
     const char **labels = malloc((classes + 1) * sizeof *labels);
     char *source = provenance(j);
-    const bool keeps = !j->set.added; /* not of sums: --add has no photos then */
+    const bool keeps = !j->set.added; /* --ridge keeps only sums, so --add has no photos then */
     unsigned char *record = keeps ? learned_store(&j->set, j->backbone, &j->record) : NULL;
     head_contents head = {
         j->head.num_classes, j->head.weights,     j->set.several, labels, source, record,
@@ -272,8 +272,7 @@ static void print_doubts(const job *j) {
         printf("  and %d more; --json names all\n", j->num_doubts - 2 * LINES_SHOWN);
 }
 
-/* If photos have several classes, computes the mean average precision and F1 at 0.5 of held-out
- * photos. */
+/* Figures of held-out photos with several classes: mean average precision, and F1 at 0.5. */
 typedef struct several_figures {
     double mean_average_precision, f1;
     int classes;
@@ -464,8 +463,8 @@ static const char description[] =
     "Learns the classes of photos PHOTOS/CLASS/IMAGE and writes a model of them: the\n"
     "same backbone with another head, for every program that takes a model. PHOTOS may be a file\n"
     "with lines 'PATH,CLASS' instead; 'PATH,CLASS;CLASS' has several classes, and 'PATH,' none.\n"
-    "A file of vit-learn's adds the classes in it, without their photos. OUT.npy of\n"
-    "vit-embed adds the photos of OUT.txt; the class of a photo is the folder that holds it.\n"
+    "A file of vit-learn's adds the classes in it, without their photos. An OUT.npy that\n"
+    "vit-embed wrote adds the photos listed in its OUT.txt; the class of a photo is its folder.\n"
     "It prints how many held-out photos get their class, which photos look mislabelled, and\n"
     "which classes are mistaken for each other.\n";
 

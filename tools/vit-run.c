@@ -49,7 +49,7 @@ typedef struct choices {
     bool wants_file, wants_forward; /* derived */
 } choices;
 
-/* All state until the end. Zeroed, then filled in step by step; run_free accepts it in any
+/* The state of one run of the program. Zeroed, then filled in step by step; run_free accepts it in any
  * state. */
 typedef struct run {
     const choices *chosen;
@@ -133,7 +133,8 @@ static bool allocate_images(run *r) {
     return r->input || out_of_memory();
 }
 
-/* Reads image i of the batch, preprocessed. Reports a failure. own: the model's before any image */
+/* Reads and preprocesses image i of the batch. Reports a failure. own: the model's configuration
+ * before an image changed it. */
 static bool read_image(run *r, const vit_config *own, int i) {
     const char *path = r->images.paths[i];
     report failure = report_make();

@@ -5,7 +5,7 @@
 #include "../tar_memory.h"
 #include "shards/tar.h"
 
-/* Corrects every block that is not zeros; blocks of data do not matter. */
+/* Corrects the checksum of every block with a tar header's "ustar". */
 static void correct(uint8_t *bytes, size_t size) {
     for (size_t at = 0; at + TAR_BLOCK <= size; at += TAR_BLOCK) {
         uint8_t *block = bytes + at;

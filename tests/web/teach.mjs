@@ -14,7 +14,7 @@ const photosOf = (name, count = 6) =>
     Array.from({ length: count }, (_, i) => pathOf(`${name}${i}.png`));
 const unseen = (name) => pathOf(`${name}7.png`);
 
-/** The .vit file that vit-learn writes, built without fused multiply-adds, which WebAssembly has not.
+/** The .vit file of a vit-learn built without fused multiply-adds, because WebAssembly has none.
     boxes: { class: paths }. */
 function native(boxes, base = model, args = []) {
     const cwd = pathOf('native-learn');

@@ -47,7 +47,7 @@ async function name(visited, texts, template = '') {
 const found = ({ page }) => page.locator('#found button').evaluateAll((buttons) =>
     buttons.map(({ title, dataset }) => ({ name: title, cosine: Number(dataset.cosine) })));
 
-/** True if values agree to within APART and have the same order, except where two are that close to
+/** Checks that values agree to within APART and have the same order, except where two are that close to
  * each other. */
 function compare(shown, native, value, what) {
     same(shown.map((one) => one.name).sort(), native.map((one) => one.name).sort(), what);

@@ -167,7 +167,7 @@ static bool match_one(const char **pattern, char c) {
 }
 
 bool text_matches(const char *pattern, const char *text) {
-    const char *star = NULL, *from = NULL; /* the latest '*', and the end of its text */
+    const char *star = NULL, *from = NULL; /* behind the latest '*', and the end of its text */
     while (*text) {
         const char *next = pattern;
         if (*pattern == '*') {

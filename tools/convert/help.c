@@ -30,8 +30,8 @@ static const char help_types[] =
     "tensor.\n";
 
 static const char help_names[] =
-    "--labels takes a file with a name a line, or \"n01440764 tench\", or a tagger's\n"
-    "selected_tags.csv. imagenet: the names of ImageNet-1k, which are also the default for a\n"
+    "--labels takes a file with one name per line, as \"tench\" or \"n01440764 tench\", or a\n"
+    "tagger's selected_tags.csv. imagenet: the names of ImageNet-1k, which are also the default for a\n"
     "checkpoint of 1,000 unnamed classes with the size of a published model. none: no names.\n"
     "@ has no names for ImageNet-21k and -22k.\n"
     "--rename A=B renames layers or tensors, as in fc=head. * stands for any text:\n"

@@ -249,8 +249,8 @@ static double most_of_input(const match_pair *p) {
     return most;
 }
 
-/* The likeliest reason why no settings give the output. An error as small as these is rarely
- * chance. Rounding to 16 bits, or dropout, causes it. */
+/* The likeliest reason why no settings give the output. Errors below by_rounding and
+ * by_dropout are rarely chance: rounding to 16 bits or dropout causes them. */
 static const char *reason_of(const match *m, const facts *f, const match_search *s,
                              char text[REASON_SIZE]) {
     const double by_rounding = 0.01, by_dropout = 0.3, no_pixel = 20;

@@ -227,8 +227,8 @@ static void print_end(const blueprint *b, const char *program) {
                      end_words(end));
     else if (end != MODEL_END_NONE)
         report_error(program, NULL,
-                     "the original gives %s: vit-run gives the logits before, vit-classify "
-                     "probabilities",
+                     "the original gives %s: vit-run gives the logits before that, and "
+                     "vit-classify gives probabilities",
                      end_words(end));
 }
 

@@ -82,13 +82,13 @@ typedef struct zero_shot_options {
 /* clang-format on */
 
 /* The notes on these options in a program's help. */
-#define ZERO_SHOT_NOTES                                                                              \
-    "--classes needs a model with a text encoder, such as CLIP or SigLIP, which vit-convert takes\n" \
-    "with its tokenizer. Its own softmax or sigmoid, scale and bias make the probabilities.\n"       \
-    "TEXT.npy has vectors of a text model in another program. They are compared with the output\n"   \
-    "of the model's head (CLIP's projection) if the widths are equal, else with the embedding.\n"    \
-    "Without --sigmoid, their probabilities add up to 1 (CLIP). With it, each class has its own\n"   \
-    "(SigLIP; give the model's --scale and --bias). Vectors of vit-embed work too; the model is\n"   \
+#define ZERO_SHOT_NOTES                                                                                \
+    "--classes needs a model with a text encoder, such as CLIP or SigLIP; vit-convert converts the\n"  \
+    "encoder with its tokenizer. The model's softmax or sigmoid, scale and bias give probabilities.\n" \
+    "TEXT.npy has vectors of a text model in another program. They are compared with the output\n"     \
+    "of the model's head (CLIP's projection) if the widths are equal, else with the embedding.\n"      \
+    "Without --sigmoid, their probabilities add up to 1 (CLIP). With it, each class has its own\n"     \
+    "(SigLIP; give the model's --scale and --bias). Vectors of vit-embed work too; the model is\n"     \
     "then the one that made them, unless -m is given.\n"
 
 /* Returns a message if options contradict each other, otherwise NULL. --sigmoid may be given

@@ -111,8 +111,8 @@ void code_put(const checkpoint *c, const char *patch, const code_found *found,
  * fills *seen, and the map's patch_order and embed_dim, on which slices and axes depend. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r);
 
-/* Passes on to layout_rule_axes the settings for the order of a tensor's elements. Another call
- * changes later plans. */
+/* Passes on to layout_rule_axes the settings for the order of a tensor's elements. A second call
+ * replaces them for later plans. */
 void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]);
 
 /* The weight that reads the channels of the input. */

@@ -338,8 +338,10 @@ static bool arrange_qkv(const layout_map *map, layout_item *item, report *r) {
                            "several for %s",
                            item->tensor.name);
     return !is_qkv || map->qkv_order == QKV_ORDER_QKV || order_qkv(map, item) ||
-           report_fail(r, "qkv_order: %s is not one tensor of query, key and value, nor three",
-                       item->tensor.name);
+           report_fail(
+               r,
+               "qkv_order needs query, key and value in one tensor or in three; %s has neither form",
+               item->tensor.name);
 }
 
 /* Finds and arranges the rule's parts, and checks that together they have the item's shape. */

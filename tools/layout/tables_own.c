@@ -223,8 +223,8 @@ const layout layout_simple_vit = {
 
 /* === ViT until 2021-03 ===
  * A linear layer over patches (p1 p2 c), each branch in a Residual. Until 2020-12 the head is two
- * linear layers with GELU between them, until 2021-01 q k^T is divided by the root of embed_dim;
- * since 2020-12 the head may read the mean of all tokens. */
+ * linear layers with GELU between them. Until 2021-01 q k^T is divided by the root of embed_dim.
+ * Since 2020-12 the head may read the mean of all tokens. */
 
 #define OLD_BRANCHES(attn, mlp)                                                                  \
     LAYOUT_SAME("cls_token"),                                                                    \

@@ -64,7 +64,7 @@ typedef struct look_positions {
 
 struct look_command;
 
-/* All state until the end. Zero the struct, then set chosen, command and operands; the steps fill
+/* The state of one run of the program. Zero the struct, then set chosen, command and operands; the steps fill
  * in the other members. */
 typedef struct look_job {
     const look_choices *chosen;

@@ -65,8 +65,8 @@ static const char *order_why(const assumer *a, char text[HEADS_TEXT]) {
     const norm_order_evidence *order = &a->seen->norm_order;
     const bool pre = order->pre > order->post;
     snprintf(text, HEADS_TEXT,
-             "read from the weights: in this order, the norms fit the layers that "
-             "read them by %.2f, in the other order by %.2f",
+             "read from the weights: the norms fit the layers after them to %.2f in this "
+             "order, to %.2f in the other",
              pre ? order->pre : order->post, pre ? order->post : order->pre);
     return text;
 }

@@ -702,7 +702,8 @@ static bool check_weights(const json_value *root, const json_value *vision, repo
     for (i = 0; i < 2 * COUNT(keys); i++) {
         const json_value *value = json_get(i % 2 ? root : vision, keys[i / 2]);
         if (config_is_null(value) || (value->kind == JSON_OBJECT && value->count == 0)) continue;
-        return report_fail(r, "%s: this version of vit.h lacks weights of this form", keys[i / 2]);
+        return report_fail(r, "%s: this version of vit.h cannot use weights of this form",
+                           keys[i / 2]);
     }
     return true;
 }

@@ -229,7 +229,8 @@ static bool read_part(shard_part *part, const char *text, report *r) {
                        text);
 }
 
-/* Reads two variables. Both or none must exist; *found is set if both do. */
+/* Reads two variables; *found is set if both exist. One alone means nothing: batch scripts of Slurm
+ * have a rank without a size. */
 static bool read_pair(const char *rank_name, const char *size_name, shard_part *part, bool *found,
                       report *r) {
     const char *rank = getenv(rank_name), *size = getenv(size_name);
