@@ -15,13 +15,14 @@
 /* ------------------------------------------------------------------------- */
 /* The loops                                                                 */
 /*                                                                           */
-/* The loops have twelve or more sums, so that none waits for its own last addition: fused  */
-/* multiply-adds take four or five cycles, and two may begin in each; with   */
-/* AVX-512 24, because vdpbf16ps takes six cycles, and twelve sums only just */
-/* do. Where there is assembly it is written out, because a compiler may     */
-/* spill the sums or see through integer arithmetic. That needs no target    */
-/* attribute: the assembler knows every instruction whatever the compiler's  */
-/* flags.                                                                    */
+/* The loops have twelve or more sums, so that none waits for its own last   */
+/* addition. Fused multiply-adds take four or five cycles, and two may begin */
+/* in each cycle. With AVX-512 the loops have 24 sums, because vdpbf16ps     */
+/* takes six cycles, for which twelve sums are only just enough. Where there */
+/* is assembly, the loops are written in it, because a compiler may spill    */
+/* the sums or see through integer arithmetic. Assembly needs no target      */
+/* attribute, because the assembler knows every instruction whatever the     */
+/* compiler's flags.                                                         */
 /* ------------------------------------------------------------------------- */
 
 /* 16-bit patterns that are ordinary values as f32, as bf16 and as bytes. */
@@ -340,7 +341,7 @@ static void fill_random(float *to, size_t n, float base, uint64_t *state) {
     }
 }
 
-/* The mean of the values to put into a tensor. */
+/* Returns the mean of the values to put into a tensor. */
 static float base_of(const vit_tensor *tensor) {
     if (strncmp(tensor->name, "preprocess.", 11) == 0) return 0.5f;
     return strstr(tensor->name, "norm") && strstr(tensor->name, "weight") ? 1.0f : 0.0f;

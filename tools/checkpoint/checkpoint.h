@@ -118,7 +118,7 @@ void checkpoint_close(checkpoint *c);
  * "GGUF" */
 const char *checkpoint_kind(const checkpoint *c);
 
-/* The path of the chosen state dict within the checkpoint, such as "model_ema" or
+/* Returns the path of the chosen state dict within the checkpoint, such as "model_ema" or
  * "state_dict.module"; "" for the whole file. */
 const char *checkpoint_wrapper(const checkpoint *c);
 

@@ -3,11 +3,11 @@
  * A container reader turns one source into storages (ranges of bytes) and tensors (views of a
  * storage). read.c reads the elements, independently of containers.
  *
- * To add a container: write a file that opens it, using the functions below; declare that function
- * at the end of this header; add a row with a probe to the table in open.c, before any probe that
- * also accepts such a file; name the container in checkpoint.h and in the help of vit-convert. Then
- * add a fixture in tests/make_checkpoints.py, each way to damage it in test_checkpoint.c, and a
- * fuzzer.
+ * To add a container: write a file that opens it, using the functions below; declare the opening
+ * function at the end of this header; add a row with a probe to the table in open.c, before any
+ * probe that also accepts such a file; name the container in checkpoint.h and in the help of
+ * vit-convert. Then add a fixture in tests/make_checkpoints.py, each way to damage it in
+ * test_checkpoint.c, and a fuzzer.
  */
 #ifndef CONTAINER_H
 #define CONTAINER_H

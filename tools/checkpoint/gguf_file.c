@@ -5,9 +5,9 @@
  *     pairs: key, u32 type, value. A key or text is a u64 length and its bytes, an array the u32
  *         type of its values, their u64 number and the values
  *     tensors: name, u32 number of dims, u64 dims (the fastest first), u32 type, u64 offset of the
- *         data from the first multiple of general.alignment (or 32) after the last of these
+ *         data from the first multiple of general.alignment (or 32) after this list
  *
- * The data of each tensor must begin at the next multiple after those of the previous tensor, as
+ * The data of each tensor must begin at the next multiple after the data of the previous tensor, as
  * all writers store them. So no byte belongs to two tensors.
  */
 #include <stdio.h>
@@ -82,7 +82,7 @@ static bool gguf_name(gguf_reader *g, const char *what, char name[GGUF_TEXT]) {
 
 /* === Values === */
 
-/* The bytes of a number of this type; 0 for a text, an array or an unknown type. */
+/* Returns the size of a number of this type; 0 for a text, an array or an unknown type. */
 static size_t number_size(uint64_t type) {
     static const uint8_t sizes[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
     return type < sizeof sizes ? sizes[type] : 0;
@@ -234,7 +234,7 @@ static const struct {
     { "num_register_tokens", "num_reg_tokens" },
 };
 
-/* Metadata without a dot are settings. 0 stands for "of any size" or "none". */
+/* Metadata keys without a dot are settings. 0 stands for "of any size" or "none". */
 static bool put_pair(gguf_reader *g, const char *key, const char *value) {
     size_t i;
     for (i = 0; i < sizeof told / sizeof *told; i++)
@@ -441,7 +441,7 @@ bool gguf_open(checkpoint *c, size_t file, report *r) {
 
 /* === Blocks of 256 values === */
 
-/* The scale and the minimum of the i-th eighth, with 6 bits each. Those of the last four eighths
+/* The scale and the minimum of the i-th eighth, with 6 bits each. The bits of the last four eighths
  * are split. */
 static void unpack_scale(const uint8_t *packed, int i, float *scale, float *minimum) {
     const int low = i < 4 ? packed[i] & 63 : (packed[i + 4] & 15) | (packed[i - 4] >> 6) << 4;

@@ -257,7 +257,7 @@ static bool onnx_next(onnx_reader *o, uint64_t *at, uint64_t end, onnx_field *f)
     return true;
 }
 
-/* The text of a field; "" for a field of another kind. */
+/* Returns the text of a field; "" for a field of another kind. */
 static const char *onnx_text(onnx_reader *o, const onnx_field *f) {
     const size_t size = f->wire == WIRE_BYTES ? (size_t)(f->end - f->at) : 0;
     char text[1025];
@@ -458,7 +458,7 @@ static bool onnx_grow_table(onnx_reader *o) {
     return true;
 }
 
-/* The value with this name, which is added if it is new; -1 if memory is exhausted. */
+/* Returns the value with this name, which is added if it is new; -1 if memory is exhausted. */
 static int onnx_value_of(onnx_reader *o, const char *name) {
     onnx_value *values, v = { 0 };
     uint32_t hash = 2166136261u;
@@ -649,8 +649,8 @@ static int64_t onnx_integer(const onnx_node *n, const char *name, int64_t otherw
     return a ? a->integer : otherwise;
 }
 
-/* The next node after `n` that has this operator and takes the value. If `n` is NULL, the first
- * such node. */
+/* Returns the next node after `n` that has this operator and takes the value. If `n` is NULL, the
+ * first such node. */
 static onnx_node *onnx_user(const onnx_reader *o, int v, onnx_op op, const onnx_node *after) {
     int use = v >= 0 ? o->values[v].user : -1, steps = 0;
     bool is_after = !after;
@@ -736,7 +736,7 @@ static const checkpoint_tensor_info *onnx_tensor_of(const onnx_reader *o, int v)
 static bool onnx_weight_dims(const onnx_reader *o, const onnx_node *n, int64_t *rows,
                              int64_t *columns);
 
-/* The last dimension of a value that depends on the image; 0 if it is unknown. */
+/* Returns the last dimension of a value that depends on the image; 0 if it is unknown. */
 static int64_t onnx_width(onnx_reader *o, int v) {
     bool is_transposed = false;
     int step;
@@ -808,7 +808,7 @@ static bool onnx_is_number(onnx_reader *o, int v, double number) {
 
 /* === Constants === */
 
-/* The stored tensor from which a constant follows by casts and views; -1: none. */
+/* Returns the stored tensor from which a constant follows by casts and views; -1: none. */
 static int onnx_base(const onnx_reader *o, int v) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -885,7 +885,7 @@ static onnx_node *onnx_rescale(const onnx_reader *o, onnx_node *n, int *scale) {
     return onnx_base(o, *scale) >= 0 ? mul : NULL;
 }
 
-/* The value before it was quantised, or cast, for a layer. */
+/* Returns the value before it was quantised, or cast, for a layer. */
 static int onnx_before_quantised(const onnx_reader *o, int v) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -1184,7 +1184,7 @@ static bool onnx_take_factor(onnx_reader *o, onnx_node *n, int *v, onnx_path *pa
     return true;
 }
 
-/* The third of q, k and v that a node takes; -1 if it is not known. */
+/* Returns the third of q, k and v that a node takes; -1 if it is not known. */
 static int onnx_third(onnx_reader *o, const onnx_node *n, int v) {
     float first[1], last[1];
     int i;
@@ -1500,7 +1500,8 @@ static const onnx_node *onnx_dequantise_before(const onnx_reader *o, int v) {
 
 enum { ONNX_NAME = 1100 };
 
-/* False for a name that an exporter made up. Without what quantisers append. */
+/* Returns false for a name that an exporter made up. `clean` becomes the name without the suffixes
+ * of quantisers. */
 static bool onnx_is_given(const char *name, char clean[ONNX_NAME]) {
     static const char *const starts[] = { "onnx::", "val_", "/", "graph_", "_val" };
     static const char *const ends[] = { "_quantized", "_quant", "_Q4", "_Q8" };

@@ -273,7 +273,7 @@ static bool checkpoint_shard_name_ok(const char *name) {
            !strchr(name, '/') && !strchr(name, '\\') && !strstr(name, "..");
 }
 
-/* The index of the file with this path; file_count if it is not open. */
+/* Returns the index of the file with this path; file_count if it is not open. */
 static size_t checkpoint_find_file(const checkpoint *c, const char *path) {
     size_t i;
     for (i = 0; i < c->file_count; i++)
@@ -397,8 +397,8 @@ static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *
     return ok;
 }
 
-/* The file to open in a folder of the Hugging Face hub, in order of preference; NULL if the folder
- * has none. */
+/* Returns the file to open in a folder of the Hugging Face hub, in order of preference; NULL if the
+ * folder has none. */
 static char *checkpoint_path_in_folder(checkpoint *c, const char *folder, report *r) {
     static const char *const names[] = {
         "model.safetensors.index.json",

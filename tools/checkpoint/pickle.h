@@ -82,7 +82,8 @@ bool pickle_load(pickle_document *document, const source *s, uint64_t start, uin
                  size_t max_values, report *r);
 void pickle_free(pickle_document *document);
 
-/* The value of a string key (the last one, as in Python); NULL if the dict lacks the key. */
+/* Returns the value of a string key (the last one, as in Python); NULL if the dict lacks the
+ * key. */
 const pickle_value *pickle_get(const pickle_value *dict, const char *key);
 bool pickle_is_text(const pickle_value *value, pickle_kind kind, const char *text);
 

@@ -44,7 +44,7 @@ static bool pickle_hexadecimal(const uint8_t *from, size_t size, size_t count, u
     return true;
 }
 
-/* The byte that a backslash and this letter stand for; 0 if none. */
+/* Returns the byte that a backslash and this letter stand for; 0 if none. */
 static uint8_t pickle_escape(uint8_t letter) {
     static const char letters[] = "\\'\"ntrabfv", bytes[] = "\\'\"\n\t\r\a\b\f\v";
     const char *at = letter ? strchr(letters, letter) : NULL;

@@ -60,8 +60,8 @@ bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN]) {
 
 /* === Attributes === */
 
-/* "__torch__.torch.nn.modules.activation.___torch_mangle_5.GELU" without TorchScript's
-   additions. */
+/* "__torch__.torch.nn.modules.activation.___torch_mangle_5.GELU" without the parts that TorchScript
+ * adds. */
 static void torch_show_class(const char *class, char text[TORCH_SHOWN]) {
     static const char added[] = "__torch__.", mangle[] = "___torch_mangle_";
     char *at;

@@ -558,7 +558,7 @@ static bool torch_list_choices(torch_reader *t, const pickle_value *value, char 
     return !t->report->failed;
 }
 
-/* The value at a path, whose keys may contain dots. */
+/* Returns the value at a path, whose keys may contain dots. */
 static const pickle_value *torch_find_path(torch_reader *t, const pickle_value *value,
                                            const char *path) {
     const pickle_value *dict = torch_entries(t, value), *found = NULL;

@@ -70,14 +70,14 @@ bool torch_step(torch_reader *t);
 
 /* Item i of a tuple or list; NULL if there is none. */
 const pickle_value *torch_item(const pickle_value *sequence, size_t i);
-/* The part of a call, such as PICKLE_CALLABLE; NULL if there is none. */
+/* Returns the part of a call, such as PICKLE_CALLABLE; NULL if there is none. */
 const pickle_value *torch_part(const pickle_value *call, size_t part);
 
 bool torch_is_tensor(const torch_reader *t, const pickle_value *value);
-/* The dict to search: the value itself, the contents of a dict subclass, or the attributes of a
- * TorchScript module; NULL for everything else. */
+/* Returns the dict to search: the value itself, the contents of a dict subclass, or the attributes
+ * of a TorchScript module; NULL for everything else. */
 const pickle_value *torch_as_dict(const pickle_value *value);
-/* The attributes of an object that was built from a dict of them; NULL for others. */
+/* Returns the attributes of an object that was built from a dict of them; NULL for others. */
 const pickle_value *torch_as_object(const pickle_value *value);
 /* Like torch_as_object, but NULL for anything except an nn.Module. */
 const pickle_value *torch_as_module(const pickle_value *value);

@@ -124,7 +124,7 @@ static bool zip_find_directory(const source *s, zip_directory *d, report *r) {
 
 /* === Central directory === */
 
-/* The contents of the zip64 extra field, or NULL; *size becomes their length. */
+/* Returns the contents of the zip64 extra field, or NULL; *size becomes their length. */
 static const uint8_t *zip_find_zip64(const uint8_t *extra, size_t *size) {
     size_t left = *size;
     *size = 0;

@@ -19,7 +19,7 @@ enum { CLASS_NONE = -1, CLASS_AMBIGUOUS = -2 };
  * number. The first kind with a match decides. Case is ignored, and '_' equals ' '. */
 int class_find(const vit_model *model, const char *name);
 
-/* The label of a class, or its number as "class 7"; `text` has `size` bytes. */
+/* Returns the label of a class, or its number as "class 7"; `text` has `size` bytes. */
 const char *class_name(const vit_model *model, int index, char *text, size_t size);
 
 /* A file that maps folders to classes: lines "FOLDER<tab>CLASS", or with a space if FOLDER has
@@ -33,7 +33,7 @@ typedef struct class_map {
 bool class_map_read(class_map *map, const vit_model *model, const char *path, report *r);
 void class_map_free(class_map *map);
 
-/* The class of a folder, from the map or, if the folder is not in it, by class_find. */
+/* Returns the class of a folder, from the map or, if the folder is not in it, by class_find. */
 int class_map_find(const class_map *map, const vit_model *model, const char *folder);
 
 /* Names folders without a class on stderr, at most ten. False if there are any. */
@@ -109,7 +109,7 @@ typedef struct zero_shot {
  * direction: zeros, NaN, infinity. Close the model and z and free the path in any case. */
 bool zero_shot_open(zero_shot *z, const zero_shot_options *options, const embedding_request *asked,
                     vit_model *model, char **path, embedding_choice *choice, report *r);
-/* The files of TEXT.npy alone. On failure there is nothing to close. */
+/* Reads only the files of TEXT.npy. On failure there is nothing to close. */
 bool zero_shot_open_vectors(zero_shot *z, const zero_shot_options *options, report *r);
 void zero_shot_close(zero_shot *z); /* also accepts zeros */
 

@@ -278,7 +278,7 @@ static uint64_t hash_header(const journal_header *h) {
     return vit_hash_final(&hash);
 }
 
-/* The hash of the record in j->record. */
+/* Returns the hash of the record in j->record. */
 static uint64_t hash_record(const embedding_journal *j, uint64_t at, size_t size) {
     const size_t first = sizeof(uint64_t);
     vit_hash hash;

@@ -45,7 +45,7 @@ bool embedding_choose(embedding_choice *choice, const char *text, int block, con
 /* Sets the outputs that infer_run must compute. */
 void embedding_ask(const embedding_choice *choice, infer_settings *settings);
 
-/* The shape for one photo: [dim], or [num_tokens, dim]. Returns the number of dimensions. */
+/* Writes the shape for one photo: [dim], or [num_tokens, dim]. Returns the number of dimensions. */
 int embedding_shape(const embedding_choice *choice, const vit_model *model, int64_t dims[2]);
 
 /* Returns the vector or vectors of one photo, which lie in the memory of the result. */
@@ -127,19 +127,18 @@ typedef struct embedding_journal {
  * there is nothing to close. */
 bool journal_open(embedding_journal *j, const char *program, const char *path, const char *recipe,
                   size_t each, bool anew, report *r);
-/* These functions find the row of a photo, by its name, size and time or by its size and content;
- * -1 if there is none. They find only rows that the journal had when it was opened. Any thread may
- * call them. */
+/* Find the row of a photo, by its name, size and time or by its size and content; -1 if there is
+ * none. They find only rows that the journal had when it was opened. Any thread may call them. */
 int64_t journal_find(const embedding_journal *j, const char *name, const journal_stamp *stamp);
 int64_t journal_find_content(const embedding_journal *j, uint64_t content, uint64_t size);
 /* Adds a row, and sets *at to its place. If row is NULL, adds a copy of the row at `known`. */
 bool journal_add(embedding_journal *j, const char *name, const journal_stamp *stamp,
                  const float *row, int64_t known, int64_t *at, report *r);
-/* The row is valid until the next call; NULL: see the report. */
+/* Returns the row, which is valid until the next call; NULL: see the report. */
 const float *journal_read(embedding_journal *j, int64_t at, report *r);
 /* Closes the journal. `at` [count] has the places of the rows in a complete index, or -1; NULL
- * means that the index is not complete. If most records do not belong to the index, these are
- * removed. An empty journal is deleted. */
+ * means that the index is not complete. If most records do not belong to the index, those records
+ * are removed. An empty journal is deleted. */
 bool journal_close(embedding_journal *j, const int64_t *at, size_t count, report *r);
 
 /* Writes, as members of an object, the facts about the model and about the choice that a reader of
@@ -183,10 +182,10 @@ typedef struct embedding_request {
     cli_size img_size;
 } embedding_request;
 
-/* Settings that are not requested are those of the index. If NAME.json is missing, they are the
- * bundled model, and its logits if they are as wide as the index, otherwise its embedding. A vector
- * of another width is a failure; an index from another model is reported. Zero *model and *path
- * before the call. Close the model and free the path in any case. */
+/* Settings that are not requested are those of the index. If NAME.json is missing, the model is the
+ * bundled one. Its logits are taken if they are as wide as the index, otherwise its embedding. A
+ * vector of another width is a failure; an index from another model is reported. Zero *model and
+ * *path before the call. Close the model and free the path in any case. */
 bool embedding_open_model(const embedding_request *asked, const embedding_index *index,
                           vit_model *model, char **path, embedding_choice *choice, report *r);
 

@@ -48,7 +48,7 @@ typedef struct infer_result {
     double forward_ms; /* its share of the time of the batch */
 } infer_result;
 
-/* The tokens of a photo, or with crop_mode=aspect the most that a photo has. */
+/* Returns the number of tokens of a photo; with crop_mode=aspect, the most that a photo has. */
 int infer_num_tokens(const vit_config *config);
 
 /* Called once for each photo, in order, by one thread at a time. If it returns false, the run

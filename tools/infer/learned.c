@@ -26,7 +26,8 @@ static void store32(unsigned char *at, uint32_t value) {
     for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> 8 * i);
 }
 
-/* The bytes for the classes of a photo: the number of its class, or a bit for each class. */
+/* Returns the bytes for the classes of a photo: the number of its class, or a bit for each
+ * class. */
 static size_t label_bytes(bool several, size_t num_classes) {
     return several ? (num_classes + 7) / 8 : 4;
 }
@@ -64,7 +65,7 @@ static uint16_t *halves_of(const learned_set *set, const learned_photo *p) {
     return set->halves + p->row * (size_t)set->dim;
 }
 
-/* The number of a class, which is added if it is new; -1 if memory is exhausted. */
+/* Returns the number of a class, which is added if it is new; -1 if memory is exhausted. */
 static int find_class(learned_set *set, const char *name, report *r) {
     for (int i = 0; i < set->classes.count; i++)
         if (!strcmp(set->classes.paths[i], name)) return i;
@@ -286,7 +287,7 @@ static bool add_folder(learned_set *set, const char *path, const infer_settings 
     return good;
 }
 
-/* The folder of a file, malloc'ed. */
+/* Returns the folder of a file, malloc'ed. */
 static char *folder_of(const char *path) {
     const char *slash = strrchr(path, '/');
     const size_t size = slash ? (size_t)(slash - path) + 1 : 1;
@@ -360,8 +361,8 @@ static bool open_rows(embedding_index *index, const char *path, const vit_model 
     return report_file(r, path);
 }
 
-/* The number of the class that is named like the photo's folder; -1: see the report. `before` is
- * tried first, because neighbouring rows often share a class. */
+/* Returns the number of the class that is named like the photo's folder; -1: see the report.
+ * `before` is tried first, because neighbouring rows often share a class. */
 static int class_of_row(learned_set *set, const char *path, int before, report *r) {
     const char *end = strrchr(path, '/'), *folder = end;
     size_t length;
@@ -670,7 +671,7 @@ static void choose_folds(learning *l, int folds) {
         if (seen[l->class_of[i]] == 1) l->fold[i] = -1;
 }
 
-/* The scale of c: 1 / the mean squared distance between the embeddings and their mean. */
+/* Returns the scale of c: 1 / the mean squared distance between the embeddings and their mean. */
 static double inverse_variance(const learning *l) {
     const size_t dim = (size_t)l->set->dim, count = (size_t)l->set->count;
     double all = 0;
@@ -752,9 +753,9 @@ static void hold_out(learning *l) {
     }
 }
 
-/* The cross-entropy of held-out photos, with scores divided by a temperature. A photo with the mean
- * scores and an unknown class is added. Without it, a few photos that are all right would seem to
- * prove certainty. */
+/* Returns the cross-entropy of held-out photos, with scores divided by a temperature. A photo with
+ * the mean scores and an unknown class is added. Without it, a few photos that are all right would
+ * seem to prove certainty. */
 static double cross_entropy(learning *l, double temperature) {
     const learned_set *set = l->set;
     const bool several = l->tags != NULL;
@@ -848,8 +849,8 @@ static bool has_none_already(const learned_set *set) {
     return false;
 }
 
-/* The likeness of photo i to all classes at once: its product with the mean of the classes' means.
- * If the photo is one of those in s, the means exclude it. */
+/* Returns the likeness of photo i to all classes at once: its product with the mean of the classes'
+ * means. If the photo is one of those in s, the means exclude it. */
 static double likeness(const learning *l, const vit_learn_sums *s, bool within, const double *mean,
                        int i) {
     const float *x = value_row(l, i);

@@ -78,7 +78,7 @@ bool learned_forget(learned_set *set, const char *name, report *r);
  * without photos. */
 bool learned_sort(learned_set *set, const char *program, report *r);
 
-/* The record, malloc'ed. NULL: out of memory. */
+/* Returns the record, malloc'ed; NULL if memory is exhausted. */
 unsigned char *learned_store(const learned_set *set, uint64_t backbone, size_t *size);
 void learned_free(learned_set *set);
 

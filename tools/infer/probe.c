@@ -74,8 +74,8 @@ static bool embed(embedded *e, const infer_settings *given, report *r) {
     return infer_run(&settings, &source, &e->counts, r);
 }
 
-/* The number of classes that have more votes than the true class, or as many votes and a lower
- * index. */
+/* Returns the number of classes that have more votes than the true class, or as many votes and a
+ * lower index. */
 static int rank_of(const double *votes, int num_classes, int true_class) {
     int rank = 0;
     for (int c = 0; c < num_classes; c++) {

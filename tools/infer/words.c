@@ -47,8 +47,8 @@ static bool take_scratch(words *w, size_t bytes, report *r) {
     return w->scratch || report_fail(r, "a text of %zu bytes is too long", bytes);
 }
 
-/* The byte that Windows-1252 decodes to the character at p; 0 if there is none. *size becomes the
- * size of the character. */
+/* Returns the byte that Windows-1252 decodes to the character at p; 0 if there is none. *size
+ * becomes the size of the character. */
 static unsigned windows_byte(const char *p, size_t *size) {
     static const uint16_t above[32] = { 0x20ac, 0,      0x201a, 0x0192, 0x201e, 0x2026, 0x2020,
                                         0x2021, 0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0,
@@ -63,9 +63,9 @@ static unsigned windows_byte(const char *p, size_t *size) {
     return code < 256 ? code : 0;
 }
 
-/* The first UTF-8 that was decoded as Windows-1252, such as "\u00c3\u00a9" for one letter with an
- * accent; NULL if there is none. A sequence of two characters counts only if the first is C2 or C3,
- * because other sequences may be intended. */
+/* Returns the first UTF-8 that was decoded as Windows-1252, such as "\u00c3\u00a9" for one letter
+ * with an accent; NULL if there is none. A sequence of two characters counts only if the first is
+ * C2 or C3, because other sequences may be intended. */
 static const char *find_misread(const char *text) {
     for (size_t size = 1, next; *text && size; text += size) {
         const unsigned lead = windows_byte(text, &size);
@@ -137,7 +137,7 @@ bool words_embed_in(words *w, const char *text, const text_list *templates, floa
 
 enum { MOST_TEXTS = 1 << 20, MOST_BYTES = 1 << 28 };
 
-/* All of a file, malloc'ed. */
+/* Returns all of a file, malloc'ed. */
 static char *read_file(const char *path, report *r) {
     unsigned char *text;
     size_t size;
@@ -168,7 +168,7 @@ static char *read_texts(const char *from, char *separator, report *r) {
     return text;
 }
 
-/* The next text without white space around it; NULL after the last. */
+/* Returns the next text without white space around it; NULL after the last. */
 static char *next_text(char **rest, char separator) {
     while (**rest) {
         char *start = *rest, *end = strchr(start, separator);

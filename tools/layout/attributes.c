@@ -71,7 +71,7 @@ static bool continues(const char *path, const char *prefix, size_t length) {
     return !strncmp(path, prefix, length) && path[length] >= '0' && path[length] <= '9';
 }
 
-/* The number of attributes, from this one on, that belong to modules of this list. They are
+/* Returns the number of attributes, from this one on, that belong to modules of this list. They are
  * consecutive, because modules are visited depth first. */
 static size_t count_run(const walk *w, size_t first, size_t length) {
     const char *prefix = attribute_at(w, first)->module;
@@ -101,8 +101,8 @@ static void look_at_lists(walk *w, size_t at, size_t least, size_t *most) {
     }
 }
 
-/* Finds the list of modules with the most attributes. Of nested lists, it takes the innermost list
- * that has nearly as many. */
+/* Finds the list of modules with the most attributes. If lists are nested, it takes the innermost
+ * list that has nearly as many. */
 static void find_blocks(walk *w) {
     size_t i, most = 0, none = 0;
     for (i = 0; i < attribute_count(w); i++) look_at_lists(w, i, 0, &most);
@@ -210,7 +210,7 @@ static void see_heads(walk *w, const checkpoint_attribute *a, const char *class)
                       (is_one_of(name, in_attention, COUNT(in_attention)) &&
                        is_attention(a->module, class));
     if (!fits || !read_whole(a->value, &value)) return;
-    if (!strcmp(name, "code.num_heads") && value < 2) return; /* it may be 1 for another reason */
+    if (!strcmp(name, "code.num_heads") && value < 2) return; /* a 1 may have another reason */
     if (w->has_blocks ? is_in_blocks(w, a->module) : a->module[0] != '\0')
         cast_vote(&w->heads, value, a);
     else if (is_above_blocks(w, a->module)) cast_vote(&w->model_heads, value, a);
@@ -357,7 +357,7 @@ static void see_pattern(walk *w, const checkpoint_attribute *a) {
 }
 
 static void see_input(walk *w, const checkpoint_attribute *a, const char *class) {
-    /* the last one is also an attribute of every convolution */
+    /* every convolution has the attribute in_channels too */
     static const char *const chans[] = { "in_chans", "num_channels", "in_channels" };
     const char *name = without_group(a->name);
     double height, width;
@@ -504,8 +504,8 @@ static void see_metadata(walk *w) {
 
 /* === From attributes to settings === */
 
-/* True if a weight of the module has rows for whole heads. Also true if no weight has the name of
- * the module. */
+/* True if a weight of the module has rows for whole heads. It is also true if no weight has the
+ * name of the module. */
 static bool heads_divide(const walk *w, const vote *v) {
     const size_t length = strlen(v->module);
     bool found = false;

@@ -14,7 +14,7 @@ enum { MAX_DEPTH = 1024 };
 
 /* === Detection === */
 
-/* The length of this prefix in the text; 0 if the text begins differently. */
+/* Returns the length of this prefix in the text; 0 if the text begins differently. */
 static size_t prefix_length(const char *prefix, const char *text, size_t size) {
     const size_t length = strlen(prefix);
     const char *dot = memchr(text, '.', size);
@@ -85,8 +85,8 @@ static void find_blocks(layout_map *map) {
             }
 }
 
-/* The number of blocks that this tensor shows: the number of its own block plus one, or all blocks
- * if they are stacked. */
+/* Returns the number of blocks that this tensor shows: the number of its own block plus one, or all
+ * blocks if they are stacked. */
 static int64_t blocks_shown(const layout_map *map, const checkpoint_tensor_info *info) {
     const int block = layout_block_of(map, map->blocks, info->name);
     if (block < 0) return 0;
@@ -110,7 +110,7 @@ static bool count_blocks(layout_map *map, report *r) {
 
 /* === Where none is recognised === */
 
-/* The number of tensors that this layout's rules match under this prefix. */
+/* Returns the number of tensors that this layout's rules match under this prefix. */
 static size_t count_known(const layout_map *map) {
     size_t i, known = 0;
     for (i = 0; i < checkpoint_count(map->checkpoint); i++)
@@ -139,7 +139,7 @@ static bool guess_prefix(layout_map *map, const layout_rule *rule) {
     return false;
 }
 
-/* The key of the layout's probe that is missing. */
+/* Returns the key of the layout's probe that is missing. */
 static const char *absent_probe(const layout_map *map) {
     int i;
     if (!layout_find_key(map, map->layout->probe, 0)) return map->layout->probe;
@@ -402,8 +402,8 @@ static bool add_missing(missing *m, const layout_rule *rule, int block, const ch
     return absent > 0 || add_key(m, tensor, why, tensor);
 }
 
-/* The reason why a missing tensor should exist; NULL if it is optional, because most models leave
- * options off. */
+/* Returns the reason why a missing tensor should exist; NULL if it is optional, because most models
+ * leave options off. */
 static const char *why_missed(const layout_map *map, const settings all[FROM_COUNT],
                               const char *tensor) {
     const layout_rule *rule;
@@ -423,7 +423,7 @@ static const char *why_missed(const layout_map *map, const settings all[FROM_COU
     return layout_has(map, weight) ? "its bias exists" : NULL;
 }
 
-/* The first of these rules that any block uses; NULL if no block uses one. */
+/* Returns the first of these rules that any block uses; NULL if no block uses one. */
 static const layout_rule *rule_of_blocks(const layout_target *target) {
     const layout_rule *first = NULL;
     int i;

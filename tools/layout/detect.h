@@ -115,11 +115,11 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *se
  * replaces them for later plans. */
 void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]);
 
-/* The weight that reads the channels of the input. */
+/* Returns the weight that reads the channels of the input. */
 const char *layout_input_weight(vit_stem stem);
 
-/* The name, in the checkpoint, of the weight that reads patches of the input itself; NULL if there
- * is a stem. */
+/* Returns the name, in the checkpoint, of the weight that reads patches of the input itself; NULL
+ * if there is a stem. */
 const char *layout_patch_weight(const layout_map *map);
 
 /* === Evidence of trained weights for facts that no name shows === */
@@ -206,8 +206,8 @@ typedef struct patch_order_evidence {
 } patch_order_evidence;
 
 /* Reads the matrix of patch_embed.proj.weight, whose axes have "(patch)". If `chans` is 0, the
- * number of channels is unknown: 3 if patches are then squares, else 1. With one channel the orders
- * are the same. */
+ * number of channels is unknown; 3 is assumed if it makes patches square, otherwise 1. With one
+ * channel the orders are the same. */
 bool patch_order_read(const layout_map *map, int64_t chans, patch_order_evidence *evidence,
                       report *r);
 

@@ -328,13 +328,13 @@ static void add_size(sizes *s, bool is_key, double log_size) {
 
 static double mean(const sizes *s, bool is_key) { return s->sum[is_key] / s->count[is_key]; }
 
-/* The square of the standard error of the mean. */
+/* Returns the square of the standard error of the mean. */
 static double error2(const sizes *s, bool is_key) {
     const double m = mean(s, is_key), variance = s->squares[is_key] / s->count[is_key] - m * m;
     return fmax(variance, 0) / (s->count[is_key] - 1);
 }
 
-/* The number of standard errors by which the biases of the keys are smaller. */
+/* Returns the number of standard errors by which the biases of the keys are smaller. */
 static double errors_below(const sizes *s) {
     const double error = sqrt(error2(s, false) + error2(s, true));
     return error > 0 ? (mean(s, false) - mean(s, true)) / error : 0;
@@ -543,7 +543,7 @@ static flat_patch flatten(int order, int64_t chans, int64_t side) {
     return patch;
 }
 
-/* The sum of the products of neighbours along one step; *count grows by their number. */
+/* Returns the sum of the products of neighbours along one step; *count grows by their number. */
 static double sum_neighbours(const float *row, const flat_patch *patch, int64_t step, int64_t other,
                              int64_t *count) {
     double sum = 0;

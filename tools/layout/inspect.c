@@ -12,7 +12,7 @@
 
 /* === Looking at a tensor === */
 
-/* The number of elements in all sources of a tensor; 0 if it has no sources. */
+/* Returns the number of elements in all sources of a tensor; 0 if it has no sources. */
 static int64_t count_of(const layout_map *map, const char *tensor) {
     layout_part part;
     const char *axes;
@@ -23,8 +23,8 @@ static int64_t count_of(const layout_map *map, const char *tensor) {
     return count;
 }
 
-/* The number of rows of a tensor, along the axis that its rule puts first, or along its first
- * dimension. */
+/* Returns the number of rows of a tensor, along the axis that its rule puts first, or along its
+ * first dimension. */
 static int64_t rows_of(const layout_map *map, const char *tensor) {
     layout_part part;
     const char *axes;
@@ -106,7 +106,7 @@ static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, rep
     return true;
 }
 
-/* The number of blocks in a stage of the stem, up to the first missing block. */
+/* Returns the number of blocks in a stage of the stem, up to the first missing block. */
 static int count_units(const layout_map *map, int stage) {
     char name[80]; /* enough for any two ints */
     int count = 0;
@@ -203,7 +203,7 @@ static bool computes_rel_pos(const layout_map *map) {
     return match.found && match.rule->method == LAYOUT_REL_POS_MLP;
 }
 
-/* The last layer has a bias for each head. */
+/* Returns the number of heads: the last layer has a bias for each. */
 static int64_t rel_pos_heads(const layout_map *map) {
     const layout_match match = layout_find(map, "blocks.0.attn.rel_pos");
     layout_part part;
@@ -378,7 +378,7 @@ static bool check_patch_order(const settings all[FROM_COUNT], report *r) {
                           "expected patch_order=chw, or none");
 }
 
-/* The index of a word plus 1; 0 if no source gives the setting. */
+/* Returns the index of a word plus 1; 0 if no source gives the setting. */
 static int order_of(const settings all[FROM_COUNT], setting_key key) {
     double word = -1;
     settings_get(all, key, &word);

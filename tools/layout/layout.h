@@ -7,7 +7,7 @@
  *             layout->blocks in the checkpoint; {i} there is the block's number, {c} any number (a
  *             chunk of blocks), {e} and {o} two times the block's, and one more. If a path has
  *             neither {i} nor {e}, all blocks are stacked in one tensor.
- *     {s} {u} stage and block of a convolutional stem, counted from 0; {S} {U} from 1
+ *     {s} {u} stage and block of a convolutional stem, from 0 on; {S} {U} the same, from 1 on
  *     ../     at the start, also twice: a level above the prefix, e.g. a classifier beside "vit."
  *     #k/n    at the end: the k-th of n equal pieces of the first dimension that is not 1
  *     @a @a: @:a   at the end: row a of that dimension, all from a on, all before a; "2d" is two
@@ -16,16 +16,16 @@
  *     0       by itself: a part of zeros, with as many rows as each other part has; it cannot be
  *             the first or the last part
  *
- * Axes. "source>file" names the dimensions that a part has, one letter each, several in brackets
- * where they are merged, then the order that the .vit file has: "io>oi" transposes a matrix,
+ * Axes. "source>file" names the dimensions of a part, one letter each, with merged dimensions in
+ * brackets; after the '>' it names them in the order of the .vit file. "io>oi" transposes a matrix,
  * "d(pqc)>dcpq" is a linear layer over channels-last pixels. p and q are the sides of a patch, c
- * its channels, h the heads, k the width of a head, z the three of query, key and value; any other
- * letter is as large as the tensor says. "(patch)" is a patch's values in an order that must be
- * told; where the axes say which, patch_order can still overrule them.
+ * its channels, h the heads, k the width of a head, z the three of query, key and value; the tensor
+ * gives the size of any other letter. "(patch)" is a patch's values in an order that must be told.
+ * If the axes show this order, patch_order can still overrule them.
  *
- * A condition is a key that must exist, or "!key" that must not; for defaults and questions also
- * ":tensor", a tensor of the .vit file that some rule makes. Conditions of a layout and of its
- * defaults refer to the first block.
+ * A condition is a key that must exist, or "!key", where the key must not exist. For defaults and
+ * questions, it may also be ":tensor", a tensor of the .vit file that some rule makes. Conditions
+ * of a layout and of its defaults refer to the first block.
  *
  * tools/layout owns the layouts, a table each: a library's names and shapes of tensors, and the
  * values of each .vit tensor; it may include base checkpoint model.
@@ -231,7 +231,7 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
  * tests/test_layout_tables.c reads every table and names errors of step 1 and omissions of step 3;
  * tests/test_layouts.sh names omissions of step 2, and converts every checkpoint of step 3. */
 
-/* The page's converter, which has no room for them, refuses GGUF (left_out.c) and Qwen3-VL. */
+/* The page's converter has no room for GGUF (left_out.c) and Qwen3-VL, and refuses both. */
 #ifdef __wasi__
 #define LAYOUT_LLAMA_CPP(X)
 #define LAYOUT_QWEN_VL(X)

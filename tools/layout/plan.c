@@ -613,7 +613,7 @@ static bool is_used(const used_names *used, const char *name) {
     return bsearch(&name, used->names, used->count, sizeof *used->names, compare_pointers) != NULL;
 }
 
-/* The reason why the tensor may be dropped; NULL if there is none. */
+/* Returns the reason why the tensor may be dropped; NULL if there is none. */
 static const char *why_dropped(const layout_map *map, const vit_config *config,
                                const text_list *ignore, const checkpoint_tensor_info *info) {
     if (names_is_ignored(map, ignore, info->name)) return "by --ignore";

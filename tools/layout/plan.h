@@ -72,13 +72,13 @@ bool layout_add_dropped(layout_plan *plan, const char *name, const char *why);
 
 void layout_free_plan(layout_plan *plan);
 
-/* The item of the self-test; NULL for a file without one. */
+/* Returns the item of the self-test; NULL for a file without one. */
 const layout_item *layout_selftest(const layout_plan *plan);
 
 /* True if its values come from the checkpoint, so that layout_read can read them. */
 bool layout_is_stored(const layout_item *item);
 
-/* The key of the first source, for messages. */
+/* Returns the key of the first source, for messages. */
 const char *layout_item_name(const layout_item *item);
 
 /* === Values of a .vit tensor from its sources === */
@@ -88,8 +88,8 @@ const char *layout_item_name(const layout_item *item);
 bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t count, float *to,
                  report *r);
 
-/* Standardises a row, like LAYOUT_STANDARD. A row that is already standard, as in a .vit file that
- * was turned back, stays unchanged. */
+/* Standardises a row, like LAYOUT_STANDARD. A row that is already standard stays unchanged; a
+ * checkpoint that was made from a .vit file has such rows. */
 void layout_standardise(float *row, int64_t depth);
 
 /* === Other sizes === */

@@ -41,7 +41,7 @@ const char *layout_strip(const layout_map *map, const char *name) {
 static int stage_of(int block) { return block / LAYOUT_STAGE_BLOCKS; }
 static int unit_of(int block) { return block % LAYOUT_STAGE_BLOCKS; }
 
-/* The number that {letter} stands for; -1 for any other letter. */
+/* Returns the number that {letter} stands for; -1 for any other letter. */
 static int number_of(char letter, int block, int chunk) {
     switch (letter) {
     case 'i': return block;
@@ -206,7 +206,7 @@ static bool find_view(const layout_map *map, const char *part, int block, layout
     return !has_blocks(part) || !layout_is_stacked(map) || layout_take_block(&out->view, block);
 }
 
-/* The axes of query, key and value in one tensor whose rows have the given order. */
+/* Returns the axes of query, key and value in one tensor whose rows have the given order. */
 static const char *qkv_axes(const layout_map *map, const layout_rule *rule) {
     static const char *const weight[] = { "(zhk)d>zhkd", "(hzk)d>zhkd", "(hkz)d>zhkd" };
     static const char *const bias[] = { "(zhk)>zhk", "(hzk)>zhk", "(hkz)>zhk" };
@@ -217,8 +217,8 @@ static const char *qkv_axes(const layout_map *map, const layout_rule *rule) {
     return (is_weight ? weight : bias)[map->qkv_interleave ? map->qkv_interleave - 1 : 0];
 }
 
-/* The axes of a linear layer or norm over the pixels of a patch: those of the rule, or those of the
- * given order. */
+/* Returns the axes of a linear layer or norm over the pixels of a patch: those of the rule, or
+ * those of the given order. */
 static const char *patch_axes(const layout_map *map, const layout_rule *rule) {
     enum { /* as map->patch_order */
            CHW = 1 + PATCH_ORDER_CHW,
@@ -308,7 +308,7 @@ static layout_match match_rule(const layout_map *map, const char *tensor, int bl
     return match;
 }
 
-/* One more than the number of the highest block of a stem; 0 if there are no blocks. */
+/* Returns one more than the number of the highest block of a stem; 0 if there are no blocks. */
 static int count_units(const layout_map *map) {
     const layout_rule *rule;
     size_t i;
@@ -419,8 +419,8 @@ bool layout_peek(const layout_map *map, const char *tensor, int i, layout_part *
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* The length of a number that stands alone, as in "blocks.3." and "layer_3.", but not in "fc3".
- * Numbers of more than six digits do not count. */
+/* Returns the length of a number that stands alone, as in "blocks.3." and "layer_3.", but not in
+ * "fc3". Numbers of more than six digits do not count. */
 static size_t number_at(const char *name, size_t at) {
     size_t length = 0;
     if (at > 0 && !strchr("._/", name[at - 1])) return 0;

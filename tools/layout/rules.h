@@ -60,19 +60,19 @@ typedef struct layout_part {
 bool layout_key(const layout_map *map, const char *key, int block, int chunk,
                 char text[LAYOUT_MAX_KEY]);
 
-/* The tensor with such a key; NULL if it does not exist or is empty. */
+/* Returns the tensor with such a key; NULL if it does not exist or is empty. */
 const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char *key, int block);
 
-/* The length of the path that all tensors share, such as "my_vit.", or 0. */
+/* Returns the length of the path that all tensors share, such as "my_vit.", or 0. */
 size_t layout_common_path(const checkpoint *c);
 
-/* The length of a path without its last component: that of "module." for "module.vit.". */
+/* Returns the length of a path without its last component: that of "module." for "module.vit.". */
 size_t layout_parent_length(const char *prefix, size_t length);
 
-/* The name without the map's prefix, or the whole name if it has another. */
+/* Returns the name without the map's prefix, or the whole name if it has another. */
 const char *layout_strip(const layout_map *map, const char *name);
 
-/* The number of a name's block under this path, -1 if it has none. */
+/* Returns the number of a name's block under this path, -1 if it has none. */
 int layout_block_of(const layout_map *map, const char *path, const char *name);
 bool layout_is_stacked(const layout_map *map); /* all blocks in one tensor */
 
@@ -91,7 +91,7 @@ bool layout_is_zeros(const char *part);
  * have the same number of dimensions. */
 bool layout_applies(const layout_map *map, const layout_rule *rule, int block, bool *fits);
 
-/* The axes of a rule, adapted to the given order of a patch's pixels or of qkv's rows. */
+/* Returns the axes of a rule, adapted to the given order of a patch's pixels or of qkv's rows. */
 const char *layout_rule_axes(const layout_map *map, const layout_rule *rule);
 
 /* True if any rule may read this tensor of the checkpoint. */
@@ -151,20 +151,20 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]);
 
 /* === Missing === */
 
-/* The rule that should probably have made a missing tensor. It is the rule of which the file has
- * some parts, or which makes the same tensor of another block, or another tensor of the module.
- * NULL if the layout has no such tensor. */
+/* Returns the rule that should probably have made a missing tensor. It is the rule of which the
+ * file has some parts, or which makes the same tensor of another block, or another tensor of the
+ * module. NULL if the layout has no such tensor. */
 const layout_rule *names_meant_rule(const layout_map *map, const char *tensor);
 
-/* The key from which a missing tensor should come; if no rule has a key, the name of the tensor
- * itself. */
+/* Returns the key from which a missing tensor should come; if no rule has a key, the name of the
+ * tensor itself. */
 const char *names_meant_key(const layout_map *map, const char *tensor, char text[LAYOUT_MAX_KEY]);
 
-/* A missing key of the rule, or NULL if all exist. */
+/* Returns a missing key of the rule, or NULL if all exist. */
 const char *names_absent_key(const layout_map *map, const layout_rule *rule, int block,
                              char text[LAYOUT_MAX_KEY]);
 
-/* A missing key of one part of the rule, or NULL. */
+/* Returns a missing key of one part of the rule, or NULL. */
 const char *names_absent_part(const layout_map *map, const layout_rule *rule, int part, int block,
                               char text[LAYOUT_MAX_KEY]);
 
@@ -187,7 +187,7 @@ bool names_find_unknown(const layout_map *map, const text_list *ignore, name_gro
 
 bool names_has_unknown(const layout_map *map, const text_list *ignore);
 
-/* The reason why this tensor has no effect; NULL if it may have one. */
+/* Returns the reason why this tensor has no effect; NULL if it may have one. */
 const char *names_why_harmless(const layout_map *map, const char *name);
 
 /* True if the name matches one of these patterns. They are shell patterns, but * also matches
@@ -197,7 +197,7 @@ bool names_match(const text_list *patterns, const char *name);
 /* True if `ignore` names it, with or without the prefix. */
 bool names_is_ignored(const layout_map *map, const text_list *ignore, const char *name);
 
-/* The entry of the layout for this tensor; NULL if there is none. */
+/* Returns the entry of the layout for this tensor; NULL if there is none. */
 const layout_extra *names_find_extra(const layout_map *map, const layout_extra *extras,
                                      const char *name);
 

@@ -124,12 +124,12 @@ void structure_read_words(structure_part *part, const char *text);
  * stands for two consecutive words. */
 bool structure_says(const structure_part *part, const char *words);
 
-/* The name of a part in messages, in place of internal names. */
+/* Returns the name of a part in messages, in place of internal names. */
 const char *structure_shown(const structure_parts *p, const structure_part *part);
 
 structure_part *structure_at(const structure_parts *p, int block, int place);
 
-/* The first part with this role in a block, or outside all blocks (-1); NULL for none. */
+/* Returns the first part with this role in a block, or outside all blocks (-1); NULL for none. */
 structure_part *structure_with_role(const structure_parts *p, int block, const char *role);
 
 /* Finds blocks, depth and width. */
@@ -146,10 +146,10 @@ void structure_name(structure_part *part, const char *role, const char *reason);
 bool structure_order_tells(structure_parts *p, structure_part *const *parts, int count,
                            const char *roles);
 
-/* The last number in a name; -1 for none. */
+/* Returns the last number in a name; -1 for none. */
 int structure_last_number(const structure_part *part);
 
-/* Appends those of our names that are not used yet and fit this part outside the blocks: "norm_pre,
+/* Appends our names that are not used yet and fit this part outside the blocks: "norm_pre,
  * norm". */
 enum { STRUCTURE_NAMES_SIZE = 200 };
 void structure_list_names(const structure_parts *p, const structure_part *part,

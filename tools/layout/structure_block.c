@@ -88,7 +88,7 @@ static void find_heads(structure_parts *p) {
     }
 }
 
-/* The number of rows that the layers of all heads have together. */
+/* Returns the number of rows that the layers of all heads have together. */
 static int64_t rows_of(const structure_part *part) {
     return part->rows * (part->heads ? part->heads : 1);
 }
@@ -112,8 +112,8 @@ static void list_matrices(const structure_parts *p, matrix_list *list) {
     }
 }
 
-/* The only matrix that reads tokens, has one of these words in its name and has no role yet; NULL
- * for none or several. */
+/* Returns the only matrix that reads tokens, has one of these words in its name and has no role
+ * yet; NULL for none or several. */
 static structure_part *only_one(const structure_parts *p, const char *words, const char *but) {
     structure_part *found = NULL;
     int i;
@@ -243,7 +243,8 @@ static void name_by_shape(structure_parts *p) {
     if (!name_fused(p, &list) && !name_fused_alone(p, &list)) name_three(p, &list);
 }
 
-/* The width of the values that attention passes to its projection; 0 if no attention was found. */
+/* Returns the width of the values that attention passes to its projection; 0 if no attention was
+ * found. */
 static int64_t inner_width(const structure_parts *p) {
     const structure_part *fused = with_role(p, "attn.qkv"), *q = with_role(p, "attn.q");
     if (!fused) fused = with_role(p, "attn.stacked");
@@ -252,8 +253,8 @@ static int64_t inner_width(const structure_parts *p) {
 
 /* === The projection and the MLP === */
 
-/* The number of letters that two paths share, up to a dot. If it is large, they are in the same
- * module. */
+/* Returns the number of letters that two paths share, up to a dot. If it is large, they are in the
+ * same module. */
 static size_t shared_path(const structure_part *a, const structure_part *b) {
     size_t i, shared = 0;
     for (i = 0; a->inner[i] && a->inner[i] == b->inner[i]; i++)
@@ -327,7 +328,8 @@ static void name_gated(matrix_list *list, structure_parts *p) {
                            "their names do not show it", "--rename THEIRS=OURS");
 }
 
-/* Which of two parts comes first, by their words: 0 or 1; -1 if the words do not show it. */
+/* Returns which of two parts comes first, by their words: 0 or 1; -1 if the words do not show
+ * it. */
 static int first_by_words(structure_part *const *two, const char *before, const char *after) {
     const int a = structure_says(two[0], before) - structure_says(two[0], after);
     const int b = structure_says(two[1], before) - structure_says(two[1], after);

@@ -82,8 +82,8 @@ static const leaf_name leaf_names[] = {
     { "w", false },      { "W", false },     { "B", true },
 };
 
-/* The length of the name without its last component, or of the whole name if that component is
- * unknown. */
+/* Returns the length of the name without its last component, or of the whole name if that component
+ * is unknown. */
 static size_t stem_length(const char *name, bool *is_bias) {
     const size_t length = strlen(name);
     size_t i;
@@ -98,8 +98,8 @@ static size_t stem_length(const char *name, bool *is_bias) {
     return length;
 }
 
-/* The number of dimensions, without dimensions of 1 in front of a parameter or after the channels
- * of a convolution. */
+/* Returns the number of dimensions, without dimensions of 1 in front of a parameter or after the
+ * channels of a convolution. */
 static int real_dims(const checkpoint_tensor_info *t, bool is_bare, int64_t dims[2]) {
     int first = 0, last = t->ndim;
     while (is_bare && first < t->ndim && t->dims[first] == 1) first++;
@@ -135,7 +135,7 @@ typedef struct part_table {
     int slots[4 * STRUCTURE_MAX_TENSORS];
 } part_table;
 
-/* The slot of a path, or the free one for it. */
+/* Returns the slot of a path, or the free one for it. */
 static int *find_slot(part_table *table, const char *name, size_t length) {
     const size_t count = sizeof table->slots / sizeof *table->slots;
     vit_hash hash;
@@ -473,14 +473,14 @@ static bool are_alike(const numbered *a, const numbered *b) {
            same_shape(a->part->bias, b->part->bias);
 }
 
-/* The number of entries that have the same number as this one. */
+/* Returns the number of entries that have the same number as this one. */
 static size_t number_length(const numbered *e, const numbered *end) {
     const numbered *at = e;
     while (at < end && at->number == e->number) at++;
     return (size_t)(at - e);
 }
 
-/* The number of entries of the next `period` numbers; 0 if there are fewer numbers. */
+/* Returns the number of entries of the next `period` numbers; 0 if there are fewer numbers. */
 static size_t period_length(const numbered *e, const numbered *end, int period) {
     const numbered *at = e;
     for (; period > 0; period--) {
@@ -516,7 +516,7 @@ static bool looks_complete(const numbered *e, size_t length) {
     return i < length && has_pair(e, length);
 }
 
-/* A single group could be the whole model, or more than a block. */
+/* A single group could be the whole model, or could hold more than a block. */
 static bool is_one_block(const numbered *e, size_t length) {
     structure_part part;
     size_t i;
@@ -677,7 +677,7 @@ static bool index_blocks(structure_parts *p, report *r) {
     return true;
 }
 
-/* The most common length of the norms in a block; norms over heads are shorter. */
+/* Returns the most common length of the norms in a block; norms over heads are shorter. */
 static int64_t find_width(const structure_parts *p) {
     int64_t width = 0;
     int most = 0, i, j;
@@ -698,7 +698,7 @@ static int64_t find_width(const structure_parts *p) {
 
 /* === A single block whose parts have no number === */
 
-/* The most common length of all norms. */
+/* Returns the most common length of all norms. */
 static int64_t common_norm(const structure_parts *p) {
     int64_t length = 0;
     int most = 1, i, j;

@@ -48,7 +48,7 @@ static void drop(structure_part *part, const char *reason) {
 
 /* === Names that --rename gives === */
 
-/* Those of our names that a part outside the blocks can get, and the shapes that they need. */
+/* Our names that a part outside the blocks can get, and the shapes that they need. */
 static const struct {
     const char *name, *role;
     enum { SHAPE_TOKENS, SHAPE_PATCH, SHAPE_NORM, SHAPE_RAW_NORM, SHAPE_READER } shape;
@@ -258,7 +258,7 @@ static const char *patch_reason(const structure_part *part) {
     return structure_says(part, PATCH_WORDS) ? structure_by_name : structure_by_shape;
 }
 
-/* The first part of this kind that has no role and this many rows (0: any number). */
+/* Returns the first part of this kind that has no role and this many rows (0: any number). */
 static structure_part *first_of(const structure_parts *p, part_kind kind, int64_t rows,
                                 int64_t cols) {
     int i;
@@ -384,7 +384,7 @@ static bool in_head(const structure_part *part) {
     return structure_says(part, "head classifier mlp+head classification heads fc out");
 }
 
-/* The role that a vector may have; NULL for none. */
+/* Returns the role that a vector may have; NULL for none. */
 static const char *norm_role(const structure_parts *p, const structure_part *part, bool has_class) {
     const bool before = structure_says(part, BEFORE_WORDS) && !structure_says(part, AFTER_WORDS);
     if (part->rows != p->width) return part->rows == patch_depth(p) ? "patch_embed.pre_norm" : NULL;
@@ -453,7 +453,8 @@ static bool drop_norm_copies(structure_parts *p, report *r) {
     return true;
 }
 
-/* The number of letters that a path has in common with the paths of the blocks, up to a dot. */
+/* Returns the number of letters that a path has in common with the paths of the blocks, up to a
+ * dot. */
 static size_t shared_with_blocks(const structure_parts *p, const structure_part *part) {
     const char *path = structure_at(p, 0, 0)->path;
     size_t i, shared = 0;
@@ -558,7 +559,8 @@ static bool name_norms(structure_parts *p, report *r) {
     return true;
 }
 
-/* The number of a layer in the list that holds this layer too; -1 if it is in no such list. */
+/* Returns the number of a layer in the list that holds this layer too; -1 if it is in no such
+ * list. */
 static int number_in_list(const structure_part *part, const structure_part *list) {
     size_t same = 0;
     while (part->path[same] && part->path[same] == list->path[same]) same++;
@@ -708,8 +710,8 @@ static checkpoint_tensor_info *array_at(const order *o, int i) {
 
 /* === Recognising uninformative names === */
 
-/* The number of letters before the only number of a name: 4 for "arr_12". *digits is 0 if there is
- * no single number. */
+/* Returns the number of letters before the only number of a name: 4 for "arr_12". *digits is 0 if
+ * there is no single number. */
 static size_t split_name(const char *name, size_t *digits) {
     const size_t before = strcspn(name, "0123456789");
     *digits = strspn(name + before, "0123456789");
@@ -743,8 +745,8 @@ static int compare_numbers(const void *a, const void *b) {
 
 /* === Layers === */
 
-/* The kind that a shape alone may have. A vector may be stored as [1, n]; tokens and positions have
- * three dimensions. */
+/* Returns the kind that a shape alone may have. A vector may be stored as [1, n]; tokens and
+ * positions have three dimensions. */
 static layer_kind kind_of(const checkpoint_tensor_info *t) {
     int last = t->ndim;
     while (last > 2 && t->dims[last - 1] == 1 && t->ndim != 3) last--;

@@ -21,8 +21,8 @@ const layout *const layout_texts[] = { &layout_hf_text, &layout_open_clip_text,
 
 /* === timm === */
 
-/* The names of timm, which a .vit file uses too. DeiT, DeiT-3, DINO, MAE, I-JEPA, BEiT, EVA,
- * EVA-02, RoPE-ViT and the original DINOv2 and DINOv3 use them too, with the variants below.
+/* A .vit file uses the names of timm. DeiT, DeiT-3, DINO, MAE, I-JEPA, BEiT, EVA, EVA-02, RoPE-ViT
+ * and the original DINOv2 and DINOv3 use them too, with the variants below.
  */
 
 static const char *const prefixes[] = {

@@ -187,8 +187,8 @@ const layout layout_lucidrains = {
 };
 
 /* === SimpleViT ===
- * Computed positions, the mean of the patches, no bias in attention. Its registers come after the
- * patches, which makes no difference. Until 2023-08 as above. */
+ * It has computed positions, the mean of the patches, and no bias in attention. Its registers come
+ * after the patches, which makes no difference. Until 2023-08 it has the norms of the ViT above. */
 
 static const layout_rule simple_vit_rules[] = {
     STEM,

@@ -80,7 +80,7 @@ static const char *const open_clip_blocks[] = { "transformer.resblocks.{i}.", NU
     RESBLOCK
 
 /* CoCa pools by the first of many queries, mostly narrower than the tokens; its last norm comes
- * after the pooling. If both are as wide, q, k and v are one tensor. */
+ * after the pooling. If the queries are as wide as the tokens, q, k and v are one tensor. */
 #define COCA "attn_pool.query"
 #define COCA_ATTN "attn_pool.attn."
 #define COCA_RULE(tensor, axes, ...)                                                             \
@@ -326,7 +326,7 @@ static const char *const qwen_prefixes[] = {
     "module.", "model.", "visual.", "vision_tower.", "thinker.", NULL
 };
 
-/* The first path is no Qwen's: a layout whose probe is missing is guessed by it. */
+/* No Qwen model has the first path, by which a layout without its probe would be guessed. */
 static const char *const qwen_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 static const layout_rule qwen_rules[] = {
@@ -375,8 +375,8 @@ static const char *const radio_prefixes[] = {
     "module.", "radio_model.model.", "base_model.", "model.", NULL
 };
 
-/* Hand-written code also has blocks with these names. The first path, which no RADIO model has,
- * keeps this layout from being guessed for them if its probe is missing. */
+/* Hand-written code also has blocks with these names. No RADIO model has the first path. It keeps
+ * this layout from being guessed for such code if the probe is missing. */
 static const char *const radio_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 #define RADIO_TOKENS "patch_generator.cls_token.token"

@@ -34,7 +34,7 @@ static bool read_stack(checkpoint *c, const layout_item *item, int64_t first, in
     return true;
 }
 
-/* All elements of a small source; malloc'ed. */
+/* Returns all elements of a small source; malloc'ed. */
 static float *read_whole(checkpoint *c, const layout_part *part, report *r) {
     float *values = malloc((size_t)part->view.count * sizeof *values);
     if (!values) (void)report_no_memory(r);
@@ -122,17 +122,17 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
 
 /* === Pooling that is narrower than the tokens === */
 
-/* Its heads are filled up with zeros, and its output too. The last norm then divides by the deviation
- * of more values, so its input grows by the root of their ratio; the layer before it subtracts the
- * mean. Queries grow too, as vit.h divides by the root of a wider head. */
+/* Zeros fill up the pooling's heads and its output. The last norm then divides by the deviation of
+ * more values, so the norm's input grows by the root of their ratio; the layer before the norm
+ * subtracts the mean. Queries grow too, because vit.h divides by the root of a wider head. */
 
-/* The place in the pooling of a place in vit.h's heads; -1: none. */
+/* Returns the pooling's place for a place in vit.h's heads; -1: none. */
 static int64_t narrow_place(const layout_item *item, int64_t wide, int64_t place) {
     const int64_t ours = wide / item->pool_heads, theirs = item->narrow / item->pool_heads;
     return place % ours < theirs ? place / ours * theirs + place % ours : -1;
 }
 
-/* A value of the query: its norm, and a layer. */
+/* Returns a value of the query: its norm, and a layer. */
 static double narrow_query(const layout_item *item, float *const *parts, int64_t row) {
     const int64_t width = item->narrow;
     double mean = 0, variance = 0, sum = (double)parts[4][row];
@@ -200,9 +200,9 @@ static bool read_narrow(checkpoint *c, const layout_item *item, int64_t first, i
     return good;
 }
 
-/* A row for each head. The library indexes by query minus key, vit.h by key minus query. This
- * reverses both axes, and so the whole row, except the three values of the class token at its
- * end. */
+/* Reads a row for each head. The library indexes by query minus key, but vit.h indexes by key minus
+ * query. The change reverses both axes, and so the whole row, except the three values of the class
+ * token at the end of the row. */
 static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                          float *to, report *r) {
     const int64_t columns = item->parts[0].view.count / item->tensor.dims[0];
@@ -220,7 +220,7 @@ static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, 
     return good;
 }
 
-/* The distance, query minus key, on a logarithmic scale. */
+/* Returns the distance, query minus key, on a logarithmic scale. */
 static double log_distance(int64_t place, int64_t side) {
     const double distance = (double)(side - 1 - place);
     return copysign(log1p(fabs(distance)), distance);
@@ -255,8 +255,8 @@ static bool read_rel_pos_mlp(checkpoint *c, const layout_item *item, int64_t fir
     return good;
 }
 
-/* The rotation of a pair in a head. If blocks and heads have their own frequencies, these are
- * stored as [2 axes, depth, heads, pairs]. */
+/* Returns the rotation of a pair in a head. If blocks and heads have their own frequencies, these
+ * are stored as [2 axes, depth, heads, pairs]. */
 static vit_rotation rotation_of(const layout_item *item, const float *given, int64_t head,
                                 int64_t pair) {
     const rope_grid *grid = &item->rope;
@@ -301,7 +301,7 @@ static bool read_rope(checkpoint *c, const layout_item *item, int64_t first, int
     return true;
 }
 
-/* A constant that depends on the number of the block (arXiv 2410.05258). */
+/* Returns a constant that depends on the number of the block (arXiv 2410.05258). */
 static double lambda_init(int block) { return 0.8 - 0.6 * exp(-0.3 * block); }
 
 /* Computes one value; the parts are the vectors q1, k1, q2, k2. */

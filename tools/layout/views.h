@@ -22,13 +22,13 @@ bool layout_take_block(checkpoint_tensor_info *view, int i);
 /* Reduces a view to its first rows; false if it has fewer. */
 bool layout_first_rows(checkpoint_tensor_info *view, int64_t rows);
 
-/* The number of dimensions of the source. */
+/* Returns the number of dimensions of the source. */
 int layout_axes_ndim(const char *axes);
 
-/* The letters of the dimensions in the .vit file: those after the '>'. */
+/* Returns the letters of the dimensions in the .vit file: those after the '>'. */
 const char *layout_file_order(const char *axes);
 
-/* The size of the dimension of the source that has only this letter; 0 for none. */
+/* Returns the size of the dimension of the source that has only this letter; 0 for none. */
 int64_t layout_axis_size(const char *axes, const checkpoint_tensor_info *view, char letter);
 
 /* Puts the dimensions into the file's order; false if the view has another shape. */
@@ -61,9 +61,9 @@ fold_layer fold_rows(const fold_layer *layer, int64_t first, int64_t rows);
 /* Makes one layer that computes second(first(x)). */
 bool fold_chain(const fold_layer *first, const fold_layer *second, fold_layer *result, report *r);
 
-/* Stacks the layers. If `is_diagonal` is set, each reads only its own columns. If `groups` > 1,
- * each layer has this many kinds of rows, such as queries, keys and values; the result has all rows
- * of the first kind, then those of the next. */
+/* Stacks the layers. If `is_diagonal` is set, each layer reads only its own columns. If `groups` >
+ * 1, each layer has this many kinds of rows, such as queries, keys and values; the result has all
+ * rows of the first kind, then those of the next. */
 bool fold_heads(const fold_layer *heads, int count, bool is_diagonal, int groups,
                 fold_layer *result, report *r);
 

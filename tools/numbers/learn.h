@@ -18,8 +18,8 @@
  *     vit_learn_fit      logistic regression, with one class a photo or several; keeps the photos
  *
  * All arithmetic is done in double, in a fixed order, and with its own exp and log. So any number
- * of threads gives the same bits. All CPUs do so too, if the compiler fuses no multiplication with
- * an addition (-std=c99, or -ffp-contract=off). MIT license, as vit.h.
+ * of threads gives the same bits. All CPUs give the same bits too, if the compiler fuses no
+ * multiplication with an addition (-std=c99, or -ffp-contract=off). MIT license, as vit.h.
  */
 #ifndef VIT_LEARN_H
 #define VIT_LEARN_H
@@ -51,7 +51,7 @@ VIT_LEARN_API double vit_learn_softmax(double *scores, int num_classes);
 VIT_LEARN_API int vit_learn_classify(const double *weights, int num_classes, const float *x,
                                      int dim, double *probabilities);
 
-/* Within 2 ulp of the true value; below -708, exp is 0. log is of x > 0. */
+/* Return values within 2 ulp of the true ones. exp is 0 below -708; log needs x > 0. */
 VIT_LEARN_API double vit_learn_exp(double x);
 VIT_LEARN_API double vit_learn_log(double x);
 
@@ -77,7 +77,7 @@ typedef struct vit_learn_options {
     void *user;
 } vit_learn_options;
 
-/* The size in bytes of the memory for vit_learn_fit. */
+/* Returns the size in bytes of the memory for vit_learn_fit. */
 VIT_LEARN_API size_t vit_learn_size(int dim, int num_classes);
 
 /* Finds the weights that minimise the sum of the rows' cross-entropies plus |weights|^2 / (2 c),
@@ -99,7 +99,7 @@ typedef struct vit_learn_sums {
     double *squares; /* sum of x x; for ridge, of x x^T: the lower triangle, by rows */
 } vit_learn_sums;
 
-/* The number of bytes of that memory; `ridge` is 1 for vit_learn_ridge. */
+/* Returns the number of bytes of that memory; `ridge` is 1 for vit_learn_ridge. */
 VIT_LEARN_API size_t vit_learn_sums_size(int dim, int max_classes, int ridge);
 VIT_LEARN_API vit_learn_sums vit_learn_sums_at(void *memory, int dim, int max_classes, int ridge);
 VIT_LEARN_API void vit_learn_clear(vit_learn_sums *s);
@@ -169,7 +169,7 @@ VIT_LEARN_API double vit_learn_log(double x) {
 
 enum { VIT_LEARN__LANES = 8, VIT_LEARN__ROWS = 4 };
 
-/* The length of a vector of dim numbers and a bias, padded. */
+/* Returns the length of a vector of dim numbers and a bias, padded. */
 static size_t vit_learn__stride(int dim) {
     return ((size_t)dim + VIT_LEARN__LANES) / VIT_LEARN__LANES * VIT_LEARN__LANES;
 }
@@ -495,7 +495,8 @@ VIT_LEARN_API void vit_learn_add(vit_learn_sums *s, const float *x, int index) {
     }
 }
 
-/* The number of photos without the first of each class. Variances can be estimated from these. */
+/* Returns the number of photos without the first of each class. Variances can be estimated from
+ * these. */
 static double vit_learn__freedom(const vit_learn_sums *s) {
     double freedom = 0;
     int c;
@@ -521,7 +522,7 @@ static void vit_learn__set_none(const vit_learn_sums *s, double *weights) {
     weights[s->dim] = -1e30;
 }
 
-/* The sum of the squared distances of photos to the mean of their class. */
+/* Returns the sum of the squared distances of photos to the mean of their class. */
 static double vit_learn__scatter(const vit_learn_sums *s) {
     double sum = 0;
     int c, i;

@@ -336,7 +336,7 @@ const float *nearest_row(const nearest_set *set, int64_t row, float *room) {
 
 /* === The best few === */
 
-/* Of two equal cosines, that of the later row is worse. */
+/* If two cosines are equal, the later row is worse. */
 static bool is_after(const nearest_hit *a, const nearest_hit *b) {
     return a->cosine < b->cosine || (a->cosine == b->cosine && a->row > b->row);
 }
@@ -515,7 +515,7 @@ static void search_part(void *arg, int index) {
     }
 }
 
-/* The best hits of all tasks. */
+/* Merges the best hits of all tasks. */
 static int merge(const one_search *s, nearest_hit *hits) {
     int count = 0;
     for (int t = 0; t < s->tasks; t++) {

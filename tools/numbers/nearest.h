@@ -18,10 +18,10 @@
 /* === Dot products === */
 
 /* Dot products of a query with many rows. The order of additions is fixed, so the bits are the same
- * on every CPU. The basis of nearest.h.
+ * on every CPU. The search below is based on them.
  *
- * It is plain C with vectors of 8 floats, and is also compiled for AVX2. Each of 8 lanes has a
- * chain of additions, padded with zeros at the end; a tree then adds up the lanes.
+ * The code is plain C with vectors of 8 floats, and is also compiled for AVX2. Each of 8 lanes has
+ * a chain of additions, padded with zeros at the end; a tree then adds up the lanes.
  */
 
 /* dots[r] = query . row r and squares[r] = row r . row r, for `count` rows of floats, or of halves,

@@ -164,7 +164,7 @@ static void ritz(fit *f, double **scratch) {
     turn_rows(f, &f->next, scratch);
 }
 
-/* The largest |C v - variance v| of the first `count`. */
+/* Returns the largest |C v - variance v| of the first `count`. */
 static double residual(const fit *f, int count) {
     double worst = 0;
     for (int k = 0; k < count; k++) {

@@ -48,8 +48,8 @@ float *tensor_values(const vit_model *model, const char *name, vit_tensor *tenso
  *     embedding   the vector that is added to a patch: learned, or sines and cosines in one
  *                 dimension or two. [embed_dim]
  *     rotary      the cosines and sines of a block's angles: the cosine of two positions is the
- *                 mean of cos(angle - angle'), what rotation makes of two equal vectors whose
- *                 pairs are equally long. [head_dim], of all heads if each has its own angles
+ *                 mean of cos(angle - angle'). Rotation gives this cosine to two equal vectors
+ *                 whose pairs are equally long. [head_dim], of all heads if each has its own angles
  *     relative    what a block adds to the scores of a patch with every patch, in all heads.
  *                 [num_heads * num_patches]
  *
@@ -121,10 +121,10 @@ typedef struct tokens_patches {
 } tokens_patches;
 
 /* Fits components to all patches together, and writes each patch's coordinates, [count, 3], with 0
- * for missing components. With foreground, as in section 7.5 of the DINOv2 paper (arXiv
- * 2304.07193): a first fit over all patches finds the foreground, where its first component is
- * above 0. A second fit covers only the foreground, and the other patches' coordinates are NaN. The
- * sign of a component is arbitrary; here the mean over the patches at the borders of photos is
+ * for missing components. With foreground, the method is that of section 7.5 of the DINOv2 paper
+ * (arXiv 2304.07193). A first fit over all patches finds the foreground, where its first component
+ * is above 0. A second fit covers only the foreground, and the other patches' coordinates are NaN.
+ * The sign of a component is arbitrary; here the mean over the patches at the borders of photos is
  * below 0. `p` is the fit of these coordinates; it is empty on failure. */
 bool tokens_components(const tokens_patches *t, bool foreground, pca *p, float *coordinates,
                        report *r);

@@ -18,7 +18,7 @@ static bool is_printable(int byte) {
     return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
 }
 
-/* The byte that a character in a vocabulary stands for, or -1. */
+/* Returns the byte that a character in a vocabulary stands for, or -1. */
 static int byte_of_char(uint32_t code) {
     if (code < 256) return is_printable((int)code) ? (int)code : -1;
     code -= 256;

@@ -328,8 +328,8 @@ static bool add_steps(tplan *p, const model *m, bool dummy_prefix, bool at_begin
     return good;
 }
 
-/* The score of SiglipTokenizer's prefix. Those of the text are added to it, with SentencePiece's
- * rounding. */
+/* Returns the score of SiglipTokenizer's prefix. The scores of the text are added to it, with
+ * SentencePiece's rounding. */
 static float score_prefix(tplan *p, const char *prefix) {
     float best[16] = { 0 };
     bool reached[16] = { true };

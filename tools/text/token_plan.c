@@ -132,7 +132,7 @@ static void put32(tplan *p, uint32_t value) {
     put_bytes(p, bytes, sizeof bytes);
 }
 
-/* The place where the next table begins, a multiple of 4. */
+/* Returns the place where the next table begins, a multiple of 4. */
 static uint32_t place(tplan *p) {
     static const unsigned char zeros[4];
     put_bytes(p, zeros, (4 - p->blob.size % 4) % 4);
@@ -500,8 +500,8 @@ static bool put_tables(tplan *p, report *r) {
     return !p->no_memory || report_no_memory(r);
 }
 
-/* Texts that different tokenizers split differently. The ids are computed on this machine, and
- * other machines compare theirs. */
+/* Texts that different tokenizers split differently. This machine computes their ids, and other
+ * machines compare their own ids with these. */
 static const char *const examples[] = {
     "",
     "a photo of a cat",

@@ -43,7 +43,7 @@ typedef struct tokenizer_blob {
 /* True if the folder or file has a tokenizer. */
 bool tokenizer_exists(const char *path);
 
-/* The reason why there is no tokenizer, for a message. */
+/* Returns the reason why there is no tokenizer, for a message. */
 const char *tokenizer_absence(void);
 
 /* Reads the files and writes the tokenizer with examples of its ids. On failure the message names

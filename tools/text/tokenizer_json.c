@@ -31,7 +31,7 @@ static bool refuse(reader *d, const char *part, const json_value *object) {
     return report_fail(d->r, "the %s '%s' is not supported", part, text_of(object, "type"));
 }
 
-/* The id of a piece or a token; TPLAN_NONE if it has none. */
+/* Returns the id of a piece or a token; TPLAN_NONE if it has none. */
 static int id_of(const reader *d, const char *token, const json_value *tokens) {
     for (const json_value *t = json_first(tokens); t; t = t->next)
         if (strcmp(text_of(t, "content"), token) == 0)
@@ -334,7 +334,8 @@ static bool read_model(reader *d, const json_value *root) {
            read_post_processor(d, json_get(root, "post_processor"), tokens, 0);
 }
 
-/* For Gemma's and Llama's tokenizers, two options of transformers set the ends, not the file. */
+/* For Gemma's and Llama's tokenizers, two options of transformers set the ends; the file does
+ * not. */
 static bool set_end(const reader *d, int said, const char *name, const json_value *tokens,
                     int *id) {
     if (said == 0) *id = TPLAN_NONE;
