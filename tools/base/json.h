@@ -53,8 +53,8 @@ bool json_parse(json_document *document, char *text, size_t size, bool unique_ke
                 report *r);
 void json_free(json_document *document);
 
-/* These return NULL or the default if the value is missing (object may be NULL) or of another
- * kind. */
+/* These functions return NULL or the default if the value has another kind or is missing (the
+ * object may be NULL). */
 const json_value *json_get(const json_value *object, const char *key);
 const json_value *json_first(const json_value *array_or_object); /* then ->next */
 const json_value *json_at(const json_value *array, size_t i);

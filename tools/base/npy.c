@@ -274,7 +274,7 @@ static bool check_size(const reader *r, const header *h, uint64_t available, uin
     return true;
 }
 
-/* The place in the file of element number `index` of `count`, counted in C order. */
+/* Returns the place in the file of element number `index` of `count`, counted in C order. */
 static size_t fortran_position(const header *h, size_t index, size_t count) {
     size_t position = 0, stride = count;
     for (int i = h->ndim - 1; i >= 0; i--) {

@@ -33,17 +33,17 @@ typedef struct report {
 
 report report_make(void); /* no failure yet */
 
-/* These return false, so that a function can end with `return report_fail(...)`. The macros show
- * the result to compilers and analysers, which see one file at a time. In a statement, cast them to
- * void. */
+/* The failure functions return false, so that a function can end with `return report_fail(...)`.
+ * The macros show the result to compilers and analysers, which see one file at a time. In a
+ * statement, cast the result to void. */
 bool report_fail(report *r, const char *format, ...) REPORT_PRINTF(2, 3);
 bool report_no_memory(report *r);
 /* Takes a message that already names the file, such as vit_model.detail of vit_model_open. */
 bool report_detail(report *r, const char *detail);
 /* Adds the file's name to the failure: `return parse(text, r) || report_file(r, path)`. */
 bool report_file(report *r, const char *file);
-/* A failure with several causes has a line for each. False if the line and `spare` more bytes do
- * not fit; the line is then left out. */
+/* Adds a line to a failure with several causes. False if the line and `spare` more bytes do not
+ * fit; the line is then left out. */
 bool report_line(report *r, size_t spare, const char *text);
 #define report_fail(...)         (report_fail(__VA_ARGS__), false)
 #define report_no_memory(r)      (report_no_memory(r), false)
@@ -61,7 +61,7 @@ void report_error(const char *program, const char *file, const char *format, ...
 
 /* UTF-8, and the characters that a terminal may show. */
 
-/* Length of the UTF-8 sequence at text; 0 if invalid. */
+/* Returns the length of the UTF-8 sequence at text, 0 if it is invalid. */
 size_t text_utf8_length(const char *text, size_t size);
 uint32_t text_utf8_value(const char *text, size_t length); /* the character that it encodes */
 /* True if a terminal obeys the character, or reorders the text after it: controls, ends of lines,

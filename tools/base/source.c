@@ -202,7 +202,8 @@ static bool read_binary(const uint8_t *at, const uint8_t *end, uint64_t *value) 
     return true;
 }
 
-/* The sum of the bytes, with spaces in place of the checksum. Old programs added signed bytes. */
+/* True if the checksum is the sum of all bytes, with spaces in place of the checksum itself. Old
+ * programs added signed bytes. */
 static bool checksum_fits(const uint8_t *block) {
     uint64_t stored;
     int64_t plain = 0, with_sign = 0;

@@ -39,12 +39,13 @@ bool source_read_all(const char *path, size_t limit, unsigned char **data, size_
  * time. malloc'ed; NULL if it was not found or memory is exhausted. */
 char *paths_find_model(const char *name);
 
-/* The part after the last slash; a slash at the end does not count: "b" for "a/b", "b/" for
- * "a/b/". */
+/* Returns the part after the last slash, but a slash at the end does not count: "b" for "a/b", "b/"
+ * for "a/b/". */
 const char *paths_file_name(const char *path);
-/* Separator between a folder and a name in it: "/", or "" if the folder ends with a slash. */
+/* Returns the separator between a folder and a name in it: "/", or "" if the folder ends with a
+ * slash. */
 const char *paths_slash(const char *folder);
-/* Length of the folder with its slash; 0 if the path has no folder. */
+/* Returns the length of the folder with its slash, 0 if the path has no folder. */
 size_t paths_folder_length(const char *path);
 
 /* === Headers of tar archives === */

@@ -16,14 +16,15 @@ int tensor_find_dtype(const char *name);
 /* True if a weight of this type is a small integer times a scale. */
 bool tensor_is_quantised(vit_dtype dtype);
 
-/* The number of elements of the whole tensor, and of a row (all dimensions but the first). */
+/* Returns the number of elements of the whole tensor, or of a row (all dimensions but the
+ * first). */
 uint64_t tensor_count(const vit_tensor *tensor);
 size_t tensor_depth(const vit_tensor *tensor);
 
 /* Splits n >= 1 into two factors as near to each other as possible, the smaller first. */
 void tensor_split(int n, int factors[2]);
 
-/* True if all are finite. */
+/* True if all values are finite. */
 bool tensor_values_are_finite(const float *values, size_t n);
 
 enum { SHAPE_TEXT_SIZE = 192 }; /* enough for eight dimensions */

@@ -36,8 +36,8 @@ bool text_read_size(const char *text, long min, long max, int size[2]);
  * for one of the set, [!a-z] for one outside the set. A backslash quotes the next character. */
 bool text_matches(const char *pattern, const char *text);
 
-/* The number of letters to change, insert or delete to turn one text into another. A text longer
- * than 79 bytes counts as its beginning. */
+/* Returns the number of letters to change, insert or delete to turn one text into another. A text
+ * longer than 79 bytes counts as its beginning. */
 int text_distance(const char *a, const char *b);
 
 /* Takes a field off a line of CSV (RFC 4180; separator ',') or TSV ('\t'), without its quotes, in

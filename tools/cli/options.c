@@ -117,7 +117,7 @@ static bool set_size(const parser *p, const cli_option *o, const char *word, con
                        o->argument, o->min, o->max, text);
 }
 
-/* Name number i of the type; NULL after the last name. */
+/* Returns name number i of the type, NULL after the last name. */
 static const char *name_of(cli_type type, int i) {
     if (type == CLI_ISA) return i < VIT_NUM_ISAS ? vit_isa_name((vit_isa)i) : NULL;
     return i < VIT_NUM_DTYPES ? tensor_dtype_name((vit_dtype)i) : NULL;
@@ -231,7 +231,7 @@ static void print_option(char letter, const char *name, const char *argument, co
     putchar('\n');
 }
 
-/* Each @ becomes the program's name. */
+/* Prints a text with the program's name in place of each @. */
 static void print_text(const char *text, const char *name) {
     for (; *text; text++) {
         if (*text == '@') fputs(name, stdout);

@@ -140,7 +140,8 @@ char *cli_model_path(const char *given, report *r);
 /* Height and width of --img-size and the number of --max-patches; 0: the model's own. */
 typedef int cli_size[3];
 
-/* A size that the model has changes nothing, even if its size is fixed. */
+/* Resizes the model. A size that the model already has changes nothing, even if its size is
+ * fixed. */
 bool cli_model_resize(vit_model *model, const cli_size size, report *r);
 
 /* Opens the model of -m, or the bundled one for NULL. *path, malloc'ed, names the file; it is NULL

@@ -13,7 +13,7 @@ enum { LONGEST_PATH = 4096 };
 
 /* === Standard output === */
 
-/* errno has the reason, or is 0 if an earlier write failed. */
+/* Reports lost output. errno has the reason, or is 0 if an earlier write failed. */
 static bool stdout_lost(const char *program) {
     report_error(program, "standard output", "%s", errno ? strerror(errno) : "write failed");
     clearerr(stdout); /* reported once only */
@@ -157,7 +157,8 @@ bool cli_output_declare(const char *path, report *r) {
     return !r->failed;
 }
 
-/* Now the file may exist, and another output may write it. */
+/* Updates a declaration after the output was written. Now the file may exist, and another output
+ * may write it. */
 static void undeclare(const char *path) {
     declared *d = find(path);
     if (!d) return;
@@ -181,7 +182,7 @@ static char unfinished[UNFINISHED][LONGEST_PATH];
 
 static char temporary_folder[LONGEST_PATH];
 
-/* Ctrl-C must not leave gigabytes behind. */
+/* Removes the temporary files, because Ctrl-C must not leave gigabytes behind. */
 static void remove_unfinished(void) {
     for (int i = 0; i < UNFINISHED; i++) {
         if (unfinished[i][0]) os_remove(unfinished[i]);
@@ -195,8 +196,8 @@ void cli_temporary_folder(const char *path) {
     if (path) os_before_end(remove_unfinished);
 }
 
-/* The slot of an unfinished temporary file; "" finds a free slot. If no slot is free, returns the
- * last one. */
+/* Returns the slot of an unfinished temporary file; for "", a free slot. If no slot is free,
+ * returns the last one. */
 static char *unfinished_place(const char *temporary) {
     int i = 0;
     while (i < UNFINISHED - 1 && strcmp(unfinished[i], temporary) != 0) i++;
@@ -210,9 +211,9 @@ static void watch(const char *temporary) {
     os_before_end(remove_unfinished);
 }
 
-/* The length of the part of the path that a temporary name keeps. A long name is cut to make room
- * for the suffix. A name that is too long for the system is not cut, so that creating the file
- * fails at once. UTF-8 letters stay whole. */
+/* Returns the length of the part of the path that a temporary name keeps. A long name is cut to
+ * make room for the suffix. A name that is too long for the system is not cut, so that creating the
+ * file fails at once. UTF-8 letters stay whole. */
 static int kept_of(const char *path) {
     const char *name = path;
     size_t length;

@@ -12,7 +12,7 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* The output's name without folder and suffix, as an identifier. */
+/* Makes an identifier from the output's name without its folder and suffix. */
 static void make_name(const char *path, char *name, size_t size) {
     const char *start = paths_file_name(path);
     size_t i;
@@ -61,7 +61,7 @@ static void put_array(FILE *file, const c_array_result *c, const char *upper) {
             upper, VIT_ALIGN, upper, VIT_ALIGN, upper, upper, c->name, upper);
 }
 
-/* The types of all layers whose names contain `part`, as bits 1 << dtype. */
+/* Returns the types of all layers whose names contain `name`, as bits 1 << dtype. */
 static unsigned dtypes_of(const vit_model *model, const char *name) {
     vit_tensor tensor;
     unsigned types = 0;
@@ -72,7 +72,7 @@ static unsigned dtypes_of(const vit_model *model, const char *name) {
     return types;
 }
 
-/* #define MINE_MEAN { ... } */
+/* Writes a macro such as "#define MINE_MEAN { ... }". */
 static void put_floats(FILE *file, const char *upper, const char *name, const float *x, int n) {
     int i;
     fprintf(file, "#define %s_%s { ", upper, name);
@@ -80,7 +80,7 @@ static void put_floats(FILE *file, const char *upper, const char *name, const fl
     fprintf(file, " }\n");
 }
 
-/* Writes a member of the initialiser. Its name is a comment, because C++ before 20 has no
+/* Writes a member of the initialiser, with its name as a comment, because C++ before 20 has no
  * designators. */
 static void put_number(FILE *file, const char *name, double value, bool is_float) {
     if (is_float) fprintf(file, "    /* %s */ %.8ef, \\\n", name, value);

@@ -39,7 +39,7 @@ enum { QKV, PROJ, FC1, FC2, NUM_LAYERS };
 static const char *const layer_names[NUM_LAYERS] = { "attn.qkv", "attn.proj", "mlp.fc1",
                                                      "mlp.fc2" };
 
-/* The last tensor in a trace before the layer runs. */
+/* Returns the name of the last tensor in a trace before the layer runs. */
 static const char *input_name(const vit_config *config, int layer) {
     static const char *const names[NUM_LAYERS] = { "norm1", "attn.context", "norm2", "mlp.act" };
     if (layer == PROJ && config->has_attn_norm) return "attn.norm";
@@ -80,7 +80,8 @@ static int depth_of_layer(const vit_config *config, int layer) {
 
 /* === Sampling === */
 
-/* "blocks.3.norm2" -> 3 and FC1; false for all other names. */
+/* Finds the block and the layer whose input has this name: 3 and FC1 for "blocks.3.norm2". False
+ * for a name that is no such input. */
 static bool find_input(const vit_config *config, const char *name, int *block, int *layer) {
     int used = 0;
     if (sscanf(name, "blocks.%d.%n", block, &used) != 1 || !used) return false;
@@ -89,8 +90,9 @@ static bool find_input(const vit_config *config, const char *name, int *block, i
     return false;
 }
 
-/* The i-th sampled token of an image: first the prefix tokens, which the head reads, then evenly
- * spread patches. The steps between them are primes, so that each image gives other patches. */
+/* Returns the i-th sampled token of an image. The prefix tokens come first, because the head reads
+ * them; evenly spread patches follow. The steps between patches are primes, so that each image
+ * gives other patches. */
 static size_t sampled_token(const vit_config *config, int image, int i) {
     const int patches = config->num_patches;
     if (i < config->num_prefix_tokens) return (size_t)i;
@@ -98,7 +100,7 @@ static size_t sampled_token(const vit_config *config, int image, int i) {
                     (int)((int64_t)i * 7919 + (int64_t)image * 104729) % patches);
 }
 
-/* vit_trace */
+/* Takes samples of the traced tensors, as a vit_trace. */
 static void take_samples(void *user, const char *name, const float *data, const int shape[4]) {
     calibration *c = user;
     int block, layer, i;
@@ -150,7 +152,7 @@ static void plan_samples(calibration *c) {
         c->group_blocks = block > MAX_SAMPLE_BYTES ? 1 : (int)(MAX_SAMPLE_BYTES / block);
 }
 
-/* Elements of the largest tensor. */
+/* Returns the number of elements of the largest tensor. */
 static size_t largest_tensor(const vit_model *model) {
     size_t largest = 1;
     vit_tensor t;
@@ -224,7 +226,7 @@ static bool find_tensor(const calibration *c, const char *name, vit_tensor *t) {
     return false;
 }
 
-/* Tensor "blocks.<block>.<layer>.<kind>" of the reference. */
+/* Finds the tensor "blocks.<block>.<layer>.<kind>" of the reference. */
 static bool find_part(const calibration *c, int block, const char *layer, const char *kind,
                       vit_tensor *t) {
     char name[64];
@@ -302,7 +304,7 @@ static bool smooth_layer(calibration *c, int block, int layer) {
     return true;
 }
 
-/* attn.proj comes first, because its factors change qkv. */
+/* Smooths the layers of a block. attn.proj comes first, because its factors change qkv. */
 static bool begin_block(calibration *c, int block, report *r) {
     static const int order[NUM_LAYERS] = { PROJ, QKV, FC1, FC2 };
     int i;
@@ -330,13 +332,15 @@ static bool layer_weight(calibration *c, int layer, int num_rows, vit_dtype writ
     return !quantise_knows(written) || round_layer(c, layer, num_rows, written);
 }
 
-/* v is divided by the factors of attn.proj's input, as in fold_weight. */
+/* Divides the bias of v by the factors of attn.proj's input, as fold_weight divides the rows of
+ * v. */
 static void layer_bias(const calibration *c, int layer, int num_rows) {
     const int width = num_rows / 3;
     if (layer == QKV) divide(c->values + 2 * width, c->factors[PROJ], (size_t)width);
 }
 
-/* The tensor of a block by the end of its name, such as "attn.qkv.weight". */
+/* Prepares the tensor of a block; `name` is the end of the tensor's name, such as
+ * "attn.qkv.weight". */
 static bool block_tensor(calibration *c, const char *name, const vit_tensor *t, vit_dtype written) {
     int layer;
     if (!strncmp(name, "norm1.", 6))
@@ -379,7 +383,7 @@ static double cosine(const float *a, const float *b, size_t n) {
     return ab >= -1 ? ab : 0; /* NaN: unrelated */
 }
 
-/* The logits become probabilities. */
+/* Turns the logits into probabilities, and counts the images whose best classes agree. */
 static void count_classes(comparison *result, const runner *a, const runner *b) {
     vit_prediction first[2] = { { 0, 0 }, { 0, 0 } }, second = { 0, 0 };
     const int n = (int)a->output_size;

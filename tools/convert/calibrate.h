@@ -14,8 +14,8 @@
 
 typedef struct calibration calibration;
 
-/* `reference` is the model in f32. All arguments must outlive the calibration. Unreadable photos
- * are removed from their list. NULL on failure. */
+/* Starts a calibration. `reference` is the model in f32. All arguments must outlive the
+ * calibration. Removes unreadable photos from their list. Returns NULL on failure. */
 calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_decoder *decoder,
                              photo_list *photos, bool quiet, report *r);
 
@@ -32,7 +32,7 @@ void calibrate_free(calibration *c);
 typedef struct comparison {
     int images;                     /* 0 if nothing was compared */
     double mean_cosine, min_cosine; /* cosine of the angle between both embeddings */
-    const char *worst;              /* path of the image with this cosine */
+    const char *worst;              /* path of the image with min_cosine */
     bool has_classes;               /* if it is false, the members below are 0 */
     int agree;                      /* images with the same best class */
     int sure, sure_agree; /* images whose best class in f32 leads the second by at least 10
@@ -62,9 +62,10 @@ typedef struct runner {
     void *workspace;
 } runner;
 
-/* The model must not move in memory. `trace` may be NULL. Call reference_close in any case. */
+/* Prepares a model to run. The model must not move in memory. `trace` may be NULL. Call
+ * runner_close in any case. */
 bool runner_open(runner *run, const vit_model *model, vit_trace *trace, void *user, report *r);
-/* With crop_mode=aspect: takes the input size of a photo, and its input. */
+/* With crop_mode=aspect, takes the input size from a photo and prepares the photo as input. */
 bool runner_fit(runner *run, const vit_image *image, report *r);
 bool runner_forward(runner *run, report *r);
 void runner_close(runner *run);

@@ -417,7 +417,7 @@ static node *parse_postfix(parser *p) {
     return n;
 }
 
-/* The precedence of an operator with two operands; 0 for other tokens. */
+/* Returns the precedence of an operator with two operands, 0 for other tokens. */
 static int strength(const parser *p, const char **text) {
     static const struct {
         const char *text;
@@ -629,7 +629,7 @@ static node *parse_statement(parser *p, int column) {
     return parse_simple(p);
 }
 
-/* Parses statements at this column or deeper; -2: those in the rest of a line. */
+/* Parses the statements at this column or deeper or, for column -2, those in the rest of a line. */
 static node *parse_suite(parser *p, int column) {
     node *first = NULL, **last = &first;
     const int line = p->now.line;
@@ -790,7 +790,7 @@ static void put_item(reader *r, list *l, const char *key, value v) {
     l->count++;
 }
 
-/* Adds a part under the next number. After a repeated part, its number may be any. */
+/* Adds a part under the next number. After a repeated part the number is unknown. */
 static void put_next(reader *r, list *l, value v, bool is_repeated) {
     char number[16];
     const bool any = is_repeated || l->is_repeated;
@@ -828,7 +828,7 @@ static bool is_same(const value *a, const value *b) {
            a->module == b->module && a->list == b->list;
 }
 
-/* 1 true, 0 false, -1 unknown */
+/* Returns 1 for true, 0 for false, -1 for unknown. */
 static int truth(const value *v) {
     switch (v->kind) {
     case VALUE_NONE: return 0;
@@ -847,8 +847,8 @@ static int truth(const value *v) {
 
 /* === Names === */
 
-/* Evaluates all assignments to a name, also in nested statements. The result is unknown if they
- * differ. */
+/* Evaluates all assignments to a name, including those in nested statements. The result is unknown
+ * if their values differ. */
 static void find_assigned(reader *r, scope *s, const node *body, const char *name, value *found,
                           int *count) {
     const node *n, *t;
@@ -904,7 +904,7 @@ static value value_of_name(reader *r, scope *s, const char *name) {
         const int file = s->file;
         if (look_up(r, s, name, &v)) return v;
         if (s->outer) continue;
-        for (i = 0; i < r->count; i++) /* imported, perhaps */
+        for (i = 0; i < r->count; i++) /* the name may be imported */
             if (i != file && look_up(r, &r->globals[i], name, &v)) return v;
     }
     return of_text(VALUE_NAME, name);
@@ -927,7 +927,7 @@ static bool add_option(reader *r, const char *name, const node *stated) {
     return true;
 }
 
-/* parser.add_argument("--num-heads", default=4) */
+/* Collects an option from parser.add_argument("--num-heads", default=4). */
 static bool add_argparse(reader *r, const node *call) {
     const node *a, *given = NULL;
     for (a = call->b; a; a = a->next)
@@ -975,7 +975,7 @@ static int compare_options(const void *a, const void *b) {
     return strcmp(((const option *)a)->name, ((const option *)b)->name);
 }
 
-/* The value of the option; unknown if the files give several values. */
+/* Returns the value of the option, which is unknown if the files give several values. */
 static value value_of_option(reader *r, const char *name) {
     value found = of_kind(VALUE_UNKNOWN);
     size_t low = 0, high = r->option_count;
@@ -998,7 +998,7 @@ static value value_of_option(reader *r, const char *name) {
 
 /* === Calls === */
 
-/* Spreads out "*" and "**". */
+/* Collects the arguments of a call, with those of "*" and "**" spread out. */
 static list collect(reader *r, scope *s, const node *arguments) {
     list all = { NULL, NULL, 0, 0, false, false };
     const int loops = r->loops;
@@ -1024,7 +1024,7 @@ static list collect(reader *r, scope *s, const node *arguments) {
     return all;
 }
 
-/* The argument of this name, or at this position. */
+/* Returns the argument with this name, or the one at this position. */
 static value argument(const list *all, const char *name, int place) {
     const item *i;
     for (i = all->first; i; i = i->next)
@@ -1073,7 +1073,8 @@ static const node *method_of(reader *r, const node *own, const char *name, const
     return NULL;
 }
 
-/* Keeps the arguments of a constructor for the input's size, even if they become no attributes. */
+/* Keeps the arguments of a constructor that give the input's size or channels, even if no attribute
+ * holds them. */
 static void keep_input(reader *r, const scope *s, module *m) {
     static const char *const kept[][2] = {
         { "channels", "in_chans" },   { "in_channels", "in_chans" },
@@ -1127,7 +1128,7 @@ static value instantiate(reader *r, const node *own, const node *at, const list 
     return v;
 }
 
-/* The parameters of PyTorch's modules, in their order and with their defaults. */
+/* Returns the parameters of one of PyTorch's modules, in their order and with their defaults. */
 static const char *parameters_of(const char *kind) {
     static const char *const rows[][2] = {
         { "Linear", "in_features out_features" },
@@ -1197,7 +1198,7 @@ static void copy_part(reader *r, module *to, const char *key, const module *from
     if (to && i) put_item(r, &to->parts, key, i->value);
 }
 
-/* The modules that torch.nn's modules contain. */
+/* Adds the modules that a module of torch.nn contains. */
 static void put_inner(reader *r, module *m) {
     const char *kind = last_part(m->kind);
     const item *layer;
@@ -1237,7 +1238,7 @@ static void fill_container(reader *r, module *m, bool is_list, const list *all) 
     }
 }
 
-/* dict(a=1), OrderedDict([("a", 1)]) */
+/* Evaluates dict(a=1) and OrderedDict([("a", 1)]). */
 static value call_dict(reader *r, const list *all) {
     value v = new_list(r, VALUE_DICT);
     const item *i;
@@ -1416,7 +1417,7 @@ static value evaluate_numbers(const char *sign, double a, double b) {
     return of_kind(VALUE_UNKNOWN);
 }
 
-/* "==", "is" and their opposites */
+/* Evaluates "==", "is" and their opposites. */
 static value evaluate_same(const value *a, const value *b, bool is_not) {
     value v = of_kind(VALUE_BOOL);
     if (a->kind == VALUE_UNKNOWN || b->kind == VALUE_UNKNOWN || a->kind == VALUE_NAME ||
@@ -1426,7 +1427,7 @@ static value evaluate_same(const value *a, const value *b, bool is_not) {
     return v;
 }
 
-/* [a] * n, a + b */
+/* Evaluates [a] * n and a + b. */
 static value evaluate_lists(reader *r, const char *sign, const value *a, const value *b) {
     value v = new_list(r, VALUE_LIST);
     const item *i;
@@ -1499,7 +1500,7 @@ static value evaluate_items(reader *r, scope *s, const node *n) {
     return v;
 }
 
-/* The number of iterations of "for x in range(...)"; 0 if unknown. */
+/* Returns the number of iterations of "for x in range(...)", 0 if unknown. */
 static int turns_of(reader *r, scope *s, const node *range) {
     value first, last;
     if (!range || range->kind != NODE_CALL || strcmp(name_of(range->a), "range") != 0 || !range->b)
@@ -1550,7 +1551,7 @@ static value evaluate_index(reader *r, scope *s, const node *n) {
     return of_kind(VALUE_UNKNOWN);
 }
 
-/* A constant in the body of a class. */
+/* Returns the value of a constant in the body of a class. */
 static value value_in_class(reader *r, const node *own, const char *name) {
     const node *n;
     for (n = own->b; n; n = n->next)
@@ -1674,7 +1675,7 @@ static bool execute_if(reader *r, scope *s, const node *n, value *result) {
     return returned;
 }
 
-/* True after a return. */
+/* Executes statements. True after a return. */
 static bool execute(reader *r, scope *s, const node *body, value *result) {
     const node *n;
     bool returned = false;
@@ -1760,8 +1761,8 @@ static void match_tensor(const module *m, const char *path, const checkpoint_ten
     }
 }
 
-/* The length of the first `parts` parts of a name, with their dots; 0 if the name has no more
- * parts. */
+/* Returns the length of the first `parts` parts of a name, with their dots, or 0 if the name has no
+ * more parts. */
 static size_t prefix_length(const char *name, int parts) {
     const char *at = name;
     for (; parts > 0; parts--) {
@@ -1792,7 +1793,7 @@ typedef struct writer {
     int budget;
 } writer;
 
-/* "model.py:41: nn.ReLU()" */
+/* Returns a place in the code and its text: "model.py:41: nn.ReLU()". */
 static const char *where_text(writer *w, const node *at) {
     char text[WHERE_TEXT];
     size_t used, from;
@@ -1882,12 +1883,12 @@ typedef struct method_calls {
     const char *path;
     const char *mentioned; /* a part to look for */
     bool is_mentioned, has_plus;
-    bool pre, post; /* numbers of norms before a layer, and after a sum */
+    bool pre, post; /* a norm runs before a layer; after a sum */
     bool softmax, product, scale;
     const node *order_at, *softmax_at;
 } method_calls;
 
-/* For the expression self.x, the part x of the module; NULL for other expressions. */
+/* Returns the part x of the module for the expression self.x, NULL for other expressions. */
 static const item *own_part(const method_calls *c, const node *n) {
     if (!n || n->kind != NODE_MEMBER || !n->a || strcmp(name_of(n->a), "self") != 0) return NULL;
     return find_item(&c->module->parts, n->text, strlen(n->text));
@@ -1905,7 +1906,7 @@ static void see_number(void *user, const node *n) {
     if (n->number > 1.7019 && n->number < 1.7021) *found = "quick_gelu";
 }
 
-/* The form of GELU, by the constants in a function; or NULL. */
+/* Returns the form of GELU that the constants in a function show, or NULL. */
 static const char *form_of(writer *w, const node *body) {
     const char *found = NULL;
     walk(body, 0, &w->budget, see_number, &found);
@@ -1952,7 +1953,7 @@ static bool is_norm(const item *part) {
     return strstr(kind, "Norm") != NULL;
 }
 
-/* norm(x + layer(x)) is post-norm, x + layer(norm(x)) pre-norm. */
+/* Tells post-norm, norm(x + layer(x)), from pre-norm, x + layer(norm(x)). */
 static void see_norm_order(method_calls *c, const node *call) {
     const item *part = own_part(c, call->a);
     const node *a, *inner;
@@ -2025,7 +2026,7 @@ static bool is_used(writer *w, const module *m, const char *part) {
 
 /* === The root by which scores are divided === */
 
-/* The value of the first of these attributes that is a number, or 0. */
+/* Returns the value of the first of these attributes that is a number, or 0. */
 static double number_of(const module *m, const char *const *names, size_t count) {
     const item *i;
     size_t n;
@@ -2047,7 +2048,7 @@ typedef struct root_search {
     const node *at;
 } root_search;
 
-/* If a factor is one over the root of a width, that width: "head_dim" or "embed_dim"; otherwise
+/* Returns the width, "head_dim" or "embed_dim", if the factor is one over its root; otherwise
  * NULL. */
 static const char *name_root(const root_search *s, double factor) {
     const double width = factor > 0 ? (factor < 1 ? 1 / (factor * factor) : factor * factor) : 0;
@@ -2116,7 +2117,7 @@ typedef struct pool_search {
 
 static bool is_one(const node *n) { return n && n->kind == NODE_NUMBER && is_near(n->number, 1); }
 
-/* x[:, 0], x[:, 1:] */
+/* Notes the slices x[:, 0] and x[:, 1:]. */
 static void see_index(pool_search *s, const node *n) {
     const node *slice = n->b, *place = slice ? slice->next : NULL;
     if (!place || !slice->b || slice->b->kind != NODE_OTHER) return;
@@ -2125,7 +2126,7 @@ static void see_index(pool_search *s, const node *n) {
     if (place->b && is_one(place->b)) s->skips = true;
 }
 
-/* x.mean(dim=1), torch.mean(x, 1) */
+/* Notes torch.cat, and means over tokens: x.mean(dim=1), torch.mean(x, 1). */
 static void see_mean(pool_search *s, const node *n) {
     const node *a;
     if (!strcmp(name_of(n->a), "cat")) s->joins = true;
@@ -2135,7 +2136,7 @@ static void see_mean(pool_search *s, const node *n) {
             s->mean = n;
 }
 
-/* self.norm(x) */
+/* Notes a norm: self.norm(x). */
 static void see_norm(pool_search *s, const node *n) {
     value callee;
     if (!n->a || n->a->kind != NODE_MEMBER) return;
@@ -2182,7 +2183,7 @@ static void say_pool(writer *w, module *m, const node *forward, const char *path
         say(w, path, "code.norm_after_pool", "true", s.norm_after);
 }
 
-/* The last assignment to a name in these statements. */
+/* Returns the last assignment to a name in these statements. */
 static const node *last_assigned(const node *body, const char *name, int depth) {
     const node *n, *found = NULL, *inner;
     for (n = body; n && depth < MOST_NESTING; n = n->next) {
@@ -2355,8 +2356,8 @@ static void try_candidate(reader *r, const checkpoint *c, candidate *t) {
     r->values = memory_make(MOST_MEMORY);
 }
 
-/* True if `a` fits better: by more equal names; then by a call instead of defaults; then by fewer
- * shapes that differ; then by more that agree. */
+/* Returns a positive number if `a` fits better: by more equal names; then by a call instead of
+ * defaults; then by fewer shapes that differ; then by more shapes that were compared. */
 static int compare_fit(const candidate *a, const candidate *b) {
     if (a->fit.matched != b->fit.matched) return a->fit.matched - b->fit.matched;
     if (!a->site != !b->site) return a->site ? 1 : -1;
@@ -2460,7 +2461,7 @@ static void read_preparation(writer *w) {
 
 /* === Names of classes === */
 
-/* True for "classes", "CLASS_NAMES", "labels_map". */
+/* True for names such as "classes", "CLASS_NAMES" and "labels_map". */
 static bool means_classes(const char *name) {
     static const char *const words[] = { "class", "label", "categor" };
     char low[40];
@@ -2473,7 +2474,7 @@ static bool means_classes(const char *name) {
     return false;
 }
 
-/* The name of a class: an item of a list, or of a dictionary such as {0: "cat", 1: "dog"}. */
+/* Returns the name of a class: an item of a list, or of {0: "cat", 1: "dog"}. */
 static const char *class_at(const node *n, size_t place) {
     const bool has_text = n->a && n->a->kind == NODE_STRING && !n->text &&
                           !strpbrk(n->a->text, "\\\n\r{");
@@ -2596,7 +2597,7 @@ bool code_read(const checkpoint *c, const code_file *files, int count, code_foun
     good = r.roots && r.globals ? parse_files(&r, problem) : report_no_memory(problem);
     for (i = 0; good && i < count && checkpoint_count(c) > 0; i++)
         try_classes(&r, c, r.roots[i], &best);
-    /* below 70 % of the names, the class may be another model that shares some */
+    /* with fewer than 70 % of the names, the class may be another model that shares some */
     if (good && best.count > 0 && (size_t)best.items[0].fit.matched * 10 >= checkpoint_count(c) * 7)
         say_best(&r, c, &best, out);
     if (good && (r.work >= MOST_WORK || r.is_full)) /* an incomplete search shows only some facts */
@@ -2629,7 +2630,7 @@ static void put_line(char *out, size_t *used, const char *line) {
     }
 }
 
-/* Appends a text of several lines, which is how some programs write a cell. */
+/* Appends a text of several lines. Some programs write a cell in this form. */
 static void put_lines(char *out, size_t *used, char *text) {
     char *next;
     for (; *text; text = next) {
@@ -2707,7 +2708,7 @@ static int compare_paths(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* A path, malloc'ed; NULL if memory is exhausted. */
+/* Joins the parts of a path. The result is malloc'ed; NULL if memory is exhausted. */
 static char *join(const char *folder, const char *name, const char *end) {
     char *path = malloc(strlen(folder) + strlen(name) + strlen(end) + 1);
     if (path) sprintf(path, "%s%s%s", folder, name, end);
@@ -2883,7 +2884,7 @@ bool code_find(const convert_options *o, const checkpoint *c, code_found *found,
     return good;
 }
 
-/* If no method of its class mentions the last norm, it does not run. */
+/* Handles a last norm that no method of its class mentions, because such a norm does not run. */
 static void use_unused(facts *f) {
     const code_found *found = &f->code;
     layout_part part;

@@ -126,25 +126,27 @@ typedef struct code_file {
 bool code_read(const checkpoint *c, const code_file *files, int count, code_found *out, report *r);
 void code_free(code_found *found);
 
-/* Turns a notebook into the lines of its code cells, in place; false if it is none. */
+/* Turns a notebook into the lines of its code cells, in place; false if the text is no notebook. */
 bool code_from_notebook(char *text, size_t *size);
 
 /* Reads --code, or the files beside the checkpoint and in the folder above it. Call it while the
  * tensors have their original names. */
 bool code_find(const convert_options *o, const checkpoint *c, code_found *found, report *r);
-/* Puts it into f->all and f->told, after attributes_put and before layout_inspect. */
+/* Puts the facts from the code into f->all and f->told. Call it after attributes_put and before
+ * layout_inspect. */
 void code_use(const convert_options *o, const checkpoint *c, facts *f);
-/* Call it after layout_inspect. A pair may overrule the code. */
+/* Compares the code with the tensors. Call it after layout_inspect. A pair may overrule the
+ * code. */
 void code_compare(const convert_options *o, facts *f);
-/* Call it at the end. It reports where another source overruled the code. */
+/* Reports where another source overruled the code. Call it at the end. */
 void code_conclude(facts *f);
-/* Takes the list with that many names, if there is exactly one. */
+/* Takes the list of names whose length is `classes`, if there is exactly one. */
 bool code_labels(facts *f, int classes, label_list *names, const char **origin, report *r);
 
 /* === weights.c: writes the plan's tensors, from the checkpoint or a calibration ===
  * Memory holds at most 16 rows, or one resampled tensor. */
 
-/* Tensors that stay in 16 bits, or in int8. */
+/* Returns the tensors that stay in 16 bits, or in int8. */
 vit_writer_keep convert_kept(const convert_options *o, const vit_config *config);
 
 typedef struct weights_source {
@@ -158,8 +160,8 @@ typedef struct weights_source {
     calibration *calibration; /* NULL: the weights as they are */
 } weights_source;
 
-/* Writes and finishes a file that the writer has started. Refuses values that the file's type cannot
- * hold. */
+/* Writes and finishes a file that the writer has started. Refuses values that the file's type
+ * cannot hold. */
 bool weights_write(const weights_source *from, vit_writer *writer, report *r);
 
 /* Writes those tensors of the plan for which `wanted` is true, in any order, and does not finish

@@ -46,7 +46,8 @@ static const char *value_of(const checkpoint *c, const char *key) {
     return NULL;
 }
 
-/* The value of a training program's option, or of an option with that name in another group. */
+/* Returns the value of a training program's option, or of an option with that name in another
+ * group. */
 static const char *option_of(const checkpoint *c, const char *option) {
     char path[64];
     const char *value, *dot;
@@ -196,8 +197,8 @@ static bool training_read(const checkpoint *c, config_file *config, settings all
 
 /* === Configuration and name === */
 
-/* The path of a file in the checkpoint's folder, or in the checkpoint itself if it is a folder.
- * malloc'ed. */
+/* Returns the path of a file in the checkpoint's folder, or in the checkpoint itself if it is a
+ * folder. The path is malloc'ed. */
 static char *config_beside(const char *checkpoint_path, const char *name) {
     const size_t size = strlen(checkpoint_path) + strlen(name) + 2;
     char *path = malloc(size);
@@ -256,7 +257,7 @@ static bool read_own_files(const convert_options *o, checkpoint *c, bool is_fore
     return good || report_no_memory(r);
 }
 
-/* The size of the processor's images, unless the command line gives one. */
+/* Takes the size of the processor's images, unless the command line gives a size. */
 static void use_input(settings all[FROM_COUNT], config_file *config) {
     settings *options = &all[FROM_OPTIONS];
     if (options->given[SETTING_IMG_HEIGHT] || options->given[SETTING_IMG_WIDTH])
@@ -323,7 +324,7 @@ static bool read_own_labels(const convert_options *o, const checkpoint *c, int c
     return labels_from_list(&labels->list, checkpoint_labels(c), count, r);
 }
 
-/* --labels none, or imagenet. */
+/* Reads --labels none or --labels imagenet. */
 static bool read_known_labels(const char *name, int classes, class_names *labels, report *r) {
     labels->origin = name;
     if (!strcmp(name, labels_none)) return true;
@@ -369,7 +370,7 @@ static void choose_tolerance(const settings all[FROM_COUNT], vit_dtype dtype, fl
     if (dtype == VIT_I8 || dtype == VIT_I4) *tolerance = 0.1f;
 }
 
-/* The layout found by structure, and the settings that its names and shapes show. */
+/* Takes the layout found by structure, and the settings that its names and shapes show. */
 static bool use_structure(const structure *s, checkpoint *c, facts *f, report *r) {
     *r = report_make();
     layout_free_map(&f->map);
@@ -516,7 +517,7 @@ static bool match_settings(const convert_options *o, photo_decoder *decoder, blu
            (match_assume(b->match, &b->found) || report_no_memory(r));
 }
 
-/* If a name contradicts the tensors, adds that as a problem, with the names that fit. */
+/* Adds a problem if a name contradicts the tensors; the problem lists the names that fit. */
 static bool take_failure(blueprint *b, report *r) {
     const facts *f = &b->facts;
     const char *name = f->all[FROM_NAME].origin;
@@ -532,7 +533,8 @@ static bool take_failure(blueprint *b, report *r) {
     return true;
 }
 
-/* Records that nothing is between the two layers of a head, which their places or the code show. */
+/* Records that nothing is between the two layers of a head. The places of the layers, or the code,
+ * show this. */
 static void see_head(const structure *s, facts *f) {
     settings *tensors = &f->all[FROM_TENSORS];
     const int from = settings_origin(f->all, SETTING_REPRESENTATION_ACTIVATION);
@@ -633,7 +635,8 @@ static bool draw_others(const convert_options *o, photo_decoder *decoder, bluepr
     return good;
 }
 
-/* An input with its logits can show which of several state dicts is the right one. */
+/* Uses the usual state dict or, if it fails and there is an input with its logits, another one. The
+ * logits can show which of several state dicts is the right one. */
 static bool draw_any(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
     if (draw(o, o->weights, decoder, b, r)) return true;
     if (!b->checkpoint || !o->match_input || o->weights || !draw_others(o, decoder, b))
@@ -695,7 +698,8 @@ static bool check_width(const vit_config *image, const vit_config *text, report 
                        width, found);
 }
 
-/* The folder of the checkpoint, or the checkpoint itself if it is one. malloc'ed. */
+/* Returns the folder of the checkpoint, or the checkpoint itself if it is a folder. The path is
+ * malloc'ed. */
 static char *folder_of(const char *checkpoint_path) {
     const size_t length = source_is_folder(checkpoint_path) ? strlen(checkpoint_path)
                                                             : paths_folder_length(checkpoint_path);
@@ -768,7 +772,7 @@ static bool check_outputs(const weights_source *from, const runner *run, report 
     return report_file(r, from->path);
 }
 
-/* The file has its tensors in the order of the plan. */
+/* Returns the index of the self-test in the file, whose tensors have the order of the plan. */
 static size_t selftest_index(const layout_plan *plan) {
     return (size_t)(layout_selftest(plan) - plan->items);
 }
@@ -792,7 +796,8 @@ static bool add_selftest(const weights_source *from, const cli_output *output, v
 
 /* === One file === */
 
-/* The output is opened again for the self-test, for comparisons and for calibration. */
+/* Fails if the output is too large to be opened again for the self-test, for comparisons and for
+ * calibration. */
 static bool can_be_opened(const vit_writer *writer, report *r) {
     return writer->file_size <= SIZE_MAX ||
            report_fail(r, "the model has %llu bytes, this program can open %llu",

@@ -161,7 +161,8 @@ static void take_settings(facts *f, findings *found) {
 
 /* === By a pair === */
 
-/* The number of state dicts to choose from; 0 if there is no choice. They share the time. */
+/* Returns the number of state dicts to choose from, 0 if there is no choice. The state dicts share
+ * the time. */
 static size_t count_choices(const match *m, const facts *f) {
     return m->options->weights ? 0 : checkpoint_choice_count(f->map.checkpoint);
 }
@@ -229,7 +230,7 @@ static bool check_pair(const match *m, const facts *f, report *r) {
 
 enum { REASON_SIZE = 200 };
 
-/* If the input has fewer patches than there are positions, a message about that; otherwise "". */
+/* Returns a message if the input has fewer patches than there are positions; otherwise "". */
 static const char *doubt_size(const match *m, const facts *f, char text[REASON_SIZE]) {
     match_patches patches;
     text[0] = '\0';
@@ -241,7 +242,7 @@ static const char *doubt_size(const match *m, const facts *f, char text[REASON_S
     return text;
 }
 
-/* Pixels of 8 bits reach 255. */
+/* Returns the largest absolute value of the input. Pixels of 8 bits reach 255. */
 static double most_of_input(const match_pair *p) {
     double most = 0;
     size_t i;
@@ -249,7 +250,7 @@ static double most_of_input(const match_pair *p) {
     return most;
 }
 
-/* The likeliest reason why no settings give the output. Errors below by_rounding and
+/* Returns the likeliest reason why no settings give the output. Errors below by_rounding and
  * by_dropout are rarely chance: rounding to 16 bits or dropout causes them. */
 static const char *reason_of(const match *m, const facts *f, const match_search *s,
                              char text[REASON_SIZE]) {
@@ -296,7 +297,7 @@ static bool refuse_pair(const match *m, const facts *f, const match_search *s, r
            report_file(r, s->pair->logits_path);
 }
 
-/* The other state dicts were not tried, or do not fit. */
+/* Records the choice of a state dict. The other state dicts were not tried, or do not fit. */
 static void settle_weights(match *m, const facts *f) {
     settled *row = &m->settled_rows[m->count++];
     memset(row, 0, sizeof *row);
@@ -358,8 +359,8 @@ static void list_verdict(match *m, const match_sorting *s, int row, settings *to
     match_apply_row(&m->table.rows[row], s->chosen.of[row], to);
 }
 
-/* Preprocessing first. Settings with little effect keep their defaults, because pictures cannot
- * decide them. */
+/* Lists the rows, preprocessing first. Settings with little effect keep their defaults, because
+ * pictures cannot decide them. */
 static void list_rows(match *m, const facts *f) {
     match_table *table = &m->table;
     table->count = 0;
@@ -480,7 +481,8 @@ static bool is_of_file(const convert_options *o, const report *r) {
     return r->no_memory || !strncmp(r->text, o->checkpoint, strlen(o->checkpoint));
 }
 
-/* The effect of other settings; negative if they give no model that has this input and output. */
+/* Returns the effect of other settings, negative if they give no model that has this input and
+ * output. */
 static double effect_of(effects *e, const settings *other) {
     report r = report_make();
     const bool is_model = match_model_set(&e->model, other, &r);
@@ -492,7 +494,7 @@ static double effect_of(effects *e, const settings *other) {
     return -1;
 }
 
-/* The row that varies this setting; NULL if none does. */
+/* Returns the row that varies this setting, NULL if none does. */
 static const match_row *find_row(const match_table *table, const char *key, size_t length) {
     const char *at;
     int i;
@@ -538,7 +540,7 @@ static bool measure_setting(effects *e, findings *found, size_t assumed) {
     return findings_measure(found, assumed, other, most);
 }
 
-/* The mean or deviation of channel i; a single value stands for all channels. */
+/* Returns the mean or deviation of channel i; a single value stands for all channels. */
 static double colour(const double *values, int count, int i) { return values[count > 1 ? i : 0]; }
 
 /* Prepares the same pictures with other colours; false if they are for other channels. */
@@ -655,7 +657,7 @@ bool match_measure(const convert_options *o, const facts *f, const settings_reso
 
 /* === Reports === */
 
-/* "a=1 b=2" as options: "--set a=1 --set b=2". */
+/* Writes "a=1 b=2" as options: "--set a=1 --set b=2". */
 static void write_options(const char *value, char text[2 * MATCH_TEXT]) {
     size_t length;
     for (*text = '\0'; *value; value += strspn(value, " ")) {

@@ -116,7 +116,8 @@ typedef struct match_pair {
     double *scratch;     /* for the outputs of one image */
 } match_pair;
 
-/* [C, H, W] or [B, C, H, W], and [classes] or [B, classes]. Free it in any case. */
+/* Reads an input [C, H, W] or [B, C, H, W] and its output [classes] or [B, classes]. Free the pair
+ * in any case. */
 bool match_pair_read(match_pair *pair, const char *input, const char *logits, report *r);
 void match_pair_free(match_pair *pair);
 
@@ -263,7 +264,8 @@ typedef struct match_search {
 bool match_search_run(match_search *s, report *r);
 void match_search_free(match_search *s);
 
-/* The try that differs from the chosen one only in this value; NULL if there was no time for it. */
+/* Returns the try that differs from the chosen one only in this value, or NULL if there was no time
+ * for it. */
 const match_try *match_search_other(const match_search *s, int row, int value);
 
 /* True if the try is another model and fits as well as the chosen one. */

@@ -66,7 +66,7 @@ static bool is_same(const folder_name *name, const char *label) {
     return true;
 }
 
-/* The class with this label, synset or number; -1 for none. */
+/* Returns the class with this label, synset or number, -1 for none. */
 static int find_class(const folder_name *name, const label_list *labels, int num_classes) {
     int i, number = 0;
     size_t k;
@@ -107,8 +107,8 @@ static bool find_classes(const folder_name *names, int count, const label_list *
 
 /* === Pictures === */
 
-/* A step that has no common factor with n. Items of a list of n that are taken with this step are
- * spread over the list, however few are taken. */
+/* Returns a step that has no common factor with n. A few items of a list of n, taken with this
+ * step, are spread over the whole list. */
 static int spreading_step(int n) {
     int step = (int)(0.618 * n) + 1, a, b, rest;
     for (;; step++) {
@@ -192,7 +192,7 @@ void match_pictures_free(match_pictures *pictures) {
 
 /* === Losses === */
 
-/* -log of the probability of the class. */
+/* Returns -log of the probability of the class. */
 static double cross_entropy(const float *logits, int n, int class_index, double factor) {
     double largest = (double)logits[0], sum = 0, loss;
     int i;
@@ -235,7 +235,7 @@ static size_t count_pixels(const vit_config *c) {
     return (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
 }
 
-/* A hash of the network and its input. Equal hashes mean equal losses. */
+/* Returns a hash of the network and its input. Equal hashes mean equal losses. */
 static uint64_t hash_input(const match_sorting *s) {
     vit_hash hash;
     vit_hash_init(&hash);
@@ -295,7 +295,7 @@ static void choose_count(match_sorting *s, double picture_ms) {
 
 /* === Two of them === */
 
-/* The increase from s->best to s->losses. */
+/* Returns the increase from s->best to s->losses. */
 static match_difference compare(match_sorting *s, int n) {
     match_difference d = { n, 0, 0 };
     double square = 0;
@@ -307,8 +307,9 @@ static match_difference compare(match_sorting *s, int n) {
     return d;
 }
 
-/* A number of standard errors. With this probability, the mean of n random differences exceeds it
- * in at least one of all comparisons: by the normal distribution, or Student's for small n. */
+/* Returns a number of standard errors. With probability `chance`, the mean of n random differences
+ * exceeds it in at least one of all comparisons. The bound follows from the normal distribution or,
+ * for small n, from Student's. */
 static double clear_errors(const match_sorting *s, int n, double chance) {
     double values = 0, tail, square;
     int row;
@@ -339,8 +340,8 @@ static bool is_better(const match_sorting *s, int row, int value, const match_di
     return d->pictures > 1 && d->more < -limit_of(s, row, true, d);
 }
 
-/* Measures the losses of an assignment, in s->losses. If a value is clearly worse than the chosen
- * one, it stops after a few pictures. False if the assignment gives no model. */
+/* Measures the losses of an assignment, in s->losses. Stops after a few pictures if the value is
+ * clearly worse than the chosen one. False if the assignment gives no model. */
 static bool measure(match_sorting *s, int row, int value, match_difference *d) {
     match_choice choice = s->chosen;
     report ignored = report_make();
@@ -463,7 +464,7 @@ static bool settle_rows(match_sorting *s, bool asked) {
     return changed;
 }
 
-/* Open questions come first, because other rows depend on them, then preprocessing, then
+/* Settles open questions first, because other rows depend on them, then preprocessing, then
  * assumptions. Repeats until nothing changes, so that the last pass has compared every value with
  * the final choice. */
 static void descend(match_sorting *s) {

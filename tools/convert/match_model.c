@@ -69,7 +69,7 @@ static bool take_logits(match_pair *p, report *r) {
  * with enough digits. */
 static const double least_log = -85, most_logit = 8;
 
-/* log(sum of exp) */
+/* Returns log(sum of exp). */
 static double log_sum(const float *row, size_t n) {
     double most = (double)row[0], sum = 0;
     size_t k;
@@ -136,8 +136,8 @@ static bool may_be(model_end reading, const float *row, size_t n) {
     return reading == MODEL_END_SIGMOID || (n > 1 && fabs(sum - 1) < 1e-3);
 }
 
-/* Rows of probabilities that add up to 1 are no accident. But logits may all be between 0 and 1, or
- * have the length 1. */
+/* Lists the last steps that the numbers allow. Rows of probabilities that add up to 1 are no
+ * accident. But logits may all be between 0 and 1, or have the length 1. */
 static void list_readings(match_pair *p) {
     static const model_end forms[] = { MODEL_END_SOFTMAX, MODEL_END_LOG_SOFTMAX, MODEL_END_SIGMOID,
                                        MODEL_END_UNIT, MODEL_END_NONE };
@@ -354,7 +354,7 @@ static bool make_plan(match_model *m, match_plan *p, report *r) {
     return true;
 }
 
-/* The plan of the current model; NULL if it has none. */
+/* Returns the plan of the current model, NULL if it has none. */
 static const match_plan *find_plan(match_model *m, report *r) {
     const uint64_t key = plan_key(m);
     match_plan *p;
@@ -433,7 +433,7 @@ static void free_image(match_image *image) {
     memset(image, 0, sizeof *image);
 }
 
-/* The values may already be in the image of another model. */
+/* Copies a tensor from the image of another model, if one has its values. */
 static bool copy_tensor(const match_model *m, const match_image *to, size_t tensor) {
     const vit_tensor *target = &to->writer.tensors[tensor];
     size_t t;
@@ -480,7 +480,8 @@ static bool open_image(match_image *image, report *r) {
     return !result || report_fail(r, "%s", image->model.detail);
 }
 
-/* For large models, memory holds only two: the current one and the next. */
+/* Returns the place for the next image. For large models, memory holds only two images: the current
+ * one and the next. */
 static match_image *next_place(match_model *m) {
     const bool is_large = m->num_images > 0 && m->images[0].writer.file_size > LARGE_IMAGE;
     const int most = is_large ? 2 : MATCH_MAX_IMAGES;

@@ -295,7 +295,7 @@ bool match_count_patches(const facts *f, match_patches *patches) {
     return true;
 }
 
-/* How far a head's width is from the usual 64. */
+/* Returns how far a head's width is from the usual 64. */
 static double oddity(int64_t width, int heads) { return fabs(log2((double)width / heads / 64)); }
 
 static void add_number(match_row *row, int64_t width, int heads) {
@@ -332,8 +332,8 @@ static void add_heads(match_row *row, const facts *f) {
     }
 }
 
-/* True if there are as many patches as positions; without positions, if the stride leaves no pixels
- * over. */
+/* True if there are as many patches as positions or, without positions, if the stride leaves no
+ * pixels over. */
 static bool stride_fits(const patch_fit *fit, int stride) {
     const int height = fit->height - fit->patch, width = fit->width - fit->patch;
     const int64_t patches = (int64_t)(height / stride + 1) * (width / stride + 1);
@@ -341,8 +341,8 @@ static bool stride_fits(const patch_fit *fit, int stride) {
     return height % stride == 0 && width % stride == 0 && patches <= MOST_PATCHES;
 }
 
-/* If patches side by side match the positions, there is no choice. Otherwise such patches come
- * last, with resampled positions. */
+/* Adds the possible strides. If patches side by side match the positions, there is no choice.
+ * Otherwise such patches come last, with resampled positions. */
 static void add_strides(match_row *row, const facts *f) {
     static const char side_by_side[] = "patch_stride=0";
     char text[MATCH_TEXT];

@@ -48,7 +48,7 @@ static uint64_t hash_choice(const match_choice *choice) {
     return vit_hash_final(&hash);
 }
 
-/* The slot of this choice, or the free one for it. */
+/* Returns the slot of this choice, or a free one for it. */
 static size_t *find_place(const match_search *s, const match_choice *choice) {
     size_t i = (size_t)hash_choice(choice) & (s->num_places - 1);
     while (s->places[i] && memcmp(&s->tries[s->places[i] - 1].choice, choice, sizeof *choice) != 0)
@@ -56,7 +56,7 @@ static size_t *find_place(const match_search *s, const match_choice *choice) {
     return &s->places[i];
 }
 
-/* The slot of the model with this signature, or the free one for it. */
+/* Returns the slot of the model with this signature, or a free one for it. */
 static size_t *find_model(const match_search *s, uint64_t signature) {
     size_t i = (size_t)signature & (s->num_places - 1);
     while (s->models[i] && s->tries[s->models[i] - 1].signature != signature)
@@ -116,7 +116,7 @@ static bool run_images(match_search *s, int first, int end, match_error errors[2
     return true;
 }
 
-/* The number of the pair's images with which a thousand runs take no longer than the time
+/* Chooses the number of the pair's images so that a thousand runs take no longer than the time
  * allowed. */
 static bool choose_images(match_search *s, report *r) {
     match_error errors[2] = { { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } };
@@ -160,8 +160,8 @@ static bool may_fit(const match_search *s, report *r) {
     return match_pair_fits(s->pair, c, outputs, r);
 }
 
-/* A choice that cannot be resolved, planned or run gives no model. A model that already ran under
- * another choice is not run again. */
+/* Runs the model of a try. A choice that cannot be resolved, planned or run gives no model. A model
+ * that already ran under another choice is not run again. */
 static bool evaluate(match_search *s, match_try *t, report *r) {
     settings matched = *s->base;
     size_t *place;
@@ -183,7 +183,7 @@ static bool evaluate(match_search *s, match_try *t, report *r) {
     return true;
 }
 
-/* The index of the try with this choice; runs the model if it has not run before. */
+/* Returns the index of the try with this choice; runs the model if it has not run before. */
 static size_t try_choice(match_search *s, const match_choice *choice) {
     const size_t known = s->num_places ? *find_place(s, choice) : 0;
     report r = report_make();
@@ -205,8 +205,9 @@ static bool is_better(const match_search *s, size_t a, size_t b) {
 
 static bool fits(const match_search *s, size_t i) { return s->tries[i].error <= s->tolerance; }
 
-/* A gain that could be chance does not count, so the likelier value stays. Chance matters less if
- * there are more logits. In a descent from a random place no value is likelier. */
+/* Returns the share of the old slope below which a new one is a gain. A gain that could be chance
+ * does not count, so the likelier value stays. Chance matters less if there are more logits. In a
+ * descent from a random place no value is likelier. */
 static double worthwhile(const match_search *s) {
     if (s->is_astray) return 1;
     return 1 - fmin(0.15, 1 / sqrt((double)s->pair->outputs * (s->images ? s->images : 1)));
@@ -228,8 +229,8 @@ static size_t settle_row(match_search *s, size_t from, int row, bool finely) {
     return best;
 }
 
-/* A change that brings the error below `clear` is taken at once. If a round has none, the best
- * change of the round is taken. Ends when no change is a gain. */
+/* Takes a change that brings the error below `clear` at once. If a round has none, takes the best
+ * change of the round. Ends when no change is a gain. */
 static size_t descend(match_search *s, size_t from, double clear) {
     const int rows = s->table->count;
     size_t best = from, i;
@@ -264,7 +265,7 @@ static size_t expand(match_search *s, size_t from, bool finely) {
     return best;
 }
 
-/* The nearest, or the likeliest, of the tries whose changes were not tried. */
+/* Finds the nearest, or the likeliest, of the tries whose changes were not tried. */
 static bool find_next(const match_search *s, bool by_likelihood, size_t *next) {
     bool found = false;
     size_t i;
@@ -286,8 +287,8 @@ static size_t find_best(const match_search *s) {
     return best;
 }
 
-/* The next change of two rows; pairs with the likeliest new values come first. *number starts at 0.
- * False after the last pair. */
+/* Makes the next change of two rows; pairs with the likeliest new values come first. *number starts
+ * at 0. False after the last pair. */
 static bool next_pair(const match_search *s, int *number, match_choice *choice) {
     const match_row *rows = s->table->rows;
     const int count = s->table->count, ranks = MATCH_MAX_VALUES;
@@ -322,7 +323,7 @@ static size_t try_pairs(match_search *s, match_pairs *pairs, size_t from, size_t
     return best;
 }
 
-/* The sequence is the same in every run. */
+/* Returns a random number below n. The sequence is the same in every run. */
 static int random_below(match_search *s, int n) {
     s->random = s->random * 6364136223846793005u + 1442695040888963407u;
     return (int)((s->random >> 33) % (uint64_t)n);
@@ -355,7 +356,8 @@ static bool attempt(match_search *s, int round, size_t best, size_t *found) {
     return true;
 }
 
-/* A row with little effect matters if the inputs of a norm are as small as its epsilon. */
+/* Settles rows with little effect. Such a row matters if the inputs of a norm are as small as its
+ * epsilon. */
 static size_t settle_fine_rows(match_search *s, size_t from) {
     size_t best = from, i;
     int row;

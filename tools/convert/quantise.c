@@ -26,7 +26,7 @@ bool quantise_knows(vit_dtype dtype) {
 
 /* === The values of each type === */
 
-/* To nearest, ties to even. */
+/* Rounds to nearest, ties to even. */
 static float to_bf16(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -91,8 +91,8 @@ static int lane_weight(int lane, int i) { return lane / 2 * 8 + lane % 2 * 2 + i
 
 static int lane_of(int k) { return k / 8 * 2 + k / 2 % 2; }
 
-/* The magnitude of the sum of a lane's weights of this sign, 1 or -1. The lane may reach beyond the
- * n weights. */
+/* Returns the magnitude of the sum of a lane's weights of this sign, 1 or -1. The lane may reach
+ * beyond the n weights. */
 static float lane_sum(const float *w, int n, int lane, float sign) {
     float sum = 0;
     int i;
@@ -126,8 +126,8 @@ static float nearest(const row_grid *grid, float x, float step) {
     return (q < grid->low ? grid->low : q > grid->high ? grid->high : q) * step;
 }
 
-/* int8: the step with which a lane with this sum is just within the limit. int4: the step that puts
- * a weight of this size at an end of the grid, usually the low end. */
+/* Returns a step. In int8, a lane with the sum `extreme` is then just within the limit. In int4, a
+ * weight of that size is then at an end of the grid, usually the low end. */
 static float step_for(const row_grid *grid, float extreme, bool high) {
     if (grid->dtype == VIT_I8) return fabsf(extreme) / (float)LANE_MAX;
     return to_f16(extreme / (high ? grid->high : grid->low));
@@ -202,7 +202,7 @@ static bool pack_nearest(vit_dtype dtype, float *rows, int num_rows, int depth) 
     return panel != NULL;
 }
 
-/* The first step of quantise_rows. */
+/* Does the first step of quantise_rows. */
 static bool nearest_lanes(float *rows, int num_rows, int depth) {
     const row_grid grid = grid_of(VIT_I8, depth);
     float *q = malloc((size_t)depth * sizeof *q);
@@ -234,7 +234,7 @@ typedef struct smoothing {
     float *columns;      /* [depth][round16(num_rows)]: w or w2, transposed */
 } smoothing;
 
-/* y = x w^T */
+/* Computes y = x w^T. */
 static void multiply(smoothing *s, const float *x, const float *w, float *y) {
     const size_t width = round16(s->num_rows), depth = (size_t)s->depth;
     size_t i, k;
@@ -247,7 +247,7 @@ static void multiply(smoothing *s, const float *x, const float *w, float *y) {
             add_scaled(y + i * width, s->columns + k * width, x[i * depth + k], width);
 }
 
-/* The squared error of the output with these factors; negative if memory is exhausted. */
+/* Returns the squared error of the output with these factors, negative if memory is exhausted. */
 static double error_with(smoothing *s, const float *factors) {
     const size_t depth = (size_t)s->depth, width = round16(s->num_rows);
     double sum = 0;
@@ -300,7 +300,8 @@ static bool smoothing_start(smoothing *s, vit_dtype dtype, const quantise_matrix
     return true;
 }
 
-/* largest[k] = max |values[.][k]|, or a thousandth of the overall maximum if that is more. */
+/* Computes largest[k] = max |values[.][k]|, or a thousandth of the overall maximum if that is
+ * more. */
 static void column_maxima(const quantise_matrix *of, float *largest) {
     const int depth = of->depth;
     const float *rows = of->values;
@@ -496,11 +497,11 @@ void quantise_end(quantise_layer *layer) {
 }
 
 /* === Rounding ===
- * For each row w of weights, the q of the type that makes
+ * For each row w of weights, finds the q of the type that makes
  *
  *     sum over the samples of (w x - q x^)^2  +  damping * |w - q|^2
  *
- * small: sets one weight after the other to its best value while the others stay, a few times over
+ * small. Sets one weight after the other to its best value while the others stay, a few times over
  * (cyclic coordinate descent, as in QuantEase, Behdin and others, 2023). */
 
 enum { SWEEPS = 4, ROWS = 16 };
@@ -584,8 +585,8 @@ static void start_row(const rounding *job, const float *w, float *q, float *step
     }
 }
 
-/* q is a row, with zeros after its end. Weight k is bounded by the limit of its lane, less the
- * other weights. */
+/* Improves weight k. q is a row, with zeros after its end. The weight is bounded by the limit of
+ * its lane, less the other weights. */
 static void improve(const rounding *job, int k, float *q, float step, float *slope) {
     const size_t stride = (size_t)job->layer->stride;
     const float *gram = job->layer->gram + (size_t)k * stride;
@@ -602,7 +603,7 @@ static void improve(const rounding *job, int k, float *q, float step, float *slo
     if (better < before || better > before) add_scaled(slope, gram, before - better, stride);
 }
 
-/* int4: the best step of a group for its weights as rounded now. */
+/* Finds for int4 the best step of a group, given its weights as rounded now. */
 static void refit_group(const quantise_layer *layer, int first, int n, float *q, float *steps,
                         float *slope) {
     const size_t stride = (size_t)layer->stride;

@@ -65,7 +65,8 @@ static void collect_notes(const blueprint *b, note_list *notes) {
 
 /* === Lines that are always printed === */
 
-/* The architecture that the file's name contains. It is only a hint, because names may be wrong. */
+/* Returns the architecture that the file's name contains. It is only a hint, because names may be
+ * wrong. */
 static const char *name_in_file(const char *path) {
     const char *file = paths_file_name(path), *best = NULL;
     const arch *a;
@@ -199,7 +200,7 @@ static bool print_all_dropped(const layout_plan *plan, name_groups *groups, cons
     return true;
 }
 
-/* The original's output, in words; NULL for logits. */
+/* Returns the original's output in words, NULL for logits. */
 static const char *end_words(model_end end) {
     switch (end) {
     case MODEL_END_SOFTMAX: return "probabilities (softmax)";
@@ -499,7 +500,8 @@ typedef struct mapping_row {
     const char *why;
 } mapping_row;
 
-/* The matching by structure gives a reason for each tensor, a table one reason for all. */
+/* Returns the reason for an item. The matching by structure gives a reason for each tensor, a table
+ * gives one reason for all. */
 static const char *reason_of(const blueprint *b, const layout_item *item) {
     const checkpoint_tensor_info *info = item->part_count ? item->parts[0].info : NULL;
     const size_t index = info ? (size_t)(info - checkpoint_tensor(b->checkpoint, 0)) : 0;
@@ -661,7 +663,7 @@ void mapping_put(json_writer *w, const blueprint *b) {
 
 /* === Provenance === */
 
-/* A line of its own. */
+/* Writes a line of its own. */
 static void put_line(FILE *file, const char *key, const char *value) {
     text_print(file, "%s%s%s\n", key, strncmp(key, "option", 6) ? ": " : " ", value);
 }

@@ -12,7 +12,7 @@ void convert_report_findings(const conversion *c, const char *program);
 /* Prints the unreadable photos. */
 void convert_report_skipped(const photo_list *photos, const char *program);
 
-/* On standard output. */
+/* Prints the report on standard output. */
 void convert_report_text(const conversion *c);
 void convert_report_json(const conversion *c); /* one object on one line */
 
@@ -24,7 +24,7 @@ void convert_report_failure_json(const conversion *c, bool planned, const report
 
 /* Prints which tensors of the checkpoint become which of the .vit file, and why. */
 
-/* One line for each tensor of the file, or of all blocks, then the dropped tensors. */
+/* Prints a line for each tensor of the file, or of all blocks, then the dropped tensors. */
 void mapping_print(const blueprint *b);
 
 /* Writes the array "mapping", with an object for each tensor. */

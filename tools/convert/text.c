@@ -11,8 +11,8 @@
 
 /* === Sizes, from the tensors === */
 
-/* The rows of a matrix, or its columns, as the checkpoint stores them; dimensions of 1 may come
- * before. 0 if the tensor does not exist. */
+/* Returns the number of rows of a matrix, or of its columns, as the checkpoint stores them.
+ * Dimensions of 1 may come before. Returns 0 if the tensor does not exist. */
 static int64_t size_of(const layout_map *map, const char *tensor, bool columns) {
     layout_part part;
     const char *axes;
@@ -20,7 +20,7 @@ static int64_t size_of(const layout_map *map, const char *tensor, bool columns) 
     return part.view.dims[part.view.ndim - (columns ? 1 : 2)];
 }
 
-/* Rows of the projection, which CLIP stores transposed. */
+/* Returns the number of rows of the projection, which CLIP stores transposed. */
 static int64_t projected(const layout_map *map) {
     layout_part part;
     const char *axes;

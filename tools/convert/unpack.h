@@ -44,11 +44,11 @@ typedef struct head_contents {
     size_t learned_size, num_learned;
 } head_contents;
 
-/* *bytes: of the file. */
+/* Writes the file; *bytes becomes the size of the file. */
 bool head_write(const vit_model *backbone, const head_contents *head, const char *output,
                 uint64_t *bytes, report *r);
 
-/* The section "learned" of an open model, *size bytes; NULL: it has none. */
+/* Returns the section "learned" of an open model, *size bytes, or NULL if it has none. */
 const unsigned char *head_learned(const vit_model *model, size_t *size, size_t *num_learned);
 
 #endif

@@ -211,11 +211,11 @@ static vit_dtype input_dtype(vit_dtype dtype) {
     return VIT_F16;
 }
 
-/* The type of kept tensors: the next one with more bits. */
+/* Returns the type of kept tensors: the next one with more bits. */
 static vit_dtype kept_dtype(vit_dtype dtype) { return dtype == VIT_I4 ? VIT_I8 : VIT_BF16; }
 
-/* The type of the tensor in the backbone; f32 for heads, and for tensors that the backbone
- * lacks. */
+/* Returns the type of the tensor in the backbone, or f32 for heads and for tensors that the
+ * backbone lacks. */
 static vit_dtype backbone_dtype(const vit_model *backbone, const char *name) {
     vit_tensor tensor;
     for (int i = 0; strncmp(name, "head", 4) != 0 && vit_model_tensor(backbone, i, &tensor); i++)

@@ -26,7 +26,7 @@ typedef struct vit_writer_keep {
     int count;
 } vit_writer_keep;
 
-/* The default choice. */
+/* Returns the default choice. */
 vit_writer_keep vit_writer_kept(const vit_config *config, vit_dtype dtype);
 
 /* The contents of a file, except its tensors. Pointers may be NULL, except config. */

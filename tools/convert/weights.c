@@ -23,8 +23,8 @@ typedef struct stream {
     size_t nonfinite, overflows;
 } stream;
 
-/* Larger values would be rounded to infinity. int4 has f16 scales, and values of at most 8 times
- * the scale; int8 has f32 scales. */
+/* Returns the largest value of the type; larger values would be rounded to infinity. int4 has f16
+ * scales, and values of at most 8 times the scale; int8 has f32 scales. */
 static float largest_of(vit_dtype dtype) {
     switch (dtype) {
     case VIT_F16: return 65504.0f;

@@ -60,7 +60,7 @@ static bool may_pool_prefix(const vit_config *c) {
     return c->num_prefix_tokens > 0 && c->pool != VIT_POOL_TOKEN && c->pool != VIT_POOL_TOKEN_AVG;
 }
 
-/* The reason for the order of the norms. */
+/* Returns the reason for the order of the norms. */
 static const char *order_why(const assumer *a, char text[HEADS_TEXT]) {
     const norm_order_evidence *order = &a->seen->norm_order;
     const bool pre = order->pre > order->post;
@@ -175,7 +175,7 @@ static bool assume_usual(const assumer *a) {
            assume(a, SETTING_ACTIVATION, c->activation, "timm's usual");
 }
 
-/* Positions show the number of patches, but not if they overlap. */
+/* Assumes the image size. Positions show the number of patches, but not whether patches overlap. */
 static bool assume_size(const assumer *a) {
     const vit_config *c = &a->model->config;
     char what[64], why[128];
@@ -418,7 +418,7 @@ static bool fits(trial *t, const arch *a) {
     return good;
 }
 
-/* A single value if all channels have the same. */
+/* Appends the values of all channels, or a single value if they are equal. */
 static void append_colours(const char *name, const double values[3], char out[ARCHS_TEXT]) {
     const bool same = values[0] >= values[1] && values[0] <= values[1];
     int i;
@@ -447,7 +447,7 @@ static void append_fitting(trial *t, arch_norm norm, char out[ARCHS_TEXT]) {
     text_append(out, ARCHS_TEXT, ")");
 }
 
-/* A tensor whose shape or existence shows the setting. */
+/* Returns a tensor whose shape or existence shows the setting. */
 static const char *tensor_of(setting_key key) {
     if (setting_rows[key].shown_by) return setting_rows[key].shown_by;
     switch (key) {

@@ -50,7 +50,7 @@ static const char *phrase_by_hand(setting_key key, const vit_config *c, char tex
     return text;
 }
 
-/* "" if there is nothing to describe. */
+/* Returns the phrase of a setting, "" if there is nothing to describe. */
 static const char *phrase_of(setting_key key, const vit_config *c, char text[PHRASE_SIZE]) {
     const setting_row *row = &setting_rows[key];
     if (*phrase_by_hand(key, c, text)) return text;

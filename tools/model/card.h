@@ -56,11 +56,11 @@ typedef struct card_totals {
 
 void card_add_up(const vit_model *model, card_totals *sum);
 
-/* The number of named classes, which may be lower than num_classes. */
+/* Returns the number of named classes, which may be lower than num_classes. */
 int card_count_labels(const vit_model *model);
 int card_count_synsets(const vit_model *model);
 
-/* "plain", "panels", "groups". */
+/* Returns "plain", "panels" or "groups". */
 const char *card_layout_name(vit_layout layout);
 
 /* Cuts a line "key: value" off the provenance. For an assumption, *is_assumed becomes true, and the
@@ -70,7 +70,7 @@ bool card_next_line(const char **at, const char **line, int *length, bool *is_as
 /* True for the tensors that change with the head: those of the head, and those of the self-test. */
 bool card_is_of_head(const char *tensor_name);
 
-/* XXH64 of everything that affects an embedding: the options and all other tensors. */
+/* Returns the XXH64 of everything that affects an embedding: the options and all other tensors. */
 uint64_t card_backbone(const vit_model *model);
 
 /* Bits for the lists that card_put adds. */

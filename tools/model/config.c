@@ -50,7 +50,7 @@ bool config_open_clip_is(const json_value *root) {
     return model && json_get(model, "vision_cfg");
 }
 
-/* One number, or height and width. */
+/* Reads one number, or height and width. */
 static bool put_size(settings *s, const json_value *value, report *r) {
     const json_value *first = value && value->kind == JSON_ARRAY ? json_first(value) : value;
     const json_value *second = value && value->kind == JSON_ARRAY ? json_at(value, 1) : value;
@@ -261,7 +261,7 @@ static bool get_positive(const json_value *object, const char *key, double other
     return wrong_value(key, "a number above 0", r);
 }
 
-/* n, or [n, m] */
+/* Reads n or [n, m]. */
 static bool get_pair(const json_value *value, int64_t *first, int64_t *second) {
     const json_value *a = value, *b = value;
     if (value->kind == JSON_ARRAY) {
@@ -305,7 +305,7 @@ static bool put_hidden_act(settings *s, const json_value *object, const hf_model
     return report_fail(r, "hidden_act %.60s: this version of vit.h lacks this activation", name);
 }
 
-/* The activation of the pooler, if the checkpoint has one. */
+/* Takes the activation of the pooler, if the checkpoint has one. */
 static bool put_pooler_act(settings *s, const json_value *object, report *r) {
     const json_value *value = json_get(object, "pooler_act");
     int activation;
@@ -462,7 +462,7 @@ static void put_rounding(settings *s, const json_value *root) {
     settings_put(s, SETTING_CROP_ROUNDING, is_fast ? VIT_ROUND_EVEN : VIT_ROUND_DOWN);
 }
 
-/* Whole patches at the photo's aspect ratio. */
+/* Takes whole patches at the photo's aspect ratio. */
 static bool put_aspect(settings *s, const json_value *root, report *r) {
     double most;
     if (!get_positive(root, "max_num_patches", 256, &most, r)) return false;

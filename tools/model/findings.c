@@ -89,7 +89,7 @@ static int next_above(const heads_evidence *evidence, int heads) {
     return next;
 }
 
-/* In rising order. */
+/* Appends the numbers in rising order. */
 static void append_numbers(const heads_evidence *evidence, char text[HEADS_TEXT]) {
     int heads = next_above(evidence, 0), next;
     const char *between = "";
@@ -161,8 +161,8 @@ static bool add(finding_list *list, const char *what, const char *why, const cha
 
 /* How often an assumed value is wrong, and how far another value moves the output, if that was not
  * measured. Among 21 hand-written models, the activation was wrong for eight, and every other
- * setting of the network for at most one; mean and std are wrong for half of all models. The
- * products fall. */
+ * setting of the network for at most one; mean and std are wrong for half of all models. The rows
+ * are in falling order of the product. */
 static const struct {
     const char *name;
     double wrong, effect;
@@ -312,9 +312,9 @@ void findings_free(findings *f) {
     memset(f, 0, sizeof *f);
 }
 
-/* === An example of what to give === The example is the first answer to a question: of "--set
- * pool=token (its default) or --set pool=avg" the first. For an assumption it is the assumed value,
- * so that the example gives the assumed model. */
+/* === An example of what to give === The example is the first answer to a question: for
+ * "--set pool=token (its default) or --set pool=avg" the first option. For an assumption it is the
+ * assumed value, so that the example gives the assumed model. */
 
 /* Finds the next word outside brackets; false at the end. */
 static bool next_word(const char **at, char *word, size_t size) {
@@ -358,8 +358,8 @@ static void add_option(char *give, size_t size, const char *option, const char *
         text_append(give, size, "%s", text);
 }
 
-/* "mean=0.5 std=0.5": each of them. Skips assumptions without an option, and the assumption that a
- * name is of no use. */
+/* Adds each assumption of a list such as "mean=0.5 std=0.5". Skips assumptions without an option,
+ * and the assumption that a name is of no use. */
 static void add_assumed(char *give, size_t size, const char *what) {
     subject s;
     while (*what && subject_find(what, strcspn(what, "="), &s) && strcmp(s.option, "--arch")) {
@@ -456,8 +456,9 @@ bool findings_refuse(const findings *f, bool strict, report *r) {
 }
 
 /* === Choices ===
- * Of "--set pool=token (its default) or --set pool=avg", of "--set num_heads=N (1, 2 or 4; the
- * weights hint at 2: 6.1, then 4: 1.2)", of "--set norm_eps=N (CLIP: 1e-5; most others: 1e-6)". */
+ * Reads the choices in texts such as "--set pool=token (its default) or --set pool=avg", "--set
+ * num_heads=N (1, 2 or 4; the weights hint at 2: 6.1, then 4: 1.2)" and "--set norm_eps=N (CLIP:
+ * 1e-5; most others: 1e-6)". */
 
 enum { MAX_CHOICES = 32, MAX_NOTE = 160 };
 
@@ -489,7 +490,7 @@ static choice *add_choice(choice_list *list, const char *value, size_t length) {
     return c;
 }
 
-/* Numbers, sizes: "12", "1e-5", "224x384". */
+/* True for numbers and sizes: "12", "1e-5", "224x384". */
 static bool is_value(const char *text, size_t length) {
     return length > 0 && strspn(text, "0123456789.ex-") >= length;
 }
@@ -519,7 +520,7 @@ static void add_numbers(choice_list *list, const char *text, const char *end) {
     }
 }
 
-/* "CLIP: 1e-5; most others: 1e-6". */
+/* Reads "CLIP: 1e-5; most others: 1e-6". */
 static void add_cases(choice_list *list, const char *text, const char *end) {
     while (text < end) {
         const char *stop = memchr(text, ';', (size_t)(end - text)), *colon;
@@ -541,7 +542,7 @@ static void read_note(choice_list *list, choice *c, const char *text, const char
         snprintf(list->suggested, sizeof list->suggested, "%s", c->value);
 }
 
-/* The text in brackets after a placeholder. */
+/* Reads the text in brackets after a placeholder. */
 static void read_numbers(choice_list *list, const char *text, const char *end) {
     static const char hint[] = "the weights hint at ";
     const char *hinted = strstr(text, hint);
@@ -675,7 +676,8 @@ static void put_assumed(json_writer *w, const char *setting, const char *value, 
     json_put_end(w, '}');
 }
 
-/* "mean=0.5 std=0.5": each of them. False if it is not a list of settings. */
+/* Writes each setting of a list such as "mean=0.5 std=0.5". False if it is not a list of
+ * settings. */
 static bool put_each(json_writer *w, const finding *item) {
     const char *at = item->what;
     char value[256];

@@ -82,7 +82,7 @@ static void split_synsets(label_list *list) {
 
 /* === CSV: selected_tags.csv of the wd taggers === */
 
-/* The field in this column; NULL if the line has fewer fields. */
+/* Returns the field in this column, NULL if the line has fewer fields. */
 static char *field_at(char *line, int column) {
     char *field = NULL;
     for (; line && column >= 0; column--) field = text_take_field(&line, ',');

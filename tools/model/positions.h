@@ -45,13 +45,13 @@ typedef struct rope_grid {
 /* The elements of a head that form pairs. */
 vit_rope rope_layout(rope_type type);
 
-/* The rotation of a pair by frequencies from the options. */
+/* Returns the rotation of a pair by frequencies from the options. */
 vit_rotation rope_rotation(const rope_grid *grid, int64_t pair);
 
-/* The rotation by the checkpoint's periods, one for each pair of an axis. */
+/* Returns the rotation by the checkpoint's periods, one for each pair of an axis. */
 vit_rotation rope_rotation_of_period(const rope_grid *grid, int64_t pair, const float *periods);
 
-/* The rotation of a pair that has a frequency along each coordinate. */
+/* Returns the rotation of a pair that has a frequency along each coordinate. */
 vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float second);
 
 /* === Sines and cosines === */

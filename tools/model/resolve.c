@@ -33,9 +33,9 @@ static bool is_told(const resolver *m, setting_key key) {
     return settings_origin(m->all, key) >= 0;
 }
 
-/* The value from the tensors, --match or --set. In timm the place of the final norm depends on the
- * pooling, which a configuration may have changed. So the tensors are more reliable than a name.
- */
+/* Returns the value from the tensors, --match or --set. In timm the place of the final norm depends
+ * on the pooling, which a configuration may have changed. So the tensors are more reliable than a
+ * name. */
 static double shown_of(const resolver *m, setting_key key) {
     if (m->all[FROM_OPTIONS].given[key]) return m->all[FROM_OPTIONS].value[key];
     if (m->all[FROM_MATCH].given[key]) return m->all[FROM_MATCH].value[key];
@@ -43,7 +43,7 @@ static double shown_of(const resolver *m, setting_key key) {
     return setting_rows[key].plain;
 }
 
-/* The value of a plain ViT if no source gives one. */
+/* Returns the setting's value, or that of a plain ViT if no source gives one. */
 static double value_of(const resolver *m, setting_key key) {
     return value_or(m, key, setting_rows[key].plain);
 }
@@ -277,7 +277,7 @@ static bool gives_size(const settings *s) {
     return s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
 }
 
-/* The source that decides the size: the name or the configuration, whichever has the higher
+/* Returns the source that decides the size: the name or the configuration, whichever has the higher
  * priority. */
 static const settings *teller_of_size(const resolver *m) {
     return &m->all[gives_size(&m->all[FROM_CONFIG]) ? FROM_CONFIG : FROM_NAME];
@@ -288,12 +288,13 @@ static int stride_of(const vit_config *c) {
                                     (c->stem_stage4 > 0));
 }
 
-/* The number of pixels from one patch to the next. */
+/* Returns the number of pixels from one patch to the next. */
 static int patch_step(const vit_config *c) {
     return c->patch_stride ? c->patch_stride : c->patch_size;
 }
 
-/* Patches along a side. The size of a ResNet stem's map is rounded up, that of all others down. */
+/* Returns the number of patches along a side. The size of a ResNet stem's map is rounded up, that
+ * of all others down. */
 static int grid_side(const vit_config *c, double pixels) {
     const int stride = stride_of(c);
     double side = pixels / stride;
@@ -304,12 +305,12 @@ static int grid_side(const vit_config *c, double pixels) {
     return side < 32768 ? (int)side : 0; /* the product of two sides must fit an int */
 }
 
-/* The smallest side with this number of patches. */
+/* Returns the smallest side with this number of patches. */
 static double pixels_of(const vit_config *c, int patches) {
     return (patches - 1.0) * patch_step(c) + c->patch_size;
 }
 
-/* The grid that a source's input size gives. */
+/* Takes the grid that a source's input size gives. */
 static void take_grid(resolver *m, const settings *told) {
     m->stored->grid_height = grid_side(m->config, told->value[SETTING_IMG_HEIGHT]);
     m->stored->grid_width = grid_side(m->config, told->value[SETTING_IMG_WIDTH]);
@@ -363,7 +364,7 @@ static bool refuse_size(const resolver *m, const settings *told, bool is_square_
                        told->origin, height, width, m->stored->position_rows, patch);
 }
 
-/* Fails with a message that the rows are no square: the number of patches differs, or there are
+/* Fails with a message that the rows form no square: the number of patches differs, or there are
  * more rows than tokens. */
 static bool ask_for_rows(const resolver *m, report *r) {
     const settings_stored *stored = m->stored;
@@ -385,9 +386,9 @@ static bool ask_for_rows(const resolver *m, report *r) {
         choices_of_size(stored->position_rows - prefix, patch, patch_step(m->config), options), r);
 }
 
-/* Finds the grid of the positions, and if the prefix tokens have positions too. The source with the
- * highest precedence decides. The command line does not decide, because it may request another
- * size, to which the positions are resampled. */
+/* Finds the grid of the positions, and whether the prefix tokens have positions too. The source
+ * with the highest precedence decides. The command line does not decide, because it may request
+ * another size, to which the positions are resampled. */
 static bool find_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     int ways;
@@ -470,8 +471,8 @@ static bool may_overlap(const resolver *m) {
            !(m->seen->is_timm && arch_has_size(c->embed_dim, c->depth));
 }
 
-/* The stride with which overlapping patches of an input of this size make the stored grid; 0 for
- * none. */
+/* Returns the stride with which overlapping patches of an input of this size make the stored grid,
+ * 0 for none. */
 static int stride_for(const resolver *m, double height, double width) {
     const settings_stored *stored = m->stored;
     const double patch = m->config->patch_size;
@@ -501,7 +502,8 @@ static int list_strides(const resolver *m, char options[CHOICES_SIZE]) {
     return count;
 }
 
-/* The image size of a training program may be the size before a crop. */
+/* Drops an image size of a training program that does not fit the grid, because it may be the size
+ * before a crop. */
 static void forget_other_size(resolver *m, double height, double width) {
     settings *tensors = &m->all[FROM_TENSORS];
     if (settings_origin(m->all, SETTING_IMG_HEIGHT) != FROM_TENSORS || !m->seen->size_is_hint ||
@@ -511,8 +513,8 @@ static void forget_other_size(resolver *m, double height, double width) {
     tensors->given[SETTING_IMG_HEIGHT] = tensors->given[SETTING_IMG_WIDTH] = false;
 }
 
-/* If patches side by side would make an unusual input size, but overlapping patches a common one, a
- * question is left. */
+/* Leaves a question if patches side by side would make an unusual input size, but overlapping
+ * patches would make a common one. */
 static bool resolve_overlap(resolver *m, report *r) {
     int side;
     double height = 0, width = 0;
@@ -534,7 +536,7 @@ static bool resolve_overlap(resolver *m, report *r) {
     return ask(m, "patch_stride", why, options, r);
 }
 
-/* The input size that is requested, or else that of the grid. */
+/* Takes the requested input size, or else that of the grid. */
 static bool put_img_size(resolver *m, report *r) {
     const double height = pixels_of(m->config, m->stored->grid_height);
     const double width = pixels_of(m->config, m->stored->grid_width);

@@ -14,8 +14,8 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* How well the weights of norms fit the columns of the matrices that read them, if norms come
- * before and if they come after the sums: mean correlations. */
+/* Mean correlations that show how well the weights of norms fit the columns of the matrices that
+ * read them: `pre` if norms come before, `post` if they come after the sums. */
 typedef struct norm_order_evidence {
     double pre, post;
     bool is_clear;
@@ -119,7 +119,8 @@ enum { ARCHS_TEXT = 1536 };
 bool archs_by_shape(const settings all[FROM_COUNT], const settings_seen *seen,
                     const patch_request *wanted, char text[ARCHS_TEXT]); /* true if some fit */
 
-/* The number of input pixels along a side per pixel of the stem's feature map; 1 without a stem. */
+/* Returns the number of input pixels along a side per pixel of the stem's feature map, 1 without a
+ * stem. */
 int settings_stem_stride(const settings *s);
 
 #endif

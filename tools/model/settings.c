@@ -199,7 +199,8 @@ static bool setting_find(const char *text, setting_key *key) {
     return false;
 }
 
-/* The setting whose name has the longest beginning in common with this name; NULL for none. */
+/* Returns the setting whose name has the longest beginning in common with this name, NULL for
+ * none. */
 static const char *nearest_setting(const char *text) {
     const char *nearest = NULL;
     size_t most = 3, i, length;
@@ -367,7 +368,7 @@ void settings_from_rope(settings *s, const rope_options *rope) {
 
 enum { MAX_CHOICES = 12, WIDEST = 8 }; /* largest ratio of the sides of an input */
 
-/* " (1, 2 or 4)" */
+/* Appends " (1, 2 or 4)". */
 static void append_numbers(char text[CHOICES_SIZE], const int *numbers, int count) {
     int i;
     for (i = 0; i < count; i++)
@@ -429,7 +430,8 @@ bool choices_is_square(int64_t n, int *side) {
 
 /* === Preprocessing === */
 
-/* The value of a channel that is made from the channels of the checkpoint, like its weights. */
+/* Returns the value of a channel, which is made from the channels of the checkpoint, like its
+ * weights. */
 static double adapted_value(const double *values, int count, int chans, int channel) {
     double sum = 0;
     int i;
@@ -476,7 +478,7 @@ static float kept_crop_pct(const settings all[FROM_COUNT], const vit_config *c, 
     return c->dynamic_img_size && !told && is_short ? (float)crop_pct : 0;
 }
 
-/* With crop_mode=aspect, the area of the patches that a photo may have. */
+/* Resolves, with crop_mode=aspect, the area of the patches that a photo may have. */
 static bool resolve_area(const settings all[FROM_COUNT], vit_config *c, double *height,
                          double *width, report *r) {
     enum { MOST = 32768 }; /* of resize_height and resize_width */

@@ -103,32 +103,32 @@ enum {
 void settings_start(settings *s, const char *origin);
 void settings_put(settings *s, setting_key key, double value);
 
-/* The value of a setting's field in a vit_config. */
+/* Returns the value of a setting's field in a vit_config. */
 double setting_get_field(setting_key key, const vit_config *config);
 void setting_put_field(setting_key key, double value, vit_config *config);
 /* Sets it; refuses values out of range. A whole number from tensors or computations may be larger
  * than an int. */
 bool setting_put_whole(setting_key key, double value, vit_config *config, report *r);
 
-/* The settings implied by timm's name of an architecture: those marked NAMED, and the resampling of
- * positions. */
+/* Takes the settings that timm's name of an architecture implies: those marked NAMED, and the
+ * resampling of positions. */
 void settings_from_config(settings *s, const vit_config *config);
 
-/* Rotary positions, or none. */
+/* Puts the settings of rotary positions, or of none. */
 void settings_from_rope(settings *s, const rope_options *rope);
 
-/* "num_heads=3", "img_size=384x256", "mean=0.5,0.5,0.5" */
+/* Parses "num_heads=3", "img_size=384x256" or "mean=0.5,0.5,0.5". */
 bool settings_parse(settings *s, const char *assignment, report *r);
-/* "384" or "384x256": height, then width. */
+/* Parses "384" or "384x256": height, then width. */
 bool settings_parse_size(settings *s, const char *text, report *r);
-/* The index of a word among those of a WORD, or -1. */
+/* Returns the index of a word among those of a WORD, or -1. */
 int setting_find_word(setting_key key, const char *word);
 /* Also accepts other spellings: "nn.SiLU", "swish". */
 int setting_find_any_word(setting_key key, const char *text);
 
 /* Returns true if an origin gives the setting, and its value from the highest such origin. */
 bool settings_get(const settings all[FROM_COUNT], setting_key key, double *value);
-/* The highest origin that gives the setting, or -1. */
+/* Returns the highest origin that gives the setting, or -1. */
 int settings_origin(const settings all[FROM_COUNT], setting_key key);
 
 /* Writes a value as --set takes it: "7", or the word. */

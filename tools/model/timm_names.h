@@ -107,13 +107,13 @@ typedef enum arch_result {
  * the nearest names, or the option that vit.h lacks. */
 arch_result arch_find(const char *name, arch_choice *choice, report *r);
 
-/* The full name: "vit_base_patch16_224.augreg_in21k". */
+/* Writes the full name: "vit_base_patch16_224.augreg_in21k". */
 void arch_full_name(const arch_choice *choice, char *text, size_t size);
 
 /* Gives all settings of an architecture, for three channels and without a head. */
 void arch_config(const arch_choice *choice, vit_config *config);
 
-/* Its rotary positions. */
+/* Gives the rotary positions of an architecture. */
 void arch_rope_options(const arch_choice *choice, rope_options *rope);
 
 void arch_mean_std(arch_norm norm, double mean[3], double std[3]);
@@ -121,10 +121,10 @@ void arch_mean_std(arch_norm norm, double mean[3], double std[3]);
 /* The rows of the table in order; NULL after the last. */
 const arch *arch_at(size_t i);
 
-/* The first architecture whose blocks and patches have the same sizes; NULL for none. */
+/* Returns the first architecture whose blocks and patches have the same sizes, NULL for none. */
 const arch *arch_of_size(const vit_config *config, int patch_size);
 
-/* The number of heads in timm's models of this width; 0 if timm has no such model. */
+/* Returns the number of heads in timm's models of this width, 0 if timm has no such model. */
 int arch_heads_of_width(int embed_dim);
 
 /* True if timm has a model of this width and depth. */

@@ -17,9 +17,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* main calls this first. On POSIX systems: prevents that a file takes the place of a closed
+/* main calls this first. On POSIX systems, it keeps files from taking the place of a closed
  * standard stream (Windows' C library does so itself), and restores the default handling of
- * children. On Windows: converts arguments to UTF-8, turns off the translation of line ends in
+ * children. On Windows, it converts arguments to UTF-8, turns off the translation of line ends in
  * standard streams, and sets up the console for UTF-8 and escape sequences. */
 void os_start(int *argc, char ***argv);
 
@@ -54,7 +54,7 @@ FILE *os_create(const char *path, const char *like);
 /* Opens or creates a file to read and write, and locks it; errno is EAGAIN if another process has
  * it locked. The function given to os_on_read is not called. */
 FILE *os_open_alone(const char *path);
-bool os_cut(FILE *file, uint64_t size); /* everything beyond is dropped */
+bool os_cut(FILE *file, uint64_t size); /* drops everything beyond */
 size_t os_write_size(void);             /* best number of bytes for one write */
 bool os_seek(FILE *file, uint64_t offset);
 bool os_sync(FILE *file);       /* flushes to the disk */
@@ -72,9 +72,9 @@ void os_on_read(void (*seen)(const char *path));
 /* Calls this function when a signal or the keyboard is about to end the program. It may only call
  * os_remove and os_remove_folder_late. */
 void os_before_end(void (*clean)(void));
-/* From now on the first Ctrl-C, SIGTERM or SIGHUP only makes os_stopped true; the second one ends the
- * program. os_end_stopped ends the program by the first signal, so that a loop in a shell ends as
- * well. */
+/* From now on the first Ctrl-C, SIGTERM or SIGHUP only makes os_stopped true; the second one ends
+ * the program. os_end_stopped ends the program by the first signal, so that a loop in a shell ends
+ * as well. */
 void os_stop_softly(void);
 bool os_stopped(void);
 void os_end_stopped(void);
@@ -126,9 +126,9 @@ double os_private_bytes(void);   /* bytes of memory without a file behind it; Na
  * bytes of its standard output. False if the program failed or wrote fewer bytes. */
 bool os_run_again(char **arguments, void *output, size_t size);
 
-/* Runs a program, found in PATH unless its name has a folder, with the streams and the environment of
- * this one, and waits for it. *status is its exit status, or 128 and the signal that ended it.
- * Returns false if it did not start; errno is ENOENT if there is none. */
+/* Runs a program with the streams and the environment of this one, and waits for it. The program is
+ * found in PATH unless its name has a folder. *status is its exit status, or 128 and the signal
+ * that ended it. Returns false if it did not start; errno is ENOENT if there is none. */
 bool os_call(const char *const *arguments, int *status);
 
 /* Runs another program in a new process group, with only the standard streams open. The group is
@@ -144,8 +144,8 @@ typedef struct os_command {
     bool (*confine)(void);       /* called in the new process before the program begins; or NULL */
 } os_command;
 
-/* OS_NOT_STARTED: errno says why. Otherwise *status is its exit status or the signal that killed
- * it; OS_TOO_LARGE: a file exceeded its limit. */
+/* OS_NOT_STARTED: errno has the reason. OS_TOO_LARGE: a file exceeded its limit. Otherwise *status
+ * is the exit status, or the signal that killed the program. */
 typedef enum os_end { OS_ENDED, OS_KILLED, OS_TOO_LARGE, OS_LATE, OS_NOT_STARTED } os_end;
 os_end os_run(const os_command *command, int *status);
 char *os_find_program(const char *name); /* in PATH; malloc'ed; NULL: errno says why */

@@ -54,8 +54,7 @@ static void keep_closed(int descriptor) {
     }
 }
 
-/* The parent process may have set that children are ignored; they would then have no exit
- * status. */
+/* The parent process may have made the system ignore children, which then have no exit status. */
 void os_start(int *argc, char ***argv) {
     (void)argc, (void)argv;
     for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) keep_closed(i);
@@ -370,8 +369,8 @@ bool os_run_again(char **arguments, void *output, size_t size) {
 
 extern char **environ;
 
-/* The absolute path, malloc'ed. Links in the path are kept, because a program may depend on the
- * name under which it was called. */
+/* Returns the absolute path, malloc'ed. Links in the path are kept, because a program may depend on
+ * the name under which it was called. */
 static char *from_root(const char *path) {
     char folder[PATH_MAX] = "", *whole;
     if (*path != '/' && !getcwd(folder, sizeof folder)) return NULL;
@@ -412,7 +411,7 @@ bool os_call(const char *const *arguments, int *status) {
     return child > 0;
 }
 
-/* A copy of the environment with TMPDIR first; malloc'ed. */
+/* Returns a copy of the environment with TMPDIR first, malloc'ed. */
 static char **other_environment(const char *folder) {
     size_t count = 0, kept = 1;
     char **all;
@@ -438,7 +437,7 @@ typedef __rlimit_resource_t resource_kind;
 typedef int resource_kind;
 #endif
 
-/* An existing limit that is lower stays. */
+/* Sets a limit. An existing limit that is lower stays. */
 static bool bound(resource_kind resource, uint64_t most) {
     struct rlimit limit;
     if (getrlimit(resource, &limit) != 0) return false;

@@ -66,7 +66,7 @@ const char *os_error(int number) {
 
 /* === Text === */
 
-/* malloc'ed; NULL if memory is exhausted, or the text is not UTF-8. */
+/* Converts UTF-8 to UTF-16, malloc'ed. NULL if memory is exhausted, or if the text is not UTF-8. */
 static wchar_t *to_wide(const char *text) {
     const int size = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
     wchar_t *wide = size > 0 ? malloc((size_t)size * sizeof *wide) : NULL;
@@ -115,7 +115,7 @@ static wchar_t *wide_path(const char *path) {
     return lengthened(wide);
 }
 
-/* The system's path as UTF-8, without its prefix. */
+/* Returns the system's path as UTF-8, without its prefix. */
 static char *plain_path(wchar_t *wide) {
     if (wcsncmp(wide, L"\\\\?\\UNC\\", 8) == 0) {
         wide += 6;
@@ -259,7 +259,7 @@ char *os_real_path(const char *path) {
     return real;
 }
 
-/* -1 on failure. As on other systems, an open file can be read, renamed and removed. */
+/* Returns -1 on failure. As on other systems, an open file can be read, renamed and removed. */
 static int open_descriptor(const char *path, DWORD access, DWORD how, int flags) {
     wchar_t *wide = wide_path(path);
     DWORD share = FILE_SHARE_READ | FILE_SHARE_DELETE;
@@ -588,7 +588,7 @@ void os_unmap(void *data, size_t size) {
     UnmapViewOfFile(data);
 }
 
-/* To unlock pages that are not locked removes them from the working set. */
+/* Unlocks the pages. Unlocking pages that are not locked removes them from the working set. */
 void os_drop_pages(const void *data, size_t size) { VirtualUnlock((void *)(uintptr_t)data, size); }
 
 void *os_allocate(size_t alignment, size_t size) { return _aligned_malloc(size, alignment); }
@@ -718,8 +718,8 @@ bool os_run_again(char **arguments, void *output, size_t size) {
     return good && status == 0;
 }
 
-/* The path of a program, malloc'ed; NULL if there is none. The current folder counts only if PATH
- * names it. */
+/* Returns the path of a program, malloc'ed, or NULL if there is none. The current folder counts
+ * only if PATH names it. */
 static wchar_t *program_path(const char *name) {
     enum { LONGEST = 32768 };
     wchar_t *wide = to_wide(name), *folders = malloc(LONGEST * sizeof *folders);
