@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# embed --tar under real engines: Slurm (a controller and four nodes, all on this machine), Open MPI
-# and GNU parallel. Tasks and nodes are killed while they work. The output must be complete, and
-# equal that of one process byte for byte.
+# Runs vit-embed --tar under real engines: Slurm (a controller and four nodes, all on this machine),
+# Open MPI and GNU parallel. Tasks and nodes are killed while they work. The output must be
+# complete, and equal that of one process byte for byte.
 #
 #     bash tests/cluster.sh
 #

@@ -76,7 +76,7 @@ static float *make_input(size_t count) {
     return input;
 }
 
-/* A mask that hides a third of the tokens. */
+/* Returns a mask that hides a third of the tokens. */
 static uint8_t *make_mask(size_t count) {
     uint8_t *mask = allocate(count);
     for (size_t i = 0; i < count; i++) mask[i] = i % 3 != 1;

@@ -22,7 +22,7 @@ static inline bool is_refusal(const char *text) {
     return true;
 }
 
-/* The hash of the file's bytes; 0: there is no file. */
+/* Returns the hash of the file's bytes; 0: there is no file. */
 static inline uint64_t hash_file(const char *path) {
     char bytes[4096];
     size_t size;

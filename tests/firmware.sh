@@ -46,7 +46,7 @@ random_model() {
         tools/vit-convert -q --c-array "$work/$name.vit" -o "$work/$name.h"
 }
 
-# Of $work/least.*: $work/f32/least.h and $work/int8/least.h
+# Makes $work/f32/least.h and $work/int8/least.h of $work/least.*
 least_models() {
     mkdir -p $work/f32 $work/int8
     mv $work/least.h $work/int8 &&

@@ -5,9 +5,9 @@
 
 Run it from the root of the repository. For authoring only: the fixtures are committed and the
 tests need no Python. Two runs with one version of PyTorch (1.13 here) write the same bytes.
-Every *.pt and *.safetensors that `expected.json` speaks of holds the same state dict; its values
-as float32, tensor after tensor, are in `expected.bin`. `types.safetensors` has what the blocks of
-`types.gguf` stand for.
+Every *.pt and *.safetensors that `expected.json` names holds the same state dict. `expected.bin`
+has its values as float32, tensor after tensor. `types.safetensors` has the values of the blocks
+in `types.gguf`.
 """
 import argparse
 import io
@@ -107,7 +107,7 @@ def rezip(entries, method):
 
 
 def zip64(entries):
-    """All sizes and offsets in zip64 fields, as a writer does that expects large files."""
+    """Puts all sizes and offsets in zip64 fields, like a writer that expects large files."""
     out, central = b"", b""
     for name, content in entries:
         n, crc, at = name.encode(), zlib.crc32(content), len(out)
@@ -127,7 +127,7 @@ def zip64(entries):
 
 
 def big_endian(entries, sizes):
-    """What torch.save writes on a big-endian machine: swapped storages and a byteorder entry."""
+    """Writes files like torch.save on a big-endian machine: swapped storages, a byteorder entry."""
     out = []
     for name, content in entries:
         folder, key = name.rsplit("/", 1)
@@ -148,7 +148,7 @@ def storage_sizes(d):
 
 
 def safetensors(items, metadata=None):
-    """items: [(name, tensor)]; written by hand, so that the reader is not tested on itself."""
+    """items: [(name, tensor)]. Written by hand, so that the reader is not tested on itself."""
     header, data = OrderedDict(), b""
     if metadata:
         header["__metadata__"] = metadata
@@ -196,7 +196,7 @@ def widen_32(kind, raw):
 
 
 def widen_256(kind, raw):
-    """Blocks of 256, of which each eighth or sixteenth has a factor."""
+    """Blocks of 256; each eighth or sixteenth of a block has its own factor."""
     n = len(raw)
     if kind == "q6_K":
         low = nibbles(raw[:, :128].reshape(n, 2, 64)).reshape(n, 2, 4, 32)

@@ -5,7 +5,7 @@
 
 Run it from the root of the repository. For authoring only: the cases are committed and the tests
 need no Python. Each checkpoint is a bare state dict, so that only the Python shows the settings.
-cases.txt has a line for each, as that of tests/make_own.py.
+cases.txt has a line for each, in the form of tests/make_own.py.
 """
 import io
 import json

@@ -30,7 +30,7 @@ cases = []
 
 
 class SiglipTower(nn.Module):
-    """The tower of transformers' SigLIP without its head; the mean of its tokens."""
+    """The tower of transformers' SigLIP without its head; the output is the mean of its tokens."""
 
     def __init__(self):
         super().__init__()
@@ -100,7 +100,7 @@ class Dinov2(nn.Module):
 # === GGUF ===
 
 def as_timm(state):
-    """transformers' names as timm's, which a GGUF of the architecture "vit" has."""
+    """Turns transformers' names into timm's, which a GGUF of the architecture "vit" has."""
     out = OrderedDict()
     for name, x in state.items():
         for old, new in (("vit.encoder.layer.", "blocks."), ("vit.embeddings.", ""),
@@ -118,7 +118,7 @@ def as_timm(state):
 
 
 def as_llama(state):
-    """As clip.cpp and llama.cpp shorten transformers' names."""
+    """Shortens transformers' names as clip.cpp and llama.cpp do."""
     out = OrderedDict()
     for name, x in state.items():
         if "position_ids" in name: continue

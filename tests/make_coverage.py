@@ -1,32 +1,34 @@
 #!/usr/bin/python3
 """Writes models/COVERAGE.md and tests/data/coverage: every pretrained ViT of timm, by timm itself.
 
-Authoring only: the tests read what is committed and need no Python. It needs the repository
+For authoring only: its output is committed, and the tests need no Python. It needs the repository
 https://github.com/huggingface/pytorch-image-models at commit aa4b5850 (1.0.29.dev0), PyTorch (1.13
-will do: what timm wants of torchvision here is stubbed), and the tools built:
+is enough: the script replaces the parts of torchvision that timm imports), and the tools built:
 
     make && /usr/bin/python3 tests/make_coverage.py TIMM             everything
             /usr/bin/python3 tests/make_coverage.py TIMM PATTERN...  only these tags; writes nothing
 
 Each tag that has weights is built by its own entry point with its own options, patch, input size,
-head width and ratio of the MLP, but two blocks of two heads, and lively random weights. It is
-saved as timm saves for the hub: model.safetensors, and a config.json whose model_args tell the
-sizes. All else the converter has to know by the architecture's name.
+head width and ratio of the MLP, but with only two blocks of two heads, and with lively random
+weights. It is saved as timm saves for the hub: model.safetensors, and a config.json whose
+model_args state the sizes. The converter must know all other settings by the architecture's name.
+For each tag the script checks that
 
-    1. vit-convert of that folder, vit-run: logits, embedding and all tokens within BOUND of
-       timm's, relative to the largest; the preprocessing is that of timm's resolve_data_config
-    2. vit-convert of the same weights without a config.json, by --arch NAME.TAG and the sizes
-       alone, gives the same settings
+    1. vit-convert converts that folder, and vit-run gives logits, embedding and all tokens within
+       BOUND of timm's, relative to the largest; the preprocessing is that of timm's
+       resolve_data_config
+    2. vit-convert gives the same settings for the same weights without a config.json, by only
+       --arch NAME.TAG and the sizes
 
 tests/data/coverage has one model for each set of options that occurs, in the same form but smaller:
 
     model.safetensors        float16
     config.json              as timm writes it
-    preprocess               of timm: height and width before the crop, crop mode, interpolation,
+    preprocess               timm's: height and width before the crop, crop mode, interpolation,
                              mean, std
     expected.safetensors     logits, embedding, tokens of 2 images (see image() of make_fixtures.py)
-    img_size_HxW.safetensors, in_chans_N.safetensors: of few models, the same of what timm makes of
-                             them for another input
+    img_size_HxW.safetensors, in_chans_N.safetensors: for a few models, the same outputs of the
+                             model that timm makes of them for another input
 """
 import argparse
 import enum
@@ -76,7 +78,7 @@ class InterpolationMode(enum.Enum):
 
 
 class Stub(types.ModuleType):
-    """Any name in it is an empty class: enough to import what never runs here."""
+    """Any name in it is an empty class, which is enough to import code that never runs here."""
     __path__ = []
 
     def __getattr__(self, name):
@@ -112,7 +114,7 @@ class Recorded(Exception):
 
 
 class Recorder:
-    """Stands where timm would build a model, and says what would have been built."""
+    """Replaces timm's building of a model, and records what would have been built."""
 
     def __enter__(self):
         self.real = {m: m.build_model_with_cfg for m in map(timm_module, MODULES)}
@@ -141,7 +143,7 @@ def timm_module(name):
 
 
 def option_text(value):
-    """What an option is called: layers by the names of their classes."""
+    """Returns the name of an option's value; a layer has the name of its class."""
     if hasattr(value, "func"):
         words = [f"{k}={option_text(v)}" for k, v in value.keywords.items()]
         return f"{value.func.__name__}({', '.join(words)})"
@@ -225,7 +227,7 @@ class Tag:
 
 
 def find_tags():
-    """Those with weights, then what can be built too."""
+    """Tags with weights, then the others that can be built."""
     tags = []
     with Recorder() as recorder:
         for module in MODULES:
@@ -296,7 +298,7 @@ def build(tag, sizes, half):
 
 
 def save_hub(model, sizes, folder, half):
-    """As timm's save_for_hf lays it out."""
+    """Writes the files in the form of timm's save_for_hf."""
     state = {k: v.half() if half and v.is_floating_point() else v
              for k, v in model.state_dict().items()}
     save_safetensors(state, os.path.join(folder, "model.safetensors"))
@@ -314,7 +316,7 @@ def run_timm(model, images):
 
 
 def preprocessing(model):
-    """What timm does to an image before this model sees it."""
+    """Returns timm's preprocessing of images for this model."""
     c = resolve_data_config(model=model)
     size = model.patch_embed.img_size or c["input_size"][1:]
     return dict(resize=[math.floor(s / c["crop_pct"]) for s in size], crop_mode=c["crop_mode"],
@@ -347,7 +349,7 @@ def convert(folder, *arguments):
 
 
 def compare(expected, images, folder):
-    """The largest error of each output, relative to the largest number in it."""
+    """Returns the largest error of each output, relative to the largest number in it."""
     np.save(folder / "input.npy", images.numpy())
     tool("vit-run", folder, "-m", "m.vit", "--input", "input.npy",
          *[word for k in expected for word in (f"--{k}", f"{k}.npy")])
@@ -459,7 +461,7 @@ def argument(value):
 
 
 def resized_model(tag, sizes, changes, state, small):
-    """What timm makes of a checkpoint that was trained for other sizes."""
+    """Computes timm's result for a checkpoint that was trained for other sizes."""
     with shrink_stems(sizes["embed_dim"], small):
         model = timm.create_model(tag.name, pretrained=False, **dict(sizes, **changes)).eval()
     first = tag.cfg().first_conv + ".weight"
@@ -533,7 +535,7 @@ def model_of(c, split):
 
 
 def plain_numbers(array):
-    """Of JAX's bfloat16, which NumPy takes for opaque bytes, and of big-endian numbers."""
+    """Converts JAX's bfloat16, which NumPy takes for opaque bytes, and big-endian numbers."""
     if array.dtype.kind == "V":
         return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     return array.astype(array.dtype.newbyteorder("="))
@@ -545,7 +547,7 @@ def plain_npz(path, work):
 
 
 def timm_reads(path, config, work):
-    """timm's model with this checkpoint in it, or None where timm does not read such."""
+    """timm's model with this checkpoint in it, or None if timm cannot read such checkpoints."""
     vit = timm_module("vision_transformer")
     try:
         if path.suffix == ".npz":
@@ -564,7 +566,7 @@ def timm_reads(path, config, work):
 
 
 def check_layout(folder, file, options, work):
-    """In words: the largest error where timm reads the file too."""
+    """In words: the largest error, if timm reads the file too."""
     shutil.copy(folder / file, work / file)
     for config in folder.glob("*.json"):
         shutil.copy(config, work / config.name)
@@ -578,7 +580,7 @@ def check_layout(folder, file, options, work):
 
 
 def layout_rows():
-    """Those that tests/test_layouts.sh converts, or that lack something."""
+    """Layouts that tests/test_layouts.sh converts, or that lack something."""
     for line in (LAYOUTS / "cases.txt").read_text().splitlines():
         name, file, options, twin, last = (word.strip() for word in line.split("|", 4))
         if twin:

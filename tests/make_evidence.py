@@ -1,14 +1,15 @@
 #!/usr/bin/python3
-"""Writes the cases of tests/data/evidence: files that say of themselves what no tensor shows.
+"""Writes the cases of tests/data/evidence: files with evidence of settings that no tensor shows.
 
     /usr/bin/python3 tests/make_evidence.py        (Debian: python3-torch, python3-numpy)
 
 Run it from the root of the repository. For authoring only: the cases are committed and the tests
-need no Python. Two runs with one version of PyTorch (1.13 here) write the same bytes. Models of
-random names and shapes: what they call, how their code splits heads and what a training program
-saved beside them must be enough for PyTorch's logits, or be refused by name. cases.txt has a line
-for each, as that of tests/make_own.py: its name, file, options, and the tolerance, the message or,
-after '=', a text of the report.
+need no Python. Two runs with one version of PyTorch (1.13 here) write the same bytes. The models
+have random names and shapes. The functions that they call, the way in which their code splits heads
+and the settings that a training program saved beside them must be enough for PyTorch's logits;
+otherwise the model is refused by name. cases.txt has a line for each, in the form of
+tests/make_own.py: its name, file, options, and the tolerance, the message or, after '=', a text of
+the report.
 """
 import argparse
 import io
@@ -148,7 +149,7 @@ class Ended(Own):
 
 
 class TwoLayers(nn.Module):
-    """A head whose code shows what is between its layers."""
+    """A head whose code shows the steps between its layers."""
     def __init__(self, dim, act):
         super().__init__()
         self.one, self.two = nn.Linear(dim, 6), nn.Linear(6, 3)
@@ -245,7 +246,7 @@ def of_one(*sizes):
 
 
 def timm_tensors(dim, depth, side, classes=5):
-    """Of one element each: what is told of them counts."""
+    """Tensors of one element each, because only the facts about them count."""
     t = {"cls_token": of_one(1, 1, dim), "pos_embed": of_one(1, side * side + 1, dim),
          "patch_embed.proj.weight": of_one(dim, 3, 16, 16), "patch_embed.proj.bias": of_one(dim)}
     for i in range(depth):
@@ -268,7 +269,7 @@ def training(name, tensors, arch, result, options="", **args):
 
 
 def beside(name, file, text, act, result="1e-5", **how):
-    """Weights alone, and the author's settings in another file."""
+    """Only weights, with the author's settings in another file."""
     choose.seed(len(name))
     torch.manual_seed(len(name))
     model = Own(act, **how)

@@ -3,7 +3,7 @@
 
     /usr/bin/python3 tests/make_families.py        (Debian: python3-torch, python3-numpy)
 
-For authoring only: what it writes is committed, and the test needs no Python. test_own.sh reads
+For authoring only: its output is committed, and the test needs no Python. test_own.sh reads
 the folder, in the form that make_own.py describes. The definitions here are our own, after the
 published ones; the weights are random.
 """
@@ -21,7 +21,7 @@ D, HEADS, PATCH, SIDE, HIDDEN = 16, 2, 4, 8, 24
 
 
 def attend(q, k, v, heads=HEADS, rotate=lambda x: x):
-    """The heads are side by side in the last axis."""
+    """The heads lie side by side in the last axis."""
     q, k, v = (x.unflatten(-1, (heads, -1)).transpose(-2, -3) for x in (q, k, v))
     q, k = rotate(q), rotate(k)
     weights = (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).softmax(-1)
@@ -128,7 +128,7 @@ def vit_for_classification():
 
 def radio(net, x):
     """As NVIDIA's code for an input smaller than the training's: positions by bilinear resampling
-    that keeps the corners. Gives all tokens: eight of classes and registers, then the patches."""
+    that keeps the corners. Returns all tokens: eight of classes and registers, then the patches."""
     at = "radio_model.model."
     mean, std = ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711])
     net.state["radio_model.input_conditioner.norm_mean"] = torch.tensor(mean).reshape(3, 1, 1)
@@ -256,7 +256,7 @@ def write_metaclip2():
 # === CoCa ===
 
 def coca(net, x, wide=8, queries=3, pool_heads=8):
-    """open_clip's: the first of several queries pools the normed tokens, to half of their width."""
+    """open_clip's: the first of several queries pools the normed tokens to half of their width."""
     at = "visual."
     x = net.patches(x, at + "conv1", False)
     first = net.get(at + "class_embedding", D).expand(len(x), 1, D)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Writes tests/data/fixtures: small random models with every intermediate tensor, by PyTorch.
 
-Authoring only: the tests read what is committed and need no Python. Run it from anywhere:
+For authoring only: its output is committed, and the tests need no Python. Run it from any folder:
 
     /usr/bin/python3 tests/make_fixtures.py [CASE...]
 
@@ -17,11 +17,11 @@ One folder for each case of CASES, or for those named:
 The input images are not stored. Pixel i of image b comes from a 32-bit LCG (see image());
 fixture_image() in tests/test_parity.c does the same.
 
-The same run writes the same bytes, but for the names of storages in legacy checkpoints: those
-are memory addresses, so PyTorch's own doing.
+The same run writes the same bytes, except for the names of storages in legacy checkpoints, which
+PyTorch makes from memory addresses.
 
-Every tensor is computed in float32 and again in float64; the two must agree to 2e-6 of the
-tensor's maximum, so a fixture that is numerically touchy never gets committed.
+Every tensor is computed in float32 and again in float64. The two must agree to 2e-6 of the
+tensor's maximum, so that no numerically unstable fixture is committed.
 """
 import json
 import math
@@ -225,7 +225,7 @@ def grid_of(c, size):
 
 
 def cut(x, p, how, stride):
-    """[b, N, C P P]: what the patch embedding reads."""
+    """[b, N, C P P]: the input of the patch embedding."""
     b, c, height, width = x.shape
     n = (height // p) * (width // p)
     if how == "interleaved":  # b c (p1 h) (p2 w) -> b (h w) (c p1 p2)
@@ -300,7 +300,7 @@ class SelfAttention(Attention):
 
 
 class Mlp(nn.Module):
-    """Plain; packed: fc1 makes gate and value; split: fc1_g the gate, fc1_x the value."""
+    """Plain; packed: fc1 makes gate and value; split: fc1_g makes the gate, fc1_x the value."""
 
     def __init__(self, c, gated=None, mlp_norm=False, bias=True):
         super().__init__()
@@ -427,7 +427,7 @@ class VisionTransformer(nn.Module):
         return torch.cat([t.expand(len(x), -1, -1) for t in tokens] + [x], dim=1)
 
     def positions(self, grid):
-        """For this grid; a class token and its like keep theirs."""
+        """Positions for this grid; a class token and other prefix tokens keep theirs."""
         old = grid_of(self.c, self.c["img"])
         prefix = self.prefix if self.c["pos"] == "all" else 0
         patches = self.pos_embed[:, prefix:].reshape(1, *old, -1).permute(0, 3, 1, 2)
@@ -518,7 +518,7 @@ def batch(c):
 
 
 def adapt(model, c):
-    """What timm makes of the weights where the patches, the channels and so the grid differ."""
+    """Adapts the weights as timm does if the patches, the channels and so the grid differ."""
     if not c["adapt"]:
         return model, c
     new = dict(c, patch=c["adapt"][0], chans=c["adapt"][1])
@@ -588,7 +588,7 @@ def save_checkpoint(model, c, folder):
 
 
 def told_args(c):
-    """Arguments of timm's VisionTransformer where they are not its defaults."""
+    """Arguments of timm's VisionTransformer that differ from its defaults."""
     args = dict(
         class_token=(c["cls"], True), reg_tokens=(c["reg"], 0),
         no_embed_class=(c["pos"] == "patches", False),
@@ -609,7 +609,7 @@ def told_args(c):
 
 
 def save_config(case, c, folder):
-    """timm's hub form. What timm's own hub form cannot say goes to options."""
+    """Writes timm's hub form. Settings that this form cannot express go to `options`."""
     args = dict(img_size=list(c["img"]), patch_size=c["patch"], in_chans=c["chans"],
                 embed_dim=c["dim"], depth=c["depth"], num_heads=c["heads"], mlp_ratio=c["mlp"])
     if not c["qkv_bias"]:

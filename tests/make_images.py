@@ -1,19 +1,19 @@
 #!/usr/bin/python3
-"""Writes tests/data/images: one tiny image of every kind, and what their pixels must be; and
-tests/data/damaged: JPEGs that Pillow refuses, or repairs.
+"""Writes tests/data/images: one tiny image of every kind, and the expected pixels. Also writes
+tests/data/damaged: JPEGs that Pillow refuses or repairs.
 
-Authoring only (python3-pil): the tests read what is committed. Run it from anywhere:
+For authoring only (python3-pil): its output is committed. Run it from any folder:
 
     /usr/bin/python3 tests/make_images.py
 
     /usr/bin/python3 tests/make_images.py compare [N [SEED]]
 
-makes N JPEGs (1000) of all kinds instead, half of them by libjpeg-turbo's cjpeg if that is there,
+instead makes N JPEGs (1000) of all kinds, half of them by libjpeg-turbo's cjpeg if it is installed,
 and compares the inputs that `vit-run --dump-input` makes of them, for DeiT-Ti, with Pillow's pixels in
 timm's transform (make_preprocess.py, with python3-numpy). Run `make` before.
 
 expected.txt has one line for each file: name, width, height, the largest difference allowed
-(0 but for JPEG), and the RGB bytes in hexadecimal, as Pillow's convert("RGB") gives them after
+(0 except for JPEG), and the RGB bytes in hexadecimal, as Pillow's convert("RGB") gives them after
 exif_transpose(), except that 16-bit samples are reduced to their upper byte. (Pillow 9.4 clips grey
 ones at 255.)
 """
@@ -48,7 +48,7 @@ def rgb(width=WIDTH, height=HEIGHT):
 
 
 def smooth(width=24, height=16):
-    """For JPEG: no detail that a lossy decoder could differ about."""
+    """For JPEG: has no detail in which lossy decoders could differ."""
     image = Image.new("RGB", (width, height))
     image.putdata([(8 * x + 20, 12 * y + 20, 4 * x + 4 * y + 30)
                    for y in range(height) for x in range(width)])
@@ -161,7 +161,7 @@ def make_jpeg():
 
 
 def make_damaged():
-    """JPEGs, damaged in ways that cameras and copies have: "refused", or what Pillow makes of them."""
+    """Damages JPEGs as cameras and copies do; the result is "refused", or Pillow's pixels."""
     save_to = io.BytesIO()
     smooth().save(save_to, "JPEG", quality=95)
     whole = save_to.getvalue()

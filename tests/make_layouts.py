@@ -3,16 +3,16 @@
 
     /usr/bin/python3 tests/make_layouts.py        (Debian: python3-torch, python3-numpy)
 
-For authoring only: what it writes is committed, and the test needs no Python. Each case is a
+For authoring only: its output is committed, and the test needs no Python. Each case is a
 folder with a checkpoint as the library saves it, its configuration files, and a line in cases.txt:
 
     case | checkpoint | arguments of vit-convert | twin | arguments for the twin
 
-Twins are the same numbers under the names of a .vit file, with every sum, product and permutation
-done here, in NumPy. tests/test_layouts.sh converts both and demands equal tensors and settings.
-A twin that is missing stands for a refusal, whose message takes its place. Where a library has a
-module that PyTorch ships, it is that module which writes the checkpoint; elsewhere the keys are
-those of the library's documented checkpoints.
+A twin has the same numbers under the names of a .vit file; this script does every sum, product and
+permutation in NumPy. tests/test_layouts.sh converts both and requires equal tensors and settings.
+If the file is to be refused, it has no twin, and the message takes the twin's place. If a library
+uses a module of PyTorch, that module writes the checkpoint; otherwise the keys are those of the
+library's documented checkpoints.
 """
 import json
 import math
@@ -323,7 +323,7 @@ def hf_dinov2(t, prefix, pos, cls):
 
 
 def with_registers():
-    """The class token has its position added, and only the patches keep one."""
+    """The class token already contains its position; only the patches still have positions."""
     t = model(reg=4, pos="patches", ls=True, classes=0, seed=3)
     n = Numbers(4)
     cls, first = n(1, 1, D), n(1, 1, D)
@@ -495,7 +495,7 @@ def write_torchvision():
 
 
 class EncoderViT(torch.nn.Module):
-    """What people write around torch.nn.TransformerEncoder."""
+    """Models that people write around torch.nn.TransformerEncoder."""
 
     def __init__(self, norm_first, patch_bias):
         super().__init__()
@@ -651,7 +651,7 @@ def lucidrains_2020(t, attn, mlp, out, fc2, head):
 
 
 def write_lucidrains_2020():
-    """The head and attention's scale as they were at the time."""
+    """Head and attention's scale of the library's version at the time."""
     def pair(i):
         return "transformer.layers.%d." % i
 
@@ -811,7 +811,7 @@ def einops(t, attention, linear, reduce=True):
 
 
 def divided(t):
-    """attn.proj.weight takes over the division behind the softmax."""
+    """attn.proj.weight includes the division that follows the softmax."""
     t = OrderedDict(t)
     for i in range(DEPTH):
         name = "blocks.%d.attn.proj.weight" % i
@@ -1691,7 +1691,7 @@ def in_order(t):
 
 
 def resnet_model(stages=True, width=32):
-    """A hybrid's .vit tensors, and what the library has in place of those of its stem."""
+    """A hybrid's .vit tensors, and the library's tensors that replace those of its stem."""
     n, t, raw = Numbers(31), model(), OrderedDict()
 
     def conv_norm(conv, norm, out, chans, kernel):
@@ -1767,7 +1767,7 @@ def write_mobileclip():
 # === vit.cpp ===
 
 def quantise(x, kind):
-    """Bytes of ggml's blocks of 32, and the numbers that they stand for."""
+    """Returns the bytes of ggml's blocks of 32, and the numbers that they represent."""
     data, back = b"", []
     for block in x.reshape(-1, 32).astype("f8"):
         low, high = block.min(), block.max()
@@ -1814,7 +1814,7 @@ def vit_cpp(path, tensors):
 
 
 def quantised_model():
-    """Tensors with the bytes of their blocks, the types, and what they stand for."""
+    """Returns tensors with the bytes of their blocks, the types, and the values of the blocks."""
     global D, HEAD, MLP
     before = D, HEAD, MLP
     D, HEAD, MLP = 32, 16, 32
@@ -1933,7 +1933,7 @@ def gguf_block(x, s, b, eps, act):
 
 
 def write_pair(name, s, pool, activation, eps):
-    """An input, and what the tower makes of it in double precision: x.npy and y.npy."""
+    """Writes an input, and the tower's output in double precision: x.npy and y.npy."""
     s = {k: np.asarray(x, "f8") for k, x in s.items() if k != "pairs"}
     act = {"quick_gelu": lambda x: x / (1 + np.exp(-1.702 * x)),
            "gelu": lambda x: x / 2 * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),

@@ -4,10 +4,11 @@ the logits and the embedding that its own PyTorch module computes.
 
     /usr/bin/python3 tests/make_libraries.py [CASE...]        (Debian: python3-torch)
 
-Authoring only, as tests/make_fixtures.py, which says what the files are; here expected.safetensors
-holds logits and embedding alone. The order of queries, keys and values, where a scale stands and
-what is pooled show in these numbers only, never in the names and shapes of tensors. The modules
-are written here after the structure that those libraries document, with their attribute names.
+For authoring only, like tests/make_fixtures.py, which describes the files; here
+expected.safetensors has only logits and embedding. The order of queries, keys and values, the place
+of a scale and the kind of pooling affect only these numbers, not the names and shapes of tensors.
+The modules are written here after the documented structure of those libraries, with their attribute
+names.
 """
 import os
 import sys
@@ -70,7 +71,7 @@ class EinopsEmbedding(nn.Module):
 
 
 class EinopsAttention(nn.Module):
-    """fused: one layer whose rows are (h d qkv). root says where the division stands."""
+    """fused: one layer whose rows are (h d qkv). root gives the place of the division."""
 
     def __init__(self, dim, heads, fused, root="embed_dim_after"):
         super().__init__()
@@ -137,7 +138,7 @@ def feed_forward(dim, hidden):
 
 
 class EinopsViT(nn.Sequential):
-    """reduce: pooling is a layer of the head, as published, or stands between the parts."""
+    """reduce: pooling is a layer of the head, as published, or is between the parts."""
 
     def __init__(self, attention, dim=16, hidden=24, depth=2, chans=3, p=4, size=8, classes=5,
                  linear=True, reduce=True):
@@ -209,7 +210,7 @@ class EncoderViT(nn.Module):
 
 
 class ListViT(nn.Module):
-    """Blocks in a list, positions of sines and cosines in a buffer, and names of its own."""
+    """Has blocks in a list, positions of sines and cosines in a buffer, and unusual names."""
 
     def __init__(self, dim=16, heads=2, depth=2, classes=5):
         super().__init__()
@@ -285,7 +286,7 @@ class FirstAttention(nn.Module):
 
 
 class FirstLucidrainsViT(nn.Module):
-    """Of the first minutes: pixels of a patch are as far apart as the grid is wide."""
+    """The library's first version: pixels of a patch are as far apart as the grid is wide."""
 
     def __init__(self, dim=16, heads=4, hidden=24, depth=2, chans=3, p=2, size=8, classes=5):
         super().__init__()

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Writes what NumPy, scikit-learn and PyTorch make of the same numbers as vit.h's `look`:
+"""Writes results of NumPy, scikit-learn and PyTorch that vit-look must reproduce:
 
     tests/look_numbers.h    principal components, foreground, attention rollout, of numbers that
                             tests/test_look.c makes again, bit for bit
     tests/data/look/*.npy   attention, tokens, similarity, positions, filters of the model
-                            fixtures/plain and a photo: an own forward pass in float64; for
+                            fixtures/plain and a photo, by a separate forward pass in float64; for
                             tests/test_look.sh
 
     /usr/bin/python3 tests/make_look.py   (python3-numpy, python3-sklearn, python3-torch, python3-pil)
@@ -46,7 +46,7 @@ def floats(name, values):
 
 
 def shrinking(seed, rows, dim, factor):
-    """Each column factor times as wide as the one before, rounded as in C."""
+    """Each column is `factor` times as wide as the previous one, rounded as in C."""
     scale = np.ones(dim, dtype=np.float32)
     for i in range(1, dim):
         scale[i] = scale[i - 1] * np.float32(factor)
@@ -54,7 +54,7 @@ def shrinking(seed, rows, dim, factor):
 
 
 def positive(components):
-    """The largest element of each, in size, is positive."""
+    """Makes the element with the largest magnitude of each component positive."""
     largest = np.take_along_axis(components, np.abs(components).argmax(1)[:, None], 1)
     return components * np.sign(largest)
 
@@ -120,7 +120,7 @@ def read_safetensors(path):
 
 
 def preprocess(path, config):
-    """timm's: the shorter side to int(12 / 0.9) = 13, the centre, mean and std."""
+    """timm's preprocessing: the shorter side to int(12 / 0.9) = 13, the centre, mean and std."""
     photo = Image.open(path).convert("RGB")
     size = int(12 / config["crop_pct"])
     w, h = photo.size
@@ -172,7 +172,7 @@ def save_photo(w, path, config):
 
 
 def relative_biases(table, rows, columns):
-    """transformers' BEiT: what each head adds to q k^T, as a vector of each query patch."""
+    """transformers' BEiT: each head's addition to q k^T, as a vector of each query patch."""
     y, x = np.divmod(np.arange(rows * columns), columns)
     index = ((y[:, None] - y) + rows - 1) * (2 * columns - 1) + (x[:, None] - x) + columns - 1
     return table[index].transpose(0, 2, 1).reshape(rows * columns, -1)

@@ -5,9 +5,9 @@
 
 Run it from the root of the repository. For authoring only: the fixtures are committed and the tests
 need no Python. Two runs with one version of PyTorch (1.13 here) write the same bytes. One small
-model in every container that people keep whole models in. expected.txt says, for each file, what
-PyTorch's own state_dict() has: "T NAME ELEMENTS FIRST LAST"; then "A MODULE NAME VALUE" for some of
-the attributes ("-": the model itself).
+model is in every container that people use for whole models. expected.txt lists, for each file, the
+contents of PyTorch's own state_dict(): "T NAME ELEMENTS FIRST LAST"; then "A MODULE NAME VALUE" for
+some of the attributes ("-": the model itself).
 """
 import functools
 import io
@@ -100,7 +100,7 @@ class ViT(nn.Module):
 
 
 class Config:
-    """Not a module, not a dict: an object of plain values, as dataclasses are."""
+    """Neither a module nor a dict: an object of plain values, as dataclasses are."""
     def __init__(self):
         self.num_heads = 2
         self.hidden_act = "relu"
@@ -108,7 +108,7 @@ class Config:
 
 
 class Odd(nn.Module):
-    """Everything else that a module may hold."""
+    """A module with all other kinds of contents."""
     def __init__(self):
         super().__init__()
         self.config = Config()
@@ -160,7 +160,7 @@ def expect(name, kind, wrapper, tensors, attributes=()):
 
 
 def own_source(item, *more, source_of=torch.serialization.get_source_lines_and_file):
-    """The older format has the source code of each class with it: of those in this file alone."""
+    """The older format includes the source code of classes, but only of those in this file."""
     if item.__module__ != "__main__":
         raise OSError("not here")
     lines_of, at, _ = source_of(item, *more)

@@ -67,7 +67,8 @@ def tensors():
 
 
 def fitted(height, width, most):
-    """Sides in pixels: the largest scale, found by halving, with at most so many patches."""
+    """Returns the sides in pixels at the largest scale, found by halving, with at most that many
+    patches."""
     def side(x, scale):
         return max(PATCH, math.ceil(x * scale / PATCH) * PATCH)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Writes tests/nearest_vectors.h: what NumPy, SciPy and scikit-learn find in 100,000 vectors that
-tests/test_nearest.c makes again, bit for bit.
+"""Writes tests/nearest_vectors.h: the results of NumPy, SciPy and scikit-learn for 100,000 vectors.
+tests/test_nearest.c makes the same vectors, bit for bit.
 
     /usr/bin/python3 tests/make_nearest.py      (python3-numpy, python3-scipy, python3-sklearn)
 """
@@ -28,7 +28,7 @@ def uniform(seed, count):
 
 
 def clusters(seed, centre_seed, count, classes, noise):
-    """Row i is the centre of class i % classes, and noise."""
+    """Row i is the centre of class i % classes plus noise."""
     centres = uniform(centre_seed, classes * DIM).reshape(classes, DIM)
     return (centres[np.arange(count) % classes] +
             np.float32(noise) * uniform(seed, count * DIM).reshape(count, DIM))

@@ -4,8 +4,9 @@
     /usr/bin/python3 tests/make_onnx.py        (Debian: python3-torch, python3-onnx)
 
 Run it from the root of the repository. For authoring only: the fixtures are committed and the tests
-need no Python. Each model is ours, with the names of timm or of transformers; torch.onnx.export
-makes the graph, and this script the types that other tools make of one.
+need no Python. The models are defined here, with the names of timm or of transformers.
+torch.onnx.export writes the graphs, and this script makes from them the types that other tools make
+of a graph.
 """
 import io
 import json
@@ -323,7 +324,7 @@ IMAGE = torch.randn(1, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(7)
 
 
 def case(name, model, graph):
-    """The graph, the same weights as safetensors, the logits of IMAGE by PyTorch."""
+    """Writes the graph, the same weights as safetensors, and PyTorch's logits of IMAGE."""
     onnx.save(graph, os.path.join(OUT, name + ".onnx"))
     safetensors(os.path.join(OUT, name + ".safetensors"), parameters(model))
     npy(os.path.join(OUT, name + ".npy"), model(IMAGE))
@@ -481,7 +482,7 @@ def to_blocks(model, graph, with_zeros):
 
 
 def to_fields(graph):
-    """Numbers in fields of their type, not as raw bytes."""
+    """Stores numbers in fields of their type, not as raw bytes."""
     for t in list(graph.graph.initializer):
         x = numpy_helper.to_array(t)
         if t.data_type == TensorProto.FLOAT:
@@ -489,7 +490,7 @@ def to_fields(graph):
 
 
 def to_external(graph, name):
-    """Tensors in a file beside the graph."""
+    """Stores tensors in a file beside the graph."""
     data = b""
     for t in graph.graph.initializer:
         raw = t.raw_data
@@ -547,7 +548,7 @@ class Hard(nn.Module):
 
 
 class AfterNorm(Timm):
-    """The norm of a branch's end."""
+    """The norm at the end of a branch."""
 
     def forward(self, x):
         x = self.patch_embed(x)
@@ -558,7 +559,7 @@ class AfterNorm(Timm):
 
 
 def shorten(graph):
-    """Values of one or two letters, and no node has a name that is not needed."""
+    """Values have names of one or two letters, and nodes have no names unless they need one."""
     names = arrays(graph)
     short = {}
 
@@ -577,7 +578,7 @@ def shorten(graph):
 
 
 def without_names(graph):
-    """No node and no tensor has a name that tells what it is."""
+    """No node and no tensor has a meaningful name."""
     names = {t.name: "onnx::%d" % i for i, t in enumerate(graph.graph.initializer)}
     for t in graph.graph.initializer:
         t.name = names[t.name]

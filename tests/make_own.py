@@ -3,15 +3,14 @@
 
     /usr/bin/python3 tests/make_own.py        (Debian: python3-torch, python3-numpy)
 
-For authoring only: what it writes is committed, and the test needs no Python. Each case is a
+For authoring only: its output is committed, and the test needs no Python. Each case is a
 folder with a checkpoint, an input x.npy and PyTorch's logits y.npy, and a line in cases.txt:
 
     case | checkpoint | arguments of vit-convert | tolerance, or the message of a refusal
 
 tests/test_own.sh converts each one and compares the logits. A model is made of pieces
-(own_pieces.py): its
-tokens, its blocks, its head, under whatever names and in whatever order their author chose. Weights
-are random, so options must say what trained weights might show.
+(own_pieces.py): tokens, blocks and a head, with any names and in any order that an author might
+choose. The weights are random, so options must state the settings that trained weights might show.
 """
 import os
 import shutil
@@ -102,7 +101,7 @@ def gated_block(b):
 
 
 def lists(block):
-    """Block i of ModuleLists that lie beside each other: names have {i}."""
+    """Block i of ModuleLists that lie beside each other; names contain {i}."""
     def make(b):
         i = int(b.split(".")[1])
         return usual("", *[names.format(i=i) for names in block])
@@ -227,7 +226,7 @@ def buffer(length, *shape):
 
 
 def added_patch(net):
-    """Two layers over the same values, one of them for the position, as its author thinks."""
+    """Two layers over the same values; the author believes that one of them is for the position."""
     a, b = [net.linear(n, PATCH * PATCH, D) for n in ("encoder", "pos_embedding")]
     return lambda image: a(patches(image)) + b(patches(image))
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Writes tests/precision_vectors.h: average precision and F1 as scikit-learn computes them, of
-scores that tests/test_precision.c makes again, bit for bit.
+scores that tests/test_tags.c makes too, bit for bit.
 
     /usr/bin/python3 tests/make_precision.py      (python3-numpy, python3-sklearn)
 """

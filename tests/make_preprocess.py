@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""Writes tests/preprocess_vectors.h: what Pillow and NumPy make of synthetic photos.
+"""Writes tests/preprocess_vectors.h: the results of Pillow and NumPy for synthetic photos.
 
-Authoring only. The steps are those of timm's evaluation transform: convert, resize, pad and crop,
-x / 255, (x - mean) / std in float32. Photos are bytes of a 32-bit LCG; tests/test_preprocess.c
-makes the same. Formats that Pillow has not are turned into RGB by the formulas below. Each case
+For authoring only. The steps are those of timm's evaluation transform: convert, resize, pad and
+crop, x / 255, (x - mean) / std in float32. Photos are bytes of a 32-bit LCG;
+tests/test_preprocess.c makes the same. Formats that Pillow lacks are converted to RGB by the
+formulas below. Each case
 keeps the CRC-32 of the resulting float32 tensor.
 """
 import os
@@ -55,7 +56,7 @@ def exact_rgb(y, u, v):
 
 
 def yuv_to_rgb(y, u, v):
-    """The same with each coefficient rounded to 16 bits behind the point."""
+    """The same with each coefficient rounded to 16 fractional bits."""
     y, u, v = (np.asarray(x, np.int64) for x in (y, u, v))
     c = [round(65536 * 255 / 219)] + [round(65536 * 255 / 224 * k) for k in
                                       (2 * 0.701, 1.772 * 0.114 / 0.587, 1.402 * 0.299 / 0.587,
@@ -67,7 +68,7 @@ def yuv_to_rgb(y, u, v):
 
 
 def check_yuv():
-    """Every colour: the integers are within one step of the real numbers."""
+    """Checks for every colour that the integers are within one step of the real numbers."""
     u, v = np.meshgrid(np.arange(256), np.arange(256))
     differ = 0
     for y in range(256):
@@ -88,7 +89,7 @@ def floats(count):
 
 
 def colours(form, w, h):
-    """RGB of a photo in a format that Pillow does not read."""
+    """Returns the RGB of a photo in a format that Pillow does not read."""
     pairs = (w + 1) // 2
     if form == "F32":
         x = np.nan_to_num(floats(3 * w * h).astype(np.float64)).reshape(3, h, w)
@@ -133,7 +134,7 @@ def resized_size(w, h, rw, rh, crop):
 
 
 def crop_down(image, width, height):
-    """As transformers does it in NumPy: margins rounded down, of padding the larger half first."""
+    """As transformers does in NumPy: rounds margins down; the larger half of padding is first."""
     w, h = image.size
     left, top = (w - width) // 2, (h - height) // 2
     canvas = Image.new(image.mode, (width, height), 0)

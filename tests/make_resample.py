@@ -1,17 +1,17 @@
 #!/usr/bin/python3
-"""Writes data/convert/resample.f32: what PyTorch makes of position embeddings for another grid, in
+"""Writes data/convert/resample.f32: position embeddings that PyTorch resampled for another grid, in
 the way of each library that vit_pos_resample names. test_convert_units.c generates the same inputs
-and compares. Little-endian float32, the ways one after the other, all cases of each, [H, W, D].
+and compares. The file has little-endian float32: for one way after the other all cases, [H, W, D].
 
 adapt.f32 beside it: patch embeddings for other channels and patches, as timm adapts them. B, the
 matrix of a resize, is made by interpolating the identity; the weights are multiplied with its
 pseudo-inverse. One output for each case, [C, P, P].
 
-rel_pos.f32: tables of relative positions as transformers resamples them, [2 H - 1, 2 W - 1]; as
-timm does it is in tests/data/coverage/option_resized.
+rel_pos.f32: tables of relative positions as transformers resamples them, [2 H - 1, 2 W - 1].
+tests/data/coverage/option_resized has tables that timm resampled.
 
-For JAX it is scipy.ndimage.zoom(order=1) that counts, which keeps the corners' centres as PyTorch's
-align_corners does.
+The reference for JAX is scipy.ndimage.zoom(order=1), which keeps the corners' centres like
+PyTorch's align_corners.
 """
 import os
 
@@ -25,7 +25,7 @@ CASES = [(14, 14, 24, 24, 1), (24, 24, 14, 14, 2), (14, 14, 7, 28, 1), (7, 7, 12
 
 
 def dino(x, size):
-    """By a factor that is a little too large, so that the size is not rounded down."""
+    """Resizes by a factor that is slightly too large, so that the size is not rounded down."""
     factors = [(new + 0.1) / old for new, old in zip(size, x.shape[2:])]
     y = F.interpolate(x, scale_factor=factors, mode="bicubic")
     assert list(y.shape[2:]) == list(size)
@@ -33,7 +33,7 @@ def dino(x, size):
 
 
 def square(x, size, **options):
-    """As timm's naflexvit_*_par: for a square of the longer side, of which the size is kept."""
+    """Resizes as timm's naflexvit_*_par do: to a square of the longer side, then keeps the size."""
     return F.interpolate(x, size=(max(size), max(size)), **options)[..., :size[0], :size[1]]
 
 

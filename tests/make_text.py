@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Writes tests/data/text: tiny models of an image and a text encoder, and what their texts give.
+"""Writes tests/data/text: tiny models of an image and a text encoder, and the outputs for texts.
 
     /usr/bin/python3 tests/make_text.py        (Debian: python3-torch, python3-numpy)
 
-For authoring only: what it writes is committed, and the test needs no Python. Each folder has a
+For authoring only: its output is committed, and the test needs no Python. Each folder has a
 checkpoint under the names of its library with random weights, its config.json, ids.npy
 [texts, context] and expected.npy [texts, dim], float32. The text encoders are written here after
 their published definitions: "Learning Transferable Visual Models From Natural Language
@@ -102,7 +102,7 @@ def encode(t, ids, heads, act, causal, last, eps):
 
 
 def texts(rng, padding):
-    """Ends in the largest id, in the middle, at once, in the last place, and twice."""
+    """Texts that end, by the largest id, in the middle, at once, in the last place, and twice."""
     rows = []
     for length in (3, 1, CONTEXT - 1, 5, 5):
         row = np.full(CONTEXT, padding, "i4")

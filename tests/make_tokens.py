@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/data/tokens and tests/token_vectors.h: small vocabularies that hold the merges of a few
-texts alone, and their ids by other tokenizers.
+"""Writes tests/data/tokens and tests/token_vectors.h: small vocabularies that hold only the merges
+of a few texts, and the ids of these texts by other tokenizers.
 
     python3 tests/make_tokens.py BPE MODULE
 
@@ -54,7 +54,7 @@ def token(i, content, normalized):
 
 
 def clip_json(vocabulary, merges):
-    """tokenizer.json as it is published with CLIP."""
+    """Writes tokenizer.json as it is published with CLIP."""
     end = vocabulary["<|endoftext|>"]
     pattern = "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+"
     return dict(
@@ -174,7 +174,7 @@ def sentencepiece(vectors):
 
 
 def gemma_json(module, vectors):
-    """The same BPE as a tokenizer.json, as it is published with Gemma: each split of a piece is a merge."""
+    """The same BPE as a tokenizer.json like Gemma's: each split of a piece is a merge."""
     import sentencepiece as spm
 
     processor = spm.SentencePieceProcessor(model_file=FOLDER + "/bpe.model")

@@ -5,8 +5,7 @@
 
 Run it from the root of the repository; it takes two minutes. For authoring only: the fixtures are
 committed and the tests need no Python. They are Vision Transformers for scikit-learn's digits of
-8 x 8 pixels, which differ in the number of heads alone. That number can only be read from weights
-that were trained.
+8 x 8 pixels, and differ only in the number of heads. That number shows only in trained weights.
 """
 import json
 import os

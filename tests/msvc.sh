@@ -4,11 +4,11 @@
 #
 #   - no warning at level 4, in C and in C++, with each configuration; for 64-bit ARM, too, where
 #     only the object is made, because there is nothing to link it with
-#   - nothing of GNU C where clang is hidden (tests/msvc/cl.h), and that compiles, runs and has the
-#     same bits
-#   - the tests of the header pass, the best tier is chosen and has Linux's bits
-#   - no tier is much slower than MinGW-w64's gcc makes it. `msvc.sh speed` does nothing else: it
-#     measures for longer, beside Linux's build, and fails beyond 5 %
+#   - the code uses nothing of GNU C where clang is hidden (tests/msvc/cl.h); it then compiles, runs
+#     and has the same bits
+#   - the tests of the header pass; the best tier is chosen, and has the bits of Linux's build
+#   - no tier is much slower than in the build of MinGW-w64's gcc. `msvc.sh speed` does nothing
+#     else: it measures for longer, also compares with Linux's build, and fails beyond 5 %
 #
 # tests/cross.sh has installed what this needs. The last line is "N passed, N failed".
 set -u

@@ -3,10 +3,10 @@
 
     mutants.py [-n 200] [-s SEED] [-j JOBS] [FILE...]      make mutants N= SEED= FILES=
 
-A mutant is one changed constant, comparison, operator or return value, or a statement left out. It is
-built in a copy of the tree, in build/mutants/, and the tests of its room run until one fails, quick
-ones first. A test in which a process takes twice the CPU time of the whole has noticed it, too. A
-mutant that does not compile does not count, nor one whose object file is the same.
+A mutant has one changed constant, comparison, operator or return value, or lacks one statement. It
+is built in a copy of the tree, in build/mutants/. The tests of its folder run until one fails,
+quick ones first. A test also notices the mutant if a process takes twice the CPU time of the whole
+test. A mutant that does not compile, or whose object file is the same, does not count.
 """
 import argparse
 import concurrent.futures
@@ -105,7 +105,7 @@ def tests_of(path):
 
 
 class Tree:
-    """A copy of the tracked files, and of what was built of them."""
+    """Makes a copy of the tracked files, and of the files that were built of them."""
 
     times = {}  # of the tests, without a mutant
 
@@ -156,7 +156,7 @@ class Tree:
         return "fails" if self.run(command, limit) else ""
 
     def limit(self, name):
-        """Of a test, by how long it takes without a mutant; None if it fails then, too."""
+        """Returns a test's limit, by its time without a mutant; None if it fails then, too."""
         if name not in self.times:
             said = self.test(name, None)
             self.times[name] = None if said else 3 + 2 * int(self.took)
@@ -172,7 +172,8 @@ class Tree:
             return hashlib.sha256(file.read()).digest()
 
     def judge(self, path, text):
-        """Who notices the file with this text: a test's name, "" for none, None if it does not count."""
+        """Returns the name of the test that notices the file with this text; "" for none; None if
+        the mutant does not count."""
         target = self.folder + "/" + path
         compile = "make -s " + " ".join(self.objects(path))
         with open(target, encoding="utf-8") as file:
@@ -218,7 +219,8 @@ def sources(wanted):
 
 
 def draw(files, seed):
-    """Endless mutants, each place once: (path, line number, old line, new line, text of the file)."""
+    """Yields mutants without end, each place once: (path, line number, old line, new line, text of
+    the file)."""
     places = []
     texts = {}
     for path in files:

@@ -5,8 +5,8 @@
 
 TIMM is a checkout of https://github.com/huggingface/pytorch-image-models. The modules are read as
 text: the keys of default_cfgs are the pretrained tags, the functions after @register_model the
-architectures. Status 1 if something is new: make_coverage.py tests it, or LACKING there names the
-reason why not.
+architectures. The status is 1 if something is new. make_coverage.py must then
+test it, or give in LACKING the reason why it does not.
 """
 import re
 import sys
@@ -34,7 +34,7 @@ def tags_of(text):
 
 
 def known(tag, page):
-    """The page has the tag, or one of the architecture's, or the architecture for all of its tags."""
+    """True if the page has the tag, one of its architecture's, or the architecture for all tags."""
     any_tag = "" if "." in tag else r"(\.\w+)?"
     return re.search(r"^\| (%s%s|%s) \|" % (re.escape(tag), any_tag, re.escape(tag.split(".")[0])),
                      page, re.M)

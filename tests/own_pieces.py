@@ -22,7 +22,7 @@ cases = []
 # === Pieces ===
 
 class Net(nn.Module):
-    """Modules and parameters under dotted names, in the order in which they are made."""
+    """Holds modules and parameters under dotted names, in the order in which they are made."""
 
     def put(self, path, item):
         at, parts = self, path.split(".")
@@ -44,7 +44,7 @@ class Net(nn.Module):
 
 
 def randomise(net, seed=1):
-    """Weights as large as their inputs are many, norms around one."""
+    """Scales weights by the number of their inputs, and puts those of norms around one."""
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in net.parameters():
@@ -156,7 +156,7 @@ def multihead(net, name, before=None, batch_first=True):
 
 
 def scaled(net, q, k, v, proj, root=1):
-    """Scores divided by another root than that of a head's width: 1, no scale."""
+    """Divides the scores by another root than that of a head's width; 1 means no scale."""
     a, b, c, o = [net.linear(name, D, D) for name in (q, k, v, proj)]
     return lambda x: o(attend(a(x), b(x), c(x), HEADS, root))
 
@@ -294,7 +294,7 @@ def two_layers(net, first, second, act, norm="norm"):
 
 
 def two_norms(net, first, second, name="head", order=1):
-    """The encoder's norm, then the head's own; order -1: stored the other way round."""
+    """The encoder's norm, then the head's own; order -1 stores them in the reverse order."""
     made = {path: net.norm(path) for path in (first, second)[::order]}
     f = net.linear(name, D, CLASSES)
     return lambda x: f(made[second](made[first](x)[:, 0]))
@@ -343,7 +343,7 @@ class Model(Net):
 
 
 class OneNorm(Model):
-    """A single norm for all places."""
+    """One norm that is used in all places."""
 
     def __init__(self):
         Net.__init__(self)
@@ -412,7 +412,7 @@ def case(name, net, arguments, result=TOLERANCE, chans=CHANS, side=SIDE, how="sa
 
 
 def trained(order, attn="self_attn.in_proj_weight", feed="linear1.weight"):
-    """What training does to a norm and to the matrix that reads it."""
+    """Imitates the effect of training on a norm and on the matrix that reads it."""
     at = lambda net, i, name: net.get_parameter("layers.%d.%s" % (i, name))
     reads = {"pre": lambda i: ((i, "norm1", i, attn), (i, "norm2", i, feed)),
              "post": lambda i: ((i, "norm1", i, feed), (i - 1, "norm2", i, attn))}[order]
@@ -426,7 +426,7 @@ def trained(order, attn="self_attn.in_proj_weight", feed="linear1.weight"):
 
 
 def small_keys(net):
-    """The biases of keys, which nothing trains, beside others that grew."""
+    """Imitates trained biases: those of keys are never trained, all others grow."""
     with torch.no_grad():
         for name, p in net.named_parameters():
             if name.endswith(".k.bias"): p.mul_(1e-3)

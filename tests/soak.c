@@ -48,7 +48,7 @@ static photo make_photo(int format) {
     return p;
 }
 
-/* The kilobytes of memory that this process uses. */
+/* Returns the kilobytes of memory that this process uses. */
 static long resident(void) {
     long pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");

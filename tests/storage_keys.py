@@ -1,5 +1,5 @@
-"""What make_modules.py and make_checkpoints.py need of PyTorch's older format to write the same bytes
-twice."""
+"""Lets make_modules.py and make_checkpoints.py write the same bytes in each run in PyTorch's older
+format."""
 
 
 class TextType(type):
@@ -8,7 +8,7 @@ class TextType(type):
 
 
 class KeyText(metaclass=TextType):
-    """Stands in for str() inside torch.serialization, which makes storage keys of addresses."""
+    """Replaces str() inside torch.serialization, which makes storage keys from addresses."""
     seen = {}
 
     def __new__(cls, value):

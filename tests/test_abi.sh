@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The compiled library: its symbols, and the structs and constants that programs share with it, are
 # those of tests/abi/list.txt, which `make abi` records (test_abi.sh record). Programs that were
-# compiled with an older or newer vit.h run with it, or are refused by a message; so do those
-# without the header.
+# compiled with an older or newer vit.h, or without the header, run with the library or are
+# refused by a message.
 set -u
 cd "$(dirname "$0")/.."
 . tests/built.sh libraries

@@ -231,7 +231,8 @@ static bench bench_default(void) {
     return bench_open(&o);
 }
 
-/* A model with weights of this type, or of all types for VIT_NUM_DTYPES. All widths are odd. */
+/* Opens a model with weights of this type, or of all types if it is VIT_NUM_DTYPES. All widths are
+ * odd. */
 static bench bench_of_kind(int kind) {
     tiny_options o = tiny_defaults();
     o.mixed = kind == VIT_NUM_DTYPES;
@@ -689,7 +690,7 @@ static double float_number(const unsigned char *at) {
 
 static size_t int8_tail(int depth) { return (size_t)((depth + 3) / 4 * 64); }
 
-/* The integer stored for an int8 or int4 weight. */
+/* Returns the integer stored for an int8 or int4 weight. */
 static int panel_integer(vit_dtype dtype, const unsigned char *panel, int row, int k) {
     if (dtype == VIT_I8) {
         int byte = panel[k / 4 * 64 + row * 4 + k % 4];
@@ -699,13 +700,13 @@ static int panel_integer(vit_dtype dtype, const unsigned char *panel, int row, i
     return (k % 32 < 16 ? byte % 16 : byte / 16) - 8;
 }
 
-/* The scale of a weight: one for each row; in int4 one for each 32 weights of a row. */
+/* Returns the scale of a weight: one for each row; in int4 one for each 32 weights of a row. */
 static double panel_scale(vit_dtype dtype, const unsigned char *panel, int row, int k, int depth) {
     return dtype == VIT_I8 ? float_number(panel + int8_tail(depth) + 4 * row)
                            : half_number(panel + k / 32 * 288 + 2 * row);
 }
 
-/* The number that a panel holds for (row, k), read as >>format describes. */
+/* Returns the number that a panel holds for (row, k), read as >>format describes. */
 static float panel_number(vit_dtype dtype, const unsigned char *panel, int row, int k, int depth) {
     int at = 16 * k + row;
     float x;
@@ -741,7 +742,7 @@ static size_t panel_size(vit_dtype dtype, int depth) {
     }
 }
 
-/* The value with the largest magnitude among the first `count` values of a row. */
+/* Returns the value with the largest magnitude among the first `count` values of a row. */
 static double extreme(const float *row, int count) {
     double found = 0;
     for (int k = 0; k < count; k++) {
@@ -1542,7 +1543,7 @@ static void test_nonfinite_input(void) {
 }
 
 /* Compares the logits of all tiers, for int8 and int4 models that have this number at the start of
- * tensor `index`. If the number has no effect in the f32 model, it may have none here. */
+ * tensor `index`. A number without effect in the f32 model may be harmless in these models too. */
 static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits) {
     static const vit_dtype dtypes[] = { VIT_F32, VIT_I8, VIT_I4, VIT_BF16 };
     tiny_options o = *given;
@@ -1722,7 +1723,7 @@ static void phases_of(bench *b, vit_isa isa, const vit_executor *executor, bool 
     CHECK(log.misplaced == 0 && log.traced == (trace ? 2 * (2 + 8 * b->model.config.depth) : 0));
 }
 
-/* If only outputs of blocks are requested, the blocks after the last of these do not run. */
+/* If only outputs of blocks are requested, the blocks after the last requested one do not run. */
 static void test_needed_blocks(void) {
     bench b = bench_default();
     const vit_config *c = &b.model.config;

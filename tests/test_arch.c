@@ -1,6 +1,6 @@
 /* test_arch.c - tests the settings that timm's names imply: a tag of every architecture, and every
  * tag whose preprocessing differs from that of the architecture's first tag.
- * tests/test_convert_units.c has all plain ones.
+ * tests/test_convert_units.c has the tags of all plain models.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -506,7 +506,7 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The options for words between commas; all options for an unknown word. */
+/* Returns the options for words between commas; all options for an unknown word. */
 static uint64_t options_of(const char *text) {
     uint64_t options = 0;
     if (!strcmp(text, "plain")) return 0;

@@ -126,8 +126,9 @@ static void test_arithmetic(void) {
     CHECK(!bytes_multiply((uint64_t)1 << 32, (uint64_t)1 << 32, &result));
 }
 
-/* The length of the UTF-8 sequence at the start of a text, by the table in chapter 3 of Unicode; 0
- * for over-long forms, surrogates, values above the last code point, and incomplete sequences. */
+/* Tests the length of the UTF-8 sequence at the start of a text, by the table in chapter 3 of
+ * Unicode; 0 for over-long forms, surrogates, values above the last code point, and incomplete
+ * sequences. */
 static void test_utf8(void) {
     static const struct {
         const char *text;

@@ -61,8 +61,8 @@ if have curl "README's commands for a model of timm's"; then
         VIT_MIRROR=file://\$PWD/mirror sh -e commands >said && grep -c '^ *[0-9.]* %' said | grep '^5$' && grep 'photos/cat.jpg$' said"
 fi
 
-# Words: tiny encoders of transformers' names and shapes replace the download. CLIP's weights have a
-# sum that vit-get knows; those of another publisher of CLIP do not.
+# Words: tiny encoders of transformers' names and shapes replace the download. vit-get knows the
+# sum of CLIP's weights, but not that of another publisher's weights of CLIP.
 words=CLIP-ViT-B-32-laion2B-s34B-b79K
 mkdir -p "$work/words/mirror/laion/$words/resolve/main"
 ln -s "$PWD/tools" "$work/words"

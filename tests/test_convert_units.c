@@ -1462,7 +1462,7 @@ static void make_weights(float *w) {
     for (; i < OUTPUTS * DEPTH; i++) w[i] = 0; /* steps of 0 */
 }
 
-/* The mean squared error of the outputs. */
+/* Returns the mean squared error of the outputs. */
 static double output_error(vit_dtype dtype, const float *x, const float *w, const float *q) {
     double square = 0, e;
     int i, n, k;

@@ -260,7 +260,7 @@ static void test_all(void) {
     clear();
 }
 
-/* The number of this process's threads with this name. */
+/* Returns the number of this process's threads with this name. */
 static int count_named(const char *name) {
     char path[300], found[64];
     int count = 0;

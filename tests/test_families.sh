@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Two tables of models/COVERAGE.md. Families beyond timm's list of 2026-08: tests/make_families.py
-# wrote their models, and PyTorch's outputs. The same model in three containers, safetensors, GGUF
-# (F32) and ONNX, gives the same tensors, settings and output: tests/make_containers.py. The rows of
-# COVERAGE.md are compared with those found here, except for the digits of differences.
+# Tests two tables of models/COVERAGE.md. The first lists families beyond timm's list of 2026-08;
+# tests/make_families.py wrote their models, and PyTorch's outputs. The second lists models that
+# give the same tensors, settings and output as safetensors, GGUF (F32) and ONNX;
+# tests/make_containers.py wrote the files. The test compares the rows of COVERAGE.md with the
+# rows that it computes, except for the digits of differences.
 #
 #     bash tests/test_families.sh            compares
 #     bash tests/test_families.sh --table    prints the tables for COVERAGE.md

@@ -82,7 +82,7 @@ static vit_image raw_of(const char *name, const char *size) {
     return raw;
 }
 
-/* The error in the options; "": none. */
+/* Returns the error in the options; "": none. */
 static const char *wrong(const char *size, const char *pixels) {
     static report r;
     vit_image raw;

@@ -31,7 +31,7 @@ static fixture load(const char *folder, int heads) {
     return f;
 }
 
-/* The f16 values of a tensor. */
+/* Returns the f16 values of a tensor. */
 static uint16_t *values_of(fixture *f, const char *tensor) {
     char text[128];
     const char *entry, *offsets;
@@ -44,7 +44,7 @@ static uint16_t *values_of(fixture *f, const char *tensor) {
     return offsets ? (uint16_t *)(void *)(f->bytes + 8 + header + atoi(offsets + 17)) : NULL;
 }
 
-/* What a conversion sees. */
+/* Returns the facts that a conversion sees. */
 static settings_seen inspect(const fixture *f, settings all[FROM_COUNT]) {
     report r = report_make();
     checkpoint *c = NULL;

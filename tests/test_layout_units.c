@@ -30,7 +30,7 @@ static checkpoint_tensor_info tensor(int ndim, int64_t a, int64_t b, int64_t c, 
     return t;
 }
 
-/* The place in the storage of element `index` of the view, counted row by row. */
+/* Returns the place in the storage of element `index` of the view, counted row by row. */
 static int64_t place(const checkpoint_tensor_info *view, int64_t index) {
     int64_t at = view->storage_offset;
     int i;

@@ -144,7 +144,7 @@ static void test_rollout(void) {
 
 /* --- what the model sees -------------------------------------------------------------------- */
 
-/* A photo whose red grows from left to right, and whose green grows from top to bottom. */
+/* Returns a photo whose red grows from left to right, and whose green grows from top to bottom. */
 static uint8_t *gradient(int width, int height) {
     uint8_t *pixels = malloc((size_t)(width * height) * 3);
     if (!pixels) exit(2);
@@ -299,7 +299,7 @@ static void test_scale(void) {
     picture_free(&p);
 }
 
-/* A checksum of the ten colours of a map. */
+/* Returns a checksum of the ten colours of a map. */
 static uint32_t sum_colours(colour_map map) {
     uint32_t sum = 0;
     for (int i = 0; i < 10; i++) {

@@ -62,7 +62,7 @@ typedef struct tensor_spec {
     float mean, deviation;
 } tensor_spec;
 
-/* What its tensors show. */
+/* Facts that its tensors show. */
 typedef struct shape {
     int dim, depth, mlp, patch, chans, side, classes, extra_rows, reg, repr;
     bool is_linear, is_split, has_cls, has_norm2, has_patch_rows, has_fc_norm, is_overlapping;
@@ -283,7 +283,7 @@ static bool convert(const convert_options *o, const char *texts, char *provenanc
     return good;
 }
 
-/* The converted model's output for this input; malloc'ed. */
+/* Returns the converted model's output for this input; malloc'ed. */
 static float *run_model(const float *input, size_t *count) {
     char path[128];
     vit_model model;
@@ -347,7 +347,7 @@ static bool list_open(match_table *table) {
 static match_table table;
 static int changes = 3; /* limit of the settings that differ from the likeliest */
 
-/* The texts of a choice, in the form of --set. */
+/* Joins the texts of a choice, in the form of --set. */
 static void join(const shape *s, const int of[MATCH_MAX_ROWS], char texts[2048]) {
     size_t used = (size_t)snprintf(texts, 2048, "img_size=%d in_chans=%d", s->side, s->chans);
     int row;
@@ -481,7 +481,7 @@ static void check_model(int number) {
 
 /* === Orders === */
 
-/* The place in a joint weight of a row: part z of "qkv", head h, value k. */
+/* Returns the place in a joint weight of a row: part z of "qkv", head h, value k. */
 static int stored_row(const char *order, const char *interleave, int heads, int width, int i) {
     const int k = i % width, h = i / width % heads;
     const int z = (int)(strchr(order, "qkv"[i / width / heads]) - order);
@@ -615,7 +615,8 @@ static void scale_head(float scale) {
     write_values();
 }
 
-/* The head's activation in the file, which vit-classify applies; -1 if it cannot be opened. */
+/* Returns the head's activation in the file, which vit-classify applies; -1 if the file cannot be
+ * opened. */
 static int stored_activation(void) {
     char path[128];
     vit_model model;
@@ -887,7 +888,7 @@ static void write_picture(const char *path, uint32_t seed) {
     state = before;
 }
 
-/* The class of a picture by the converted model. */
+/* Returns the class of a picture by the converted model. */
 static int class_of(const vit_model *model, runner *run, char *path) {
     photo_list one = { &path, 1, 0, 1 };
     vit_prediction top = { 0, 0 };

@@ -31,7 +31,7 @@ static bool same_float(float a, float b) {
     return vit__bits(a) == vit__bits(b) || (a != a && b != b);
 }
 
-/* The distance between `got` and `wanted`, in units of the last place of `wanted`. */
+/* Returns the distance between `got` and `wanted`, in units of the last place of `wanted`. */
 static double ulps(float got, double wanted) {
     int exponent;
     frexp(wanted, &exponent);

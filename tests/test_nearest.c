@@ -237,7 +237,7 @@ static void test_parts(const vit_executor *executor) {
     free(scales);
 }
 
-/* A dot product, added up as nearest.h describes. */
+/* Returns a dot product, added up as nearest.h describes. */
 static float ordered_dot(const float *a, const float *b, int dim) {
     float l[8] = { 0 };
     for (int i = 0; i < dim; i++) {

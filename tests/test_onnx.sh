@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Models in ONNX graphs, which tests/make_onnx.py wrote: each gives the tensors of the same weights as
-# safetensors, and PyTorch's logits. Graphs of no plain ViT are refused with a node that shows it.
+# safetensors, and PyTorch's logits. A graph that is no plain ViT is refused, and the message
+# names a node that shows this.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 BIN=${BIN:-.}

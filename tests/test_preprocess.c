@@ -41,7 +41,7 @@ static uint32_t crc32(const void *data, size_t size) {
     return ~crc;
 }
 
-/* The bytes of a row, and the number of rows including those of other planes. */
+/* Returns the bytes of a row, and the number of rows including those of other planes. */
 static size_t row_bytes(int format, size_t width) {
     static const size_t sizes[VIT_NUM_PIXELS] = { 3, 4, 1, 3, 4, 2, 2, 1, 4 };
     bool pairs = format == VIT_PIXEL_YUYV || format == VIT_PIXEL_NV12;
@@ -94,7 +94,7 @@ static void free_photo(vit_image *image) {
     free(pixels);
 }
 
-/* The smallest network with such an input. */
+/* Returns the smallest network with such an input. */
 static tiny_options input_options(int chans, int width, int height) {
     tiny_options o = tiny_defaults();
     vit_config *c = &o.config;
@@ -202,7 +202,7 @@ static void test_scratch(const vit_model *model, const vit_image *image, const f
     free(block);
 }
 
-/* Of little-endian bytes. */
+/* Returns the CRC of the floats as little-endian bytes. */
 static uint32_t crc_of_floats(const float *x, size_t count) {
     unsigned char *bytes = tiny_allocate(4 * count);
     for (size_t i = 0; i < count; i++) {

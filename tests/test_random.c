@@ -12,10 +12,10 @@
  * bound. Only the softmax's weights and the inside of map pooling, which are rounded but not
  * traced, need a larger bound.
  *
- * Each model runs on every tier with one and with three threads, all tokens of the last block or
- * only those that the head reads; all must give the same bits, but SSE2, which has no fused
- * multiply-add, its own. A checksum of these bits, and one of the models' files, is printed, and
- * tests/cross.sh compares them between CPUs.
+ * Each model runs on every tier with one and with three threads, and with all tokens of the last
+ * block or only those that the head reads. All runs must give the same bits, except that SSE2,
+ * which has no fused multiply-add, gives bits of its own. The test prints a checksum of these bits
+ * and one of the models' files; tests/cross.sh compares both checksums between CPUs.
  */
 #define VIT_TOOLS
 #include "../vit.h"
@@ -29,10 +29,11 @@
 
 enum { MODELS = 640, STEMS = 90, OWN = 240, BATCH = 2, MAX_TRACED = 240, MAX_DEPTH = 2 };
 
-/* Largest relative errors. Measured over seven seeds: 7.1e-6, 1.9e-5 where differential attention
-   subtracts maps that are nearly equal; 3.4e-5 where weights of the softmax are rounded, 7e-4
-   where a mask leaves so few of them that one which is rounded the other way shows. Without
-   rounding them the reference is 1e-2 off. */
+/* Largest accepted relative errors. The largest measured over seven seeds are 7.1e-6, and 1.9e-5
+   where differential attention subtracts maps that are nearly equal. Where weights of the softmax
+   are rounded, they are 3.4e-5, and 7e-4 where a mask leaves only few weights, so that a single
+   weight that is rounded the other way shows. If the reference did not round these weights, it
+   would be 1e-2 off. */
 static const double strict = 5e-5, rounded_softmax = 2e-3, rounded_pool = 0.05;
 static double worst_softmax;
 static vit_hash bits, sse2_bits;
@@ -161,7 +162,7 @@ static bool find_tensor(const vit_model *model, const char *name, vit_tensor *t)
     return false;
 }
 
-/* A tensor by name as [rows, the rest], widened to double; NULL if the model has none. */
+/* Returns a tensor by name as [rows, the rest], widened to double; NULL if the model has none. */
 static double *weights(const vit_model *model, const char *name) {
     vit_tensor t;
     if (!find_tensor(model, name, &t)) {
@@ -194,7 +195,7 @@ static vit_dtype block_dtype(const vit_model *model, int block, const char *name
     return t.dtype;
 }
 
-/* The nearest number of 8 significant bits, ties to even. */
+/* Returns the nearest number of 8 significant bits, ties to even. */
 static double round_bf16(double x) {
     int exponent;
     double fraction = frexp((double)(float)x, &exponent);
@@ -387,7 +388,7 @@ typedef struct feature_map {
     double *data;
 } feature_map;
 
-/* The smaller half of SAME padding. */
+/* Returns the smaller half of SAME padding. */
 static size_t padding(size_t size, size_t kernel, size_t stride) {
     size_t needed = ((size + stride - 1) / stride - 1) * stride + kernel;
     return needed > size ? (needed - size) / 2 : 0;
@@ -535,7 +536,7 @@ static feature_map mobileclip(reference *f, feature_map x) {
     return x;
 }
 
-/* The feature map after a stem, as the planes from which patches are cut. */
+/* Returns the feature map after a stem, as the planes from which patches are cut. */
 static feature_map embed_map(reference *f, const float *input) {
     const vit_config *c = &f->model->config;
     feature_map x = { (size_t)c->img_height, (size_t)c->img_width, (size_t)c->in_chans, NULL };
@@ -682,9 +683,9 @@ static double largest(const double *x, size_t n) {
     return most;
 }
 
-/* Query i of one head: computes its row of the map, and its weighted sum of the values. qkv is of
-   this head: q at [token * ld], k and v after it by `width` and twice that; steps of the values, or
-   NULL. */
+/* Computes row i of one head's map, and that query's weighted sum of the values. qkv belongs to
+   this head: q is at [token * ld], k is `width` after q, and v is twice `width` after q. `steps`
+   are those of the values, or NULL. */
 static void attend(const reference *f, const double *qkv, size_t ld, size_t width, vit_dtype dtype,
                    size_t h, size_t i, const double *bias, const double *lambda,
                    const double *steps, double *map, double *context) {
@@ -762,7 +763,7 @@ static double *attend_all(reference *f, int block, double *qkv) {
     return context;
 }
 
-/* The input of a branch: the normed x, or x itself if the norm comes last. */
+/* Returns the input of a branch: the normed x, or x itself if the norm comes last. */
 static double *branch_input(reference *f, int block, const char *name) {
     char dotted[32];
     int type = f->model->config.block_type;

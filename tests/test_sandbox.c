@@ -626,7 +626,7 @@ static void test_threads(void) {
     sandbox_close(box);
 }
 
-/* The number of orphaned children, which this process reaps, that end within a minute. */
+/* Returns the number of orphaned children, which this process reaps, that end within a minute. */
 static int count_ended(void) {
     int ended = 0;
     for (int i = 0; i < 6000; i++) {

@@ -4,7 +4,8 @@
 #
 #     BIN=. bash tests/test_search.sh
 #
-# from anywhere; BIN is the folder, relative to the repository, with examples/ and tools/.
+# may be called from any folder; BIN, relative to the repository, is the folder that contains
+# examples/ and tools/.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD
@@ -238,7 +239,7 @@ try "$embed" -m chans4.vit photos -o x.npy
 is 1
 err 'models of 1 or 3 channels take images, found 4'
 
-# -q: no progress, which is on terminals alone, and no summary.
+# -q omits the summary, and the progress, which appears only on terminals.
 try "$embed" -m $model photos -o other.npy -q
 is 0
 quiet err
@@ -338,7 +339,7 @@ for options in '--list two.txt' '--list two.nul -0' 'photos/a/rgb.png --list res
     is 0
     same "$work/out" two
 done
-# an index of another size, which its record gives
+# an index made at another input size, which its record states
 try "$convert" "$fixtures/plain/model.safetensors" -o sizes.vit --dynamic -q
 try "$embed" -m sizes.vit --img-size 20 photos/a -o sizes.npy -q
 try "$search" sizes.npy photos/a/rgb.png -k 1
@@ -429,7 +430,7 @@ is 0
 out '^1.0000  part-0.tar/photos/a/rgb.png$'
 try "$search" shards --vector theirs.npy -k 15 --json # more lines than vectors, which are of bad.jpg
 is 0
-# int8 copies of other vectors, or truncated ones
+# int8 copies that are truncated, or of other vectors
 touch shards/img_emb/img_emb_1.npy
 truncate -s -1 shards/img_emb/img_emb_2.i8
 try "$search" shards --vector theirs.npy --json --int8

@@ -4,7 +4,8 @@
 #
 #     BIN=. bash tests/test_shards.sh
 #
-# from anywhere; BIN is the folder, relative to the repository, with examples/. KILLS=100 kills more.
+# may be called from any folder; BIN, relative to the repository, is the folder that contains
+# examples/. KILLS=100 kills more often.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD

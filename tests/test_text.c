@@ -1,5 +1,6 @@
-/* test_text.c - text encoders against PyTorch: the models of tests/make_text.py, converted, on every
- * instruction set and type, one text and several, short and padded.
+/* test_text.c - compares text encoders with PyTorch. It converts the models of tests/make_text.py
+ * and runs them on every instruction set, in every type, with one text and several, short and
+ * padded.
  *
  *     test_text tests/data
  */
@@ -40,7 +41,7 @@ static bool convert(const char *name, vit_dtype dtype) {
     return good;
 }
 
-/* The largest difference, relative to the largest expected value. */
+/* Returns the largest difference, relative to the largest expected value. */
 static double distance(const float *found, const npy_array *expected) {
     double most = 0, largest = 0;
     for (size_t i = 0; i < expected->count; i++) {

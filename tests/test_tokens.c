@@ -1,4 +1,5 @@
-/* test_tokens.c - tokenizers: the ids of other tokenizers, cutting, refusals, hostile bytes. */
+/* test_tokens.c - compares ids with those of other tokenizers; tests cutting, refusals and hostile
+ * bytes. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 
 #include <stdlib.h>
@@ -273,7 +274,7 @@ static void write_file(const char *folder, const char *name, const char *text) {
     if (file) fclose(file);
 }
 
-/* What the files beside the tokenizer say: ends, padding, context, lower case. */
+/* Settings in the files beside the tokenizer: ends, padding, context, lower case. */
 static void test_facts(const char *folder) {
     static const char *const names[] = { "tokenizer.json", "tokenizer_config.json",
                                          "special_tokens_map.json", "open_clip_config.json" };
@@ -310,8 +311,9 @@ static void test_facts(const char *folder) {
     }
 }
 
-/* A .model file with one byte changed, or cut, is refused or gives ids: never a crash, and never in
- * silence less. A damaged .gz file is refused wherever it is damaged. */
+/* A .model file that is truncated or has a changed byte must be refused or give ids. It must not
+ * cause a crash, or lose content without a message. A damaged .gz file is refused wherever it is
+ * damaged. */
 static void test_damaged(const char *folder) {
     static const struct {
         const char *from, *name;
@@ -394,7 +396,7 @@ static void test_spiece(const char *folder) {
     CHECK(remove(path) == 0);
 }
 
-/* What tokenizer.json has from SentencePiece's model is read from there. */
+/* The parts of SentencePiece's model that tokenizer.json contains are read from tokenizer.json. */
 static void test_precompiled(const char *folder) {
     tokenizer_blob blob;
     vit_tokenizer t;
@@ -419,7 +421,7 @@ static void test_precompiled(const char *folder) {
     CHECK(remove(path) == 0 && remove(json) == 0);
 }
 
-/* open_clip's cleaning for SigLIP, without transformers' tokenizer behind it. */
+/* Applies open_clip's cleaning for SigLIP, without transformers' tokenizer. */
 static void test_canonical(void) {
     tokenizer_blob blob = build("tests/data/tokens/siglip/spiece.model", TEXT_CANONICALIZE, 64);
     static const char *const texts[] = { "A DOG_on  the &amp; Beach!\n", "a dog on the beach" };

@@ -434,7 +434,7 @@ static inline tiny_file tiny_build_once(tiny_options *o) {
     return f;
 }
 
-/* The scalar tier's output for the self-test's input; NULL if the file cannot be opened. */
+/* Returns the scalar tier's output for the self-test's input; NULL if the file cannot be opened. */
 static inline float *tiny_selftest_output(const tiny_file *f) {
     vit_model model;
     vit_session session;
@@ -488,7 +488,7 @@ static inline tiny_file tiny_build(const tiny_options *options) {
 
 /* --- finding things to damage --------------------------------------------- */
 
-/* The entry of a section in the table, or NULL. */
+/* Returns the entry of a section in the table, or NULL. */
 static inline unsigned char *tiny_find_section(const tiny_file *f, const char *tag) {
     uint64_t n = tiny_get(f->data + VIT_HEADER_NUM_SECTIONS, 4);
     for (uint64_t i = 0; i < n; i++) {
@@ -505,7 +505,7 @@ static inline unsigned char *tiny_section_data(const tiny_file *f, const char *t
     return entry ? f->data + tiny_get(entry + VIT_SECTION_OFFSET, 8) : NULL;
 }
 
-/* A record of "fields" or "tensors" by name. */
+/* Returns a record of "fields" or "tensors" by name. */
 static inline unsigned char *tiny_find(const tiny_file *f, const char *tag, size_t record,
                                        const char *name) {
     unsigned char *entry = tiny_find_section(f, tag);

@@ -1,10 +1,10 @@
-/* token_ids.c - the ids of many texts, for comparison with other tokenizers.
+/* token_ids.c - prints the ids of many texts, for comparison with other tokenizers.
  *
  *     token_ids PATH CLEANING [CONTEXT [FLAGS]] <TEXTS >IDS
  *
- * A text is its size and its bytes, its ids are their number and the ids; sizes, numbers and ids are
- * u32 of this machine. 0xffffffff stands for a text that is refused. CLEANING is a number of
- * text_cleaning, FLAGS 1 is lower_case. Prints facts about the tokenizer on stderr.
+ * Each text is written as its size and its bytes, and its ids as their number and the ids. Sizes,
+ * numbers and ids are u32 of this machine. 0xffffffff stands for a text that is refused. CLEANING
+ * is a number of text_cleaning, FLAGS 1 is lower_case. Prints facts about the tokenizer on stderr.
  */
 #include <stdio.h>
 #include <stdlib.h>

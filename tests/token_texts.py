@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Texts and their ids by other tokenizers, for tests/tokens.sh.
+"""Prints texts, and their ids by other tokenizers, for tests/tokens.sh.
 
     token_texts.py texts COUNT SEED >TEXTS      texts of all kinds
     token_texts.py openai BPE ftfy <TEXTS >IDS  CLIP's SimpleTokenizer, from its definition;
-                                                "no-repair": ftfy without that of encodings
+                                                "no-repair": ftfy without repair of encodings
     token_texts.py sentencepiece MODEL plain|siglip|canonical|both CONTEXT <TEXTS >IDS
     token_texts.py show TEXTS IDS IDS           the first texts whose ids differ
 

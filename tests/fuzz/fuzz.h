@@ -23,7 +23,7 @@ static inline void fuzz_require(bool holds, const char *what) {
     abort();
 }
 
-/* A copy in a block of exactly that size, so that the sanitizer detects reads beyond it. */
+/* Returns a copy in a block of exactly that size, so that the sanitizer detects reads beyond it. */
 static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size) {
     uint8_t *copy = malloc(size ? size : 1);
     if (!copy) exit(1);

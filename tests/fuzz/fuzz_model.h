@@ -46,7 +46,7 @@ static inline size_t fuzz_mutate_model(uint8_t *data, size_t size, size_t max_si
 /* Bits of `switches`. */
 enum { FUZZ_LEAVE_CHECKSUM = 1, FUZZ_LEAVE_SIZE = 2 };
 
-/* A block of exactly the file's size; free it with tiny_free. */
+/* Returns a block of exactly the file's size; free it with tiny_free. */
 static inline tiny_file fuzz_take_model(const uint8_t *data, size_t size, uint8_t switches) {
     tiny_file f;
     f.size = size;

@@ -1,6 +1,6 @@
 /* memcmp.h - included before vit.h for the fuzzers. libFuzzer traces the C library's memcmp, and
- * the tracing takes half of the time. This memcmp therefore calls that one only if the first and
- * the sixth bytes are equal.
+ * the tracing takes half of the time. This memcmp therefore calls the C library's only if
+ * the first and the sixth bytes are equal.
  */
 #ifndef FUZZ_MEMCMP_H
 #define FUZZ_MEMCMP_H
