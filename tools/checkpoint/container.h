@@ -153,12 +153,12 @@ bool gguf_open(checkpoint *c, size_t file, report *r);
 
 bool ggml_find_type(uint32_t type, checkpoint_dtype *dtype);
 
-/* The bytes of the tensor's data, from its name, dims and dtype. */
+/* Computes the bytes of the tensor's data, from its name, dims and dtype. */
 bool ggml_data_size(const checkpoint_tensor_info *t, uint64_t *size, report *r);
 bool ggml_add_tensor(checkpoint *c, size_t file, uint64_t at, uint64_t size,
                      checkpoint_tensor_info *t, report *r);
 
-/* The 256 values of a block of Q4_K, Q5_K or Q6_K. */
+/* Decodes the 256 values of a block of Q4_K, Q5_K or Q6_K. */
 void gguf_unpack_block(checkpoint_dtype dtype, const uint8_t *raw, float *values);
 
 #endif

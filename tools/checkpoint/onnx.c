@@ -663,7 +663,7 @@ static onnx_node *onnx_user(const onnx_reader *o, int v, onnx_op op, const onnx_
     return NULL;
 }
 
-/* Of the two operands of a node, the one that is not this value. */
+/* Returns the one of a node's two operands that is not this value. */
 static int onnx_other(const onnx_node *n, int v) {
     return onnx_input(n, n->input_count > 0 && n->inputs[0] == v ? 1 : 0);
 }
@@ -943,7 +943,7 @@ static bool onnx_find_linear(onnx_reader *o, onnx_node *n) {
     return true;
 }
 
-/* x, if v = x - mean(x) */
+/* Returns x if v = x - mean(x). */
 static int onnx_centred(const onnx_reader *o, int v) {
     const onnx_node *sub = onnx_producer(o, v), *mean;
     if (sub && sub->op == OP_CAST) sub = onnx_producer(o, onnx_input(sub, 0));
@@ -1543,7 +1543,7 @@ static bool onnx_scope(const char *name, char scope[ONNX_NAME]) {
     return used > 0;
 }
 
-/* The name of a parameter: its own, or one made from the name of its sibling or of the node's
+/* Finds the name of a parameter: its own, or one made from the name of its sibling or of the node's
  * module. */
 static bool onnx_find_name(const onnx_reader *o, const onnx_node *n, int v, const char *what,
                            int sibling, const char *whats, char name[ONNX_NAME]) {
@@ -1747,7 +1747,8 @@ static int onnx_plain(onnx_reader *o, int v) {
     return v;
 }
 
-/* If a branch, attention or an MLP, ends here, the input of its first layer; otherwise -1. */
+/* Returns the input of the first layer of the branch (attention or an MLP) that ends here; -1 if no
+ * branch ends here. */
 static int onnx_branch(onnx_reader *o, int v, onnx_node **last, onnx_node **first) {
     onnx_node *n = onnx_producer(o, onnx_plain(o, v));
     int step;
@@ -1824,7 +1825,8 @@ static bool onnx_name_stem(onnx_reader *o, const onnx_node *n, int v, bool is_po
     return onnx_refuse(o, n, "a constant without a name");
 }
 
-/* The only parameter from which a constant is computed, by slicing or resampling of positions. */
+/* Finds the only parameter from which a constant is computed, by slicing or resampling
+ * positions. */
 static bool onnx_only_leaf(const onnx_reader *o, int v, int depth, int *budget, int *leaf) {
     const onnx_node *n = onnx_producer(o, v);
     const int tensor = onnx_constant_tensor(o, v);

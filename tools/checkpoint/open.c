@@ -258,7 +258,7 @@ enum {
     CHECKPOINT_MAX_INDEX = 32 << 20, /* bytes */
 };
 
-/* Folder of `beside` + name, in the checkpoint's memory. */
+/* Returns the folder of `beside` + name, in the checkpoint's memory. */
 static char *checkpoint_path_beside(checkpoint *c, const char *beside, const char *name) {
     const size_t folder = paths_folder_length(beside), size = strlen(name);
     char *path = memory_take(&c->memory, folder + size + 1);

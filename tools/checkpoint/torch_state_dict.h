@@ -68,7 +68,7 @@ bool torch_read_storage(torch_reader *t, const char *name, const pickle_value *v
 /* Counts a visited value; false if there were too many. */
 bool torch_step(torch_reader *t);
 
-/* Item i of a tuple or list; NULL if there is none. */
+/* Returns item i of a tuple or list; NULL if there is none. */
 const pickle_value *torch_item(const pickle_value *sequence, size_t i);
 /* Returns the part of a call, such as PICKLE_CALLABLE; NULL if there is none. */
 const pickle_value *torch_part(const pickle_value *call, size_t part);
@@ -79,7 +79,7 @@ bool torch_is_tensor(const torch_reader *t, const pickle_value *value);
 const pickle_value *torch_as_dict(const pickle_value *value);
 /* Returns the attributes of an object that was built from a dict of them; NULL for others. */
 const pickle_value *torch_as_object(const pickle_value *value);
-/* Like torch_as_object, but NULL for anything except an nn.Module. */
+/* Does the same as torch_as_object, but returns NULL for anything except an nn.Module. */
 const pickle_value *torch_as_module(const pickle_value *value);
 
 /* `name` is a buffer of TORCH_MAX_NAME bytes that the whole walk shares; name_size bytes are in

@@ -63,7 +63,8 @@ enum { INFLATE_PADDING = 8 };
 /* True if the raw DEFLATE stream decodes to exactly `size` bytes. Never writes beyond them. */
 bool inflate_whole(const void *stream, size_t stream_size, void *destination, size_t size);
 
-/* The first `size` decoded bytes; zeros from the end of the stream or of its undamaged part. */
+/* Writes the first `size` decoded bytes; zeros follow the end of the stream or of its undamaged
+ * part. */
 void inflate_start(const void *stream, size_t stream_size, void *destination, size_t size);
 
 #endif

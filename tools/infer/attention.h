@@ -24,8 +24,8 @@ bool attention_check(const vit_config *config, report *r);
 bool attention_read(vit_session *session, const float *input, const attention_choice *choice,
                     float *shares, report *r);
 
-/* The map of the patches, [num_patches], from shares [rows, num_tokens]: row `only`, or the mean of
- * all rows if that is -1. */
+/* Computes the map of the patches, [num_patches], from shares [rows, num_tokens]: row `only`, or
+ * the mean of all rows if `only` is -1. */
 void attention_map(const vit_config *config, const float *shares, int rows, int only, float *map);
 
 #endif

@@ -34,7 +34,7 @@ typedef struct embedding_choice {
     bool normalize; /* scale each vector to length 1 */
 } embedding_choice;
 
-/* "cls". Never NULL. */
+/* Returns a name such as "cls", never NULL. */
 const char *embedding_pool_name(embedding_pool pool);
 
 /* Applies --pool and --block; `text` is NULL and `block` is -1 if they are not given. With only
@@ -146,8 +146,8 @@ bool journal_close(embedding_journal *j, const int64_t *at, size_t count, report
 void embedding_put(json_writer *w, const embedding_choice *choice, const vit_model *model,
                    const char *path);
 
-/* Equal for files with the same weights: a hash of the architecture and of all tensors'
-   checksums. */
+/* Returns a hash of the architecture and of all tensors' checksums, which is equal for files with
+   the same weights. */
 uint64_t embedding_model_hash(const vit_model *model);
 
 typedef struct embedding_index {
@@ -189,7 +189,7 @@ typedef struct embedding_request {
 bool embedding_open_model(const embedding_request *asked, const embedding_index *index,
                           vit_model *model, char **path, embedding_choice *choice, report *r);
 
-/* The choice for vectors that are compared with vectors of texts, which have this many values. */
+/* Makes the choice for vectors that are compared with vectors of texts, which have `dim` values. */
 bool embedding_choose_joint(embedding_choice *choice, const embedding_request *asked, int dim,
                             const vit_model *model, report *r);
 

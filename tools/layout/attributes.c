@@ -13,12 +13,12 @@ enum { PATH_SIZE = 1200 };
 typedef struct vote {
     bool given, disputed;
     double value;
-    const char *module, *name, *where; /* of the first statement */
+    const char *module, *name, *where; /* place of the first statement */
 } vote;
 
 typedef struct walk {
     const checkpoint *checkpoint;
-    const code_found *code;   /* whose attributes are read; NULL: those of the checkpoint */
+    const code_found *code;   /* the source of the attributes; NULL: the checkpoint */
     const char *patch_weight; /* the weight that reads patches, or NULL */
     char blocks[PATH_SIZE];   /* path before the number of a block: "encoder.layers." */
     bool has_blocks;

@@ -77,8 +77,7 @@ static bool is_renamed(const structure_parts *p, const structure_part *part) {
     return !p->ordered && strcmp(part->weight->name, part->weight->stored_name) != 0;
 }
 
-/* If the part does not have the shape for this name of ours, describes the shape; otherwise
- * NULL. */
+/* Describes the shape that this name of ours needs; NULL if the part has that shape. */
 static const char *misfit(const structure_parts *p, const structure_part *part, size_t i) {
     switch (ours[i].shape) {
     case SHAPE_TOKENS: return part->weight->count % p->width ? "rows as wide as a token" : NULL;
@@ -193,8 +192,8 @@ static void name_last_token(structure_parts *p) {
     if (found && !with_role(p, "cls_token")) structure_name(found, "cls_token", left_over);
 }
 
-/* If the part is a table of vectors as long as a token, the number of its rows; otherwise 0. Grids
- * are [D, h, w]. */
+/* Returns the number of rows of a table of vectors as long as a token; 0 if the part is no such
+ * table. Grids are [D, h, w]. */
 static int64_t table_rows(const structure_parts *p, const structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
     if (part->kind == PART_MATRIX && !part->bias && part->cols == p->width) return part->rows;

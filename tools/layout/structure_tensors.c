@@ -382,7 +382,7 @@ static void put_decoder(const structure_part *part, char *pattern, size_t size) 
              part->path);
 }
 
-/* If the part cannot have any role for a known reason, that reason. */
+/* Returns the reason why the part cannot have any role; "" if no reason is known. */
 static const char *remark(const structure_parts *p, const structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
     if (part->kind == PART_BATCH) return ": a batch norm, which vit.h lacks";

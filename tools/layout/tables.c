@@ -793,7 +793,7 @@ static const layout_rule aimv2_rules[] = {
     LAYOUT_END
 };
 
-/* Its heads are 128 wide in models of every size. */
+/* AIMv2's heads are 128 wide in models of every size. */
 static const layout_default aimv2_defaults[] = {
     { "norm_type=rms", NULL }, { "norm_eps=1e-5", NULL }, { "activation=silu", NULL },
     { "pool=avg", NULL }, { "head_dim=128", NULL }, { "pool_mlp_dim=1", "head.cls_token" },

@@ -294,7 +294,7 @@ dot_bytes_kernel *dot_bytes(void) { return FASTEST(bytes_plain, bytes_avx2); }
 
 enum { BLOCK = 64 }; /* rows processed together */
 
-/* 1 / the length of a vector, from the sum of its squares; 0 for a zero vector. */
+/* Returns 1 / the length of a vector, from the sum of its squares; 0 for a zero vector. */
 static double inverse(float square) {
     return square != 0 ? 1 / sqrt((double)square) : 0; /* NaN for NaN */
 }

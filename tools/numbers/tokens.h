@@ -63,7 +63,7 @@ typedef enum position_kind {
 
 /* "embedding" */
 const char *positions_name(position_kind kind);
-/* POSITIONS_KINDS if no kind has this name. */
+/* Returns the kind with this name; POSITIONS_KINDS if there is none. */
 position_kind positions_by_name(const char *name);
 bool positions_has(const vit_config *config, position_kind kind);
 /* True if each block has its own positions of this kind. */

@@ -153,7 +153,7 @@ static bool build_json(tplan *p, const char *path, const tokenizer_source *from,
 
 /* === Files === */
 
-/* FOLDER/NAME, if that file exists; NULL otherwise. */
+/* Returns FOLDER/NAME if that file exists, otherwise NULL. */
 static const char *find(const char *folder, const char *name, char path[MAX_PATH_SIZE]) {
     const int n = snprintf(path, MAX_PATH_SIZE, "%s%s%s", folder, paths_slash(folder), name);
     return n > 0 && n < MAX_PATH_SIZE && source_exists(path) ? path : NULL;
