@@ -95,8 +95,9 @@ static bool out_of_memory(void) {
 /* A model of random weights                                                 */
 /* ------------------------------------------------------------------------- */
 
-/* This is a file, not memory, so that opening it takes as long as usual, and other processes can
- * open it. It keeps its temporary name: cli_output removes it at the end, and on Ctrl-C. */
+/* Writes the model into a file, so that opening it takes as long as usual and other processes can
+ * open it too. The file keeps its temporary name: cli_output removes it at the end, and on
+ * Ctrl-C. */
 static bool make_model(bench *b, const arch_choice *choice) {
     char *folder, path[1024], detail[VIT_MAX_DETAIL];
     report r = report_make();
@@ -140,7 +141,7 @@ static const char *dtype_of(const vit_model *model) {
     return tensor_dtype_name((vit_dtype)most);
 }
 
-/* The architecture that the file names, otherwise the name of the file. */
+/* Takes the architecture that the file names, otherwise the name of the file. */
 static void name_model(bench *b) {
     static const char key[] = "architecture: ";
     const char *line = strstr(vit_source(&b->model), key);
@@ -219,15 +220,16 @@ static int run_cold(char **arguments) {
     cold.open_ms = cli_now_ms() - start;
     good = good && start_session(&b, atoi(arguments[2])) && forward(&b);
     cold.ready_ms = cli_now_ms();
-    /* Workspace, buffers, stacks. Mapped weights do not count, not even pages that were written
-     * recently. */
+    /* This counts workspace, buffers and stacks. Mapped weights do not count, not even pages that
+     * were written recently. */
     cold.private_bytes = os_private_bytes();
     bench_free(&b);
     if (!good) return CLI_FAILED;
     return fwrite(&cold, sizeof cold, 1, stdout) == 1 && fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
 }
 
-/* One cold start, with the model in the system's cache, as for a frequently started program. */
+/* Measures one cold start, with the model in the system's cache, as for a frequently started
+ * program. */
 static bool start_cold(const bench *b, cold_start *cold) {
     const double start = cli_now_ms();
     char numbers[3][16];
@@ -344,7 +346,7 @@ typedef struct figures {
     int num_phases;
 } figures;
 
-/* Phases that take no time stay in the list, so that it is the same for every model. */
+/* Phases that take no time stay in the list, so that the list is the same for every model. */
 static void share_phases(const stopwatch *watch, figures *f) {
     double sum = 0;
     for (int i = 0; i < VIT_NUM_PHASES; i++) sum += i == VIT_PHASE_END ? 0 : watch->ms[i];
@@ -455,7 +457,7 @@ static bool find_bundled(bench *b) {
     return b->path != NULL;
 }
 
-/* Reports failures. */
+/* Runs all steps and reports failures. */
 static bool run_all(bench *b, const arch_choice *choice) {
     figures f;
     b->path = b->chosen->model;

@@ -7,7 +7,7 @@
  *     ffmpeg -i cat.mp4 -f mjpeg - | vit-classify --frames auto
  *
  * infer.h runs the forward pass. Frames and small numbers of photos are computed one after the
- * other on all cores, many photos on one thread each.
+ * other, each on all cores. Many photos are computed at once, each on one thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ typedef struct classifier {
     double latency, sum_of_latencies, worst_latency; /* ms; the first: of the latest frame */
 } classifier;
 
-/* A zeroed struct may be closed, even if it is only half open. */
+/* Closes a classifier, which may be zeroed or only half open. */
 static void classifier_close(classifier *c) {
     running_mean_close(&c->mean);
     photo_decoder_close(c->decoder);
@@ -114,7 +114,7 @@ static bool open_model(classifier *c, report *r) {
     return true;
 }
 
-/* NULL if it has none. */
+/* Returns the label of a class; NULL if it has none. */
 static const char *label_of(const classifier *c, int index) {
     return c->cosines ? c->zero_shot.texts.names[index] : vit_label(&c->model, index);
 }
@@ -135,7 +135,7 @@ static bool open_sorter(classifier *c, report *r) {
     return good;
 }
 
-/* Close it in any case. */
+/* Opens the classifier. Close it even after a failure. */
 static bool classifier_open(classifier *c, report *r) {
     const choices *chosen = c->chosen;
     size_t classes, listed;
@@ -446,7 +446,7 @@ static bool classify(classifier *c, photo_source *source, infer_counts *counts) 
     return good && counts->unreadable == 0;
 }
 
-/* A missing image counts as unreadable; the others follow. */
+/* Finds the images. A missing image counts as unreadable, and the run goes on with the others. */
 static bool find_images(classifier *c, const text_list *images, report *r) {
     photo_paths *photos = &c->photos;
     bool good = true;

@@ -63,8 +63,8 @@ typedef struct job {
     shard_totals totals;
 } job;
 
-/* The next missing photo. The stamp of the photo is taken now, because hours may have passed since
- * the start. */
+/* Gives the next missing photo. The stamp of the photo is taken now, because hours may have passed
+ * since the start. */
 static bool next_photo(void *user, photo *p, report *r) {
     job *j = user;
     const int i = j->next < j->num_missing ? j->missing[j->next++] : -1;
@@ -179,7 +179,8 @@ static bool find_photos(job *j, const text_list *operands, report *r) {
     return true;
 }
 
-/* Photos then have different numbers of tokens; rows of the journal end with their grids. */
+/* True if photos have different numbers of tokens. Rows of the journal then end with their
+ * grids. */
 static bool has_grids(const job *j) {
     return j->choice.pool == EMBEDDING_TOKENS && j->model.config.crop_mode == VIT_CROP_ASPECT;
 }
@@ -446,7 +447,7 @@ static const char notes[] =
     "Exit status: 0, 1 if an image could not be read (with --tar, a shard) or something failed, 2\n"
     "for a wrong command line.\n";
 
-/* The error in the options; NULL if there is none. */
+/* Returns the error in the options; NULL if there is none. */
 static const char *check_choices(const choices *c, const text_list *operands) {
     const bool none = operands->count + c->lists.count == 0;
     const bool piped = operands->count == 1 && strcmp(operands->items[0], "-") == 0;

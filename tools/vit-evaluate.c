@@ -1,4 +1,4 @@
-/* evaluate.c - measures how often a model is right. Accuracy over a folder of labelled images.
+/* evaluate.c - measures how often a model is right: its accuracy over a folder of labelled images.
  *
  *     evaluate photos/                      photos/CLASS/IMAGE, with the bundled model
  *     vit-evaluate -m deit.vit --map classes.txt --confusion confusion.csv photos/
@@ -110,7 +110,8 @@ static bool load_dataset(const vit_model *model, const choices *chosen, dataset 
 /* One image                                                                 */
 /* ------------------------------------------------------------------------- */
 
-/* log(sum of exp(logit)) - logit of the true class. In double, no probability becomes 0. */
+/* Computes log(sum of exp(logit)) - logit of the true class. In double, no probability becomes
+ * 0. */
 static double cross_entropy(const float *logits, int count, int true_class) {
     double max = (double)logits[0], sum = 0;
     for (int i = 1; i < count; i++) {
@@ -208,7 +209,7 @@ static int compare_confusions(const void *a, const void *b) {
     return (x->predicted > y->predicted) - (x->predicted < y->predicted);
 }
 
-/* This is a list, because a matrix of 21,843 classes would take 2 GB. */
+/* Counts confusions in a list, because a matrix of 21,843 classes would take 2 GB. */
 static bool count_confusions(const dataset *data, totals *sum) {
     confusion *list = calloc((size_t)data->count, sizeof *list);
     int n = 0, kinds = 0;
@@ -739,7 +740,8 @@ static const char notes[] =
     "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"
     "line.\n";
 
-/* The error in the command line that the table of options cannot express; NULL if there is none. */
+/* Returns the error in the command line that the table of options cannot express; NULL if there is
+ * none. */
 static const char *check(const choices *c) {
     const bool files = c->map || c->confusion;
     if (!!c->knn + !!c->probe + !!c->tags + c->zero_shot > 1)

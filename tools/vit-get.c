@@ -27,8 +27,8 @@
 typedef enum purpose { CLASSES, EMBEDDINGS, WORDS } purpose;
 
 /* The repository is OWNER/NAME. README's table of models is made from these rows by
- * tools/bench/peers/figures.py. Parameters, input and top-1 are timm's, results-imagenet.csv of
- * 2025-10-30, or open_clip's. A sum stands here if several public lists agree on it. */
+ * tools/bench/peers/figures.py. Parameters, input and top-1 are those of timm (results-imagenet.csv
+ * of 2025-10-30) or of open_clip. A sum stands here if several public lists agree on it. */
 typedef struct published {
     const char *name, *owner;
     const char *files; /* the weights first */
@@ -159,7 +159,7 @@ static const published *find(const char *name) {
     return NULL;
 }
 
-/* Names that contain the word, or else the nearest one. */
+/* Prints the names that contain the word, or else the nearest one. */
 static int refuse(const char *word) {
     char near[512] = "";
     const char *nearest = models[0].name;
@@ -243,14 +243,15 @@ static void set_place(place *p, const published *m, const char *file) {
     snprintf(p->headers, sizeof p->headers, "%s.headers", p->whole);
 }
 
-/* What a server tells of a file. Hugging Face sends size and SHA-256 of those in Git LFS. */
+/* The answer of a server about a file. Hugging Face sends the size and the SHA-256 of files in Git
+ * LFS. */
 typedef struct answer {
     int status; /* of HTTP; 0: unknown */
     uint64_t size;
     char sha256[65]; /* "": not sent */
 } answer;
 
-/* The value of a line "NAME: VALUE", without a quote; NULL if the line has another name. */
+/* Returns the value of a line "NAME: VALUE", without a quote; NULL if the line has another name. */
 static const char *header(const char *line, const char *name) {
     for (; *name; line++, name++)
         if ((*line >= 'A' && *line <= 'Z' ? *line + ('a' - 'A') : *line) != *name) return NULL;
@@ -286,7 +287,7 @@ static uint64_t size_of(const char *path) {
 
 enum { CURL_HTTP_ERROR = 22, CURL_RANGE = 33, CURL_RESUME = 36 };
 
-/* False: curl did not run. */
+/* Runs curl; false if curl did not run. */
 static bool call_curl(const place *p, bool quiet, int *status, answer *a, report *r) {
     const bool bar = !quiet && os_is_terminal(stderr), https = !strncmp(p->url, "https:", 6);
     const char *const words[] = { "curl",
@@ -368,7 +369,7 @@ static bool hash(const char *path, bool quiet, char sum[65], report *r) {
     return good || report_fail(r, "cannot be read: %s", os_error(errno)) || report_file(r, path);
 }
 
-/* Never used: kept under another name, so that the next run begins anew. */
+/* Renames a file that must never be used, so that the next run begins anew. */
 static bool put_aside(const char *path, const char *found, const char *expected, report *r) {
     char aside[PATH_SIZE + 16];
     snprintf(aside, sizeof aside, "%s.wrong", path);
@@ -423,7 +424,7 @@ static bool get_file(const request *q, const char *file, const char *sum, sums *
     return report_file(r, p.part);
 }
 
-/* Takes the next of words with spaces between them; false after the last. */
+/* Takes the next word of a list with spaces between the words; false after the last. */
 static bool next_word(const char **words, char word[64]) {
     size_t length;
     *words += strspn(*words, " ");
@@ -459,7 +460,7 @@ static void remove_files(const published *m) {
 
 /* === Converting === */
 
-/* The path of a program beside this one, malloc'ed. */
+/* Returns the path of a program beside this one, malloc'ed. */
 static char *beside(const char *name) {
     char *own = os_executable();
     const size_t folder = own ? paths_folder_length(own) : 0, length = own ? strlen(own) : 0;

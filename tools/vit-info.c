@@ -1,5 +1,5 @@
-/* vit-info.c - prints the contents of a .vit file and the instruction set for it on this machine,
- * and with --check whether it is intact.
+/* vit-info.c - prints the contents of a .vit file and the instruction set for it on this machine.
+ * With --check it also tells if the file is intact.
  *
  *     vit-info model.vit
  *     vit-info --check --json model.vit
@@ -74,7 +74,7 @@ static bool expected_hash(const char *path, const char *given, char hash[HEX_DIG
     return found;
 }
 
-/* Called before any other part of the file is read. */
+/* True if the file has the given hash. Called before any other part of the file is read. */
 static bool hash_matches(const char *path, const char *given) {
     char expected[HEX_DIGITS + 1], found[HEX_DIGITS + 1];
     if (!expected_hash(path, given, expected)) return false;
@@ -221,7 +221,7 @@ static bool check_text(text_part *text, const choices *chosen) {
 /* As text                                                                   */
 /* ------------------------------------------------------------------------- */
 
-/* "22.9 MB", with decimal prefixes as disks have them. */
+/* Prints "22.9 MB", with decimal prefixes as disks have them. */
 static void print_bytes(uint64_t bytes) {
     static const struct {
         double size;

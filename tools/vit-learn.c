@@ -1,4 +1,4 @@
-/* vit-learn.c - your own classes from a few photos of each: another head for a model.
+/* vit-learn.c - learns your own classes from a few photos of each, as another head for a model.
  *
  *     learn -m dinov2.vit photos/ -o mine.vit          photos/CLASS/IMAGE
  *     learn -m mine.vit --add more/ -o mine2.vit       more photos, without the old ones
@@ -53,7 +53,7 @@ typedef struct job {
     int *doubts, num_doubts;
 } job;
 
-/* === What is learnt from === */
+/* === The photos and embeddings to learn from === */
 
 /* Reads the learnt embeddings of a model, if there are any. */
 static bool add_learnt(job *j, const vit_model *model, const char *path, bool *any, report *r) {
@@ -211,7 +211,7 @@ static int answer_at(const job *j, int i) {
                : a->best;
 }
 
-/* [classes, num_classes]: malloc'ed. */
+/* Returns the counts [classes, num_classes], malloc'ed. */
 static int *count_confusions(const job *j) {
     const size_t width = (size_t)j->head.num_classes;
     int *counts = calloc((size_t)j->set.classes.count * width, sizeof *counts);

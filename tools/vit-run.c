@@ -133,8 +133,8 @@ static bool allocate_images(run *r) {
     return r->input || out_of_memory();
 }
 
-/* Reads and preprocesses image i of the batch. Reports a failure. own: the model's configuration
- * before an image changed it. */
+/* Reads and preprocesses image i of the batch. Reports a failure. `own` is the model's
+ * configuration before an image changed it. */
 static bool read_image(run *r, const vit_config *own, int i) {
     const char *path = r->images.paths[i];
     report failure = report_make();
@@ -264,8 +264,9 @@ static bool write_npy(run *r, const char *tensor, const char *path, const float 
     return true;
 }
 
-/* The suffix of a stem's tensor: ".1" for the second image of a batch. A stem computes one image
- * after the other, so its tensors are traced once for each. Otherwise "". */
+/* Returns the suffix of a tensor's name. A stem computes one image after the other, so its tensors
+ * are traced once for each: the suffix is ".1" for the second image of a batch. Other tensors, and
+ * a batch of one image, have "". */
 static const char *image_suffix(run *r, const char *name, char text[16]) {
     text[0] = '\0';
     if (r->batch == 1 || strncmp(name, "patch_embed.backbone.", 21) != 0) return text;
@@ -301,7 +302,7 @@ static bool is_set(const choices *c) {
     return c->blocks && (strchr(c->blocks, ',') || strcmp(c->blocks, "all") == 0);
 }
 
-/* Shape of output `which`; returns its number of dimensions. */
+/* Finds the shape of output `which`; returns its number of dimensions. */
 static int output_shape(const run *r, int which, int64_t dims[5]) {
     const vit_config *config = &r->model.config;
     const bool tokens = which == TOKENS || which == BLOCK_TOKENS;

@@ -7,7 +7,7 @@
  *     search OUT cat.jpg                                      the nearest in all indexes of a folder
  *     search -m clip.vit --classes text.npy --class-names words.txt cat.jpg
  *
- * It computes the cosine of every vector, without approximation or index.
+ * The program computes the cosine of every vector, without approximation or index.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,8 +293,8 @@ static bool draw_sheet(const job *j, const found_photo *found, int count, report
     return good;
 }
 
-/* Some names are files and others are not: these photos are gone. If none is a file, the paths are
- * from another folder, or no paths. */
+/* Reports photos that are gone: some names are files, and the names of those photos are not. If
+ * none is a file, the paths are from another folder, or no paths. */
 static void report_gone(const job *j, const found_photo *found, int count) {
     const char *first = NULL;
     int gone = 0;
@@ -657,7 +657,8 @@ static const char notes[] =
     "Exit status: 0, 1 if an image or a shard could not be read or something failed, 2 for a\n"
     "wrong command line.\n";
 
-/* The error in the command line that the table of options cannot express; NULL if there is none. */
+/* Returns the error in the command line that the table of options cannot express; NULL if there is
+ * none. */
 static const char *check(const choices *c, int operands) {
     const bool duplicates = c->duplicates <= 1, classes = c->zero_shot.classes != NULL;
     const char *wrong = zero_shot_wrong(&c->zero_shot);

@@ -1,6 +1,6 @@
 #include "image/crop.h"
 
-/* The number of input pixels per pixel of the stem's map, along one side. */
+/* Returns the number of input pixels per pixel of the stem's map, along one side. */
 static int stem_stride(const vit_config *config) {
     const int blocks[] = { config->stem_stage1, config->stem_stage2, config->stem_stage3,
                            config->stem_stage4 };

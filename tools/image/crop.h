@@ -22,15 +22,17 @@ typedef struct crop {
     double margin;            /* half of the overlap of two neighbouring patches */
 } crop;
 
-/* Finds the crop for a photo of width x height pixels. False if the model's patches are not places
- * on a photo: patch_cut is not VIT_CUT_SQUARES. */
+/* Finds the crop for a photo of width x height pixels. Returns false if the model's patches are not
+ * places on a photo, because patch_cut is not VIT_CUT_SQUARES. */
 bool crop_find(crop *c, const vit_config *config, int width, int height, report *r);
 
-/* The patch at a point of the photo, in pixels from the top left corner; patches are numbered row
- * by row. If patches overlap, the one with the nearest centre; -1 if no patch is there. */
+/* Returns the patch at a point of the photo, given in pixels from the top left corner, or -1 if no
+ * patch is there. If patches overlap, returns the one with the nearest centre. Patches are numbered
+ * row by row. */
 int crop_patch(const crop *c, double x, double y);
 
-/* The visible part of the photo, in its pixels, without padding: left, top, right, bottom. */
+/* Finds the visible part of the photo without padding, in pixels of the photo: left, top, right,
+ * bottom. */
 void crop_seen(const crop *c, double seen[4]);
 
 #endif

@@ -32,7 +32,7 @@ static bool find_pixels(const char *name, vit_pixel *format) {
     return false;
 }
 
-/* Bytes of a frame whose rows and planes are tightly packed. */
+/* Returns the size in bytes of a frame whose rows and planes are tightly packed. */
 static size_t raw_size(const vit_image *raw) {
     const size_t pixels = (size_t)raw->width * (size_t)raw->height;
     switch (raw->format) {
@@ -100,7 +100,7 @@ void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int sto
     s->left = 0;
 }
 
-/* False after the last byte. */
+/* Reads more bytes; false after the last byte. */
 static bool refill(frame_stream *s) {
     const ptrdiff_t got = s->ended || s->descriptor < 0
                               ? 0
@@ -112,7 +112,7 @@ static bool refill(frame_stream *s) {
     return got > 0;
 }
 
-/* -1: none. */
+/* Returns the next byte; -1 if there is none. */
 static int next_byte(frame_stream *s) {
     if (!s->left && !refill(s)) return -1;
     s->left--;
@@ -171,9 +171,9 @@ static int take_byte(const reading *in) {
 
 static const char jpeg[] = "a JPEG without an end (FF D9)";
 
-/* The code of the next marker; -1 at the end of the stream, 0 if there is no marker. In compressed
- * pixels FF is followed by 0 or by a restart marker, D0 to D7. Any number of FF may precede a
- * marker. */
+/* Returns the code of the next marker: -1 at the end of the stream, 0 if there is no marker. In
+ * compressed pixels FF is followed by 0 or by a restart marker, D0 to D7. Any number of FF may
+ * precede a marker. */
 static int next_marker(const reading *in, bool in_pixels) {
     int byte;
     do {
@@ -197,7 +197,7 @@ static bool take_segment(const reading *in) {
     return take_bytes(in, (size_t)(high * 256 + low - 2), jpeg);
 }
 
-/* Starts after the first two bytes, FF D8. */
+/* Reads a JPEG from its third byte on; the first two bytes are FF D8. */
 static bool take_jpeg(const reading *in) {
     int marker = next_marker(in, false);
     while (marker != 0xd9) {
@@ -230,7 +230,7 @@ static int take_number(const reading *in) {
     return is_space(c) ? value : -1;
 }
 
-/* Starts after the first two bytes. */
+/* Reads a PGM or PPM from its third byte on. */
 static bool take_pnm(const reading *in, size_t channels) {
     const int width = take_number(in), height = take_number(in), max = take_number(in);
     char of[64];

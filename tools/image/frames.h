@@ -10,11 +10,11 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* Chooses the kind of frames from a command line. This is the size of raw video, "640x480" (width,
- * height), and its tightly packed pixels by their name in video programs (frames.c has the list;
- * NULL for rgb24); or "auto" and NULL: each frame is a JPEG (MJPEG), a PGM or a PPM image,
- * recognised by its first bytes. raw->width is then 0. The message about a failure has the expected
- * values. */
+/* Chooses the kind of frames from a command line. For raw video, `size` is "640x480" (width,
+ * height), and `pixels` is the name that video programs give to the format of the tightly packed
+ * pixels (frames.c has the list; NULL: rgb24). For images, `size` is "auto" and `pixels` is NULL:
+ * each frame is then a JPEG (MJPEG), a PGM or a PPM image, recognised by its first bytes, and
+ * raw->width is 0. The message about a failure lists the expected values. */
 bool frames_choose(const char *size, const char *pixels, vit_image *raw, report *r);
 
 typedef struct frame {
@@ -38,15 +38,16 @@ typedef struct frame_stream {
     uint8_t buffer[1 << 16];
 } frame_stream;
 
-/* The stream also ends when `stop` is readable or its other end is closed; with -1 it never does
- * so. The caller closes both. */
+/* Begins a stream. The stream also ends when the descriptor `stop` is readable or its other end is
+ * closed; if `stop` is -1, only the end of the input ends the stream. The caller closes both
+ * descriptors. */
 void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int stop);
 
-/* Reads the next frame whole, into the memory of f, which is zeroed at first and reused. Returns
- * false at the end of the stream. If the frame is truncated or is no frame, or if the stream is
- * empty, it returns false with a message in *r that names the frame. The search for the end of a
- * JPEG goes from marker to marker, and skips segments, such as that of a thumbnail, by their
- * length. */
+/* Reads the whole next frame into the memory of f. Zero f before the first call; later calls reuse
+ * its memory. Returns false at the end of the stream. If the frame is truncated or is no frame, or
+ * if the stream is empty, it returns false with a message in *r that names the frame. The search
+ * for the end of a JPEG goes from marker to marker, and skips segments, such as that of a
+ * thumbnail, by their length. */
 bool frames_read(frame_stream *s, frame *f, report *r);
 
 /* True if an image in memory is followed by another one of the kinds above. A file whose first

@@ -8,16 +8,16 @@
  *     image_file_free(&photo);
  *
  * libjpeg-turbo decodes JPEGs if the program was built with it (jpeg.h). Otherwise stb_image 2.27
- * (Sean Barrett and others, public domain; Debian: libstb-dev) decodes them, and always PNG, BMP,
- * GIF (the first frame) and TGA. This file decodes PGM and PPM. A JPEG without Huffman tables, as
- * from many webcams, gets the standard ones. Grey, palette, 16-bit and CMYK images become RGB;
- * alpha is dropped, as by Pillow's convert("RGB").
+ * (Sean Barrett and others, public domain; Debian: libstb-dev) decodes them. stb_image always
+ * decodes PNG, BMP, GIF (the first frame) and TGA. The code below decodes PGM and PPM. A JPEG
+ * without Huffman tables, as from many webcams, gets the standard ones. Grey, palette, 16-bit and
+ * CMYK images become RGB; alpha is dropped, as by Pillow's convert("RGB").
  *
- * stb_image was not written for hostile files. This file guards it. Here the file, the number of
- * pixels (which the header shows before decoding) and each block of memory have a limit. Every
- * failure frees all memory, and damaged or truncated files are refused before or after decoding.
- * Bugs in its decoders remain, so decode untrusted files only in a sandbox (sandbox.h). All
- * programs do so through photos.c, the only file that includes this one.
+ * stb_image was not written for hostile files. The code below guards it by limits on the size of a
+ * file, on the number of pixels (which the file's header shows before decoding) and on each block
+ * of memory. Every failure frees all memory, and damaged or truncated files are refused before or
+ * after decoding. Bugs in stb_image's decoders remain, so decode untrusted files only in a sandbox
+ * (sandbox.h). All programs do so through photos.c, the only file that includes this one.
  *
  * Include it in one file of a program. Several threads may use it at once.
  *
@@ -131,7 +131,7 @@ static
 #endif
     bool image_file__no_memory;
 
-/* The limit of pixels in the flags; 0 means IMAGE_FILE_MAX_PIXELS. */
+/* Returns the limit of pixels in the flags; 0 means IMAGE_FILE_MAX_PIXELS. */
 static
 #ifdef STBI_THREAD_LOCAL
     STBI_THREAD_LOCAL
@@ -239,7 +239,7 @@ typedef struct image_file_kind {
     const char *magic, *name, *suffix, *package, *command; /* Debian's package */
 } image_file_kind;
 
-/* NULL: none of them. */
+/* Returns the kind of a file; NULL if it is none of them. */
 static const image_file_kind *image_file_kind_of(const void *data, size_t size) {
     static const image_file_kind kinds[] = {
         { 8, "WEBP", "a WebP image", ".webp", "webp", "dwebp %i -o %o" },
@@ -610,7 +610,7 @@ typedef struct image_file__tiff {
     bool big_endian;
 } image_file__tiff;
 
-/* An unsigned number of 2 or 4 bytes; 0 outside the data. */
+/* Reads an unsigned number of 2 or 4 bytes; 0 outside the data. */
 static uint32_t image_file__tiff_number(const image_file__tiff *tiff, size_t at, size_t bytes) {
     uint32_t value = 0;
     if (at > tiff->size || tiff->size - at < bytes) return 0;
@@ -651,8 +651,8 @@ static int image_file__png_orientation(const image_file__job *job) {
     return 1;
 }
 
-/* The orientation, 1 .. 8, from the first Exif segment before a JPEG's pixels; 1 if that is missing
- * or invalid. */
+/* Returns the orientation, 1 .. 8, from the first Exif segment before a JPEG's pixels; 1 if the
+ * segment is missing or invalid. */
 static int image_file__orientation(const image_file__job *job) {
     image_file__segment segment;
     size_t at = 0;

@@ -1,8 +1,8 @@
 /* jpeg.h - decodes JPEGs by libjpeg-turbo, at full, half, quarter or eighth size.
  *
  * libjpeg-turbo is optional: the build defines JPEG_TURBO if a program with it links; otherwise
- * stb_image decodes JPEGs. Its pixels equal Pillow's, bit for bit, if Pillow is built with the same
- * version.
+ * stb_image decodes JPEGs. The pixels of libjpeg-turbo equal Pillow's, bit for bit, if Pillow is
+ * built with the same version.
  */
 #ifndef JPEG_H
 #define JPEG_H

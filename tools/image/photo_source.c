@@ -69,7 +69,7 @@ void photo_paths_close(photo_paths *paths) {
     memset(paths, 0, sizeof *paths);
 }
 
-/* False if all lists have been read, or if one cannot be opened. */
+/* Opens the next list. False if all lists have been read, or if one cannot be opened. */
 static bool open_list(photo_paths *paths, report *r) {
     const char *name;
     if (paths->next_list == paths->lists.count) return false;
@@ -124,7 +124,7 @@ static bool read_line(photo_paths *paths, report *r) {
     return report_file(r, paths->lists.items[paths->next_list - 1]);
 }
 
-/* The next path of all lists; NULL at the end, or on failure. */
+/* Returns the next path of all lists; NULL at the end, or on failure. */
 static const char *next_listed(photo_paths *paths, report *r) {
     while (paths->file || open_list(paths, r)) {
         if (read_line(paths, r)) return paths->line;
@@ -134,7 +134,8 @@ static const char *next_listed(photo_paths *paths, report *r) {
     return NULL;
 }
 
-/* The images of a folder are appended to the list of operands, and are read next. */
+/* Returns the next path. Appends the images of a folder to the list of operands, to be read
+ * next. */
 static const char *next_of(photo_paths *paths, report *r) {
     const char *path = NULL;
     while (paths->next == paths->list.count) {
@@ -205,7 +206,7 @@ static bool make_photo(frame_reader *reader, photo *p, frame_facts *facts) {
     return true;
 }
 
-/* A frame that cannot be decoded is left alone; the thread that takes it will find the reason. */
+/* Decodes a frame ahead. If that fails, the thread that takes the frame will find the reason. */
 static void decode_ahead(const frame_reader *reader, photo *p, frame_facts *facts) {
     const double start = cli_now_ms();
     report r = report_make();
@@ -250,7 +251,7 @@ static void *read_ahead(void *argument) {
     return NULL;
 }
 
-/* === Who takes them === */
+/* === The thread that takes the frames === */
 
 static bool next_frame(void *user, photo *p, report *r) {
     frame_reader *reader = user;

@@ -15,8 +15,8 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* One photo. A photo of a source. The source sets the name. Unless the name is the path of an image
- * file, it also sets the bytes of a file, or pixels. */
+/* A photo of a source. The source sets the name. Unless the name is the path of an image file, the
+ * source also sets the bytes of a file, or pixels. */
 typedef struct photo {
     char *name;      /* malloc'ed: its name in results and messages */
     void *data;      /* malloc'ed: the bytes of an image file, or raw pixels; or NULL */
@@ -37,9 +37,9 @@ void photo_free(photo *p);
 typedef struct photo_source {
     void *user;
     uint64_t count; /* number of its photos; 0 if it is known only at the end */
-    /* Gives the next photo. *p is zeroed before the call. False after the last one, or with a
-     * message in *r. One thread calls it at a time while others wait, so photo_decode does the
-     * decoding. */
+    /* Gives the next photo. *p is zeroed before the call. Returns false after the last photo, and
+     * on failure with a message in *r. One thread at a time calls this function while others wait,
+     * so it leaves the decoding to photo_decode. */
     bool (*next)(void *user, photo *p, report *r);
 } photo_source;
 
@@ -64,8 +64,9 @@ typedef struct photo_paths {
             0                                                                                      \
     }
 
-/* Finds the images of the operands, as photos_find does. Lists are read only when needed, and never
- * held in memory. Their lists are borrowed. Zeroed on failure. */
+/* Finds the images of the operands, as photos_find does. Files of lists are read only when needed,
+ * and never held in memory. The caller must keep both lists until *paths is closed. On failure
+ * *paths is zeroed. */
 bool photo_paths_open(photo_paths *paths, const text_list *operands, const text_list *lists,
                       char separator, report *r);
 void photo_paths_close(photo_paths *paths);
@@ -124,9 +125,10 @@ typedef struct frame_reader {
 /* Opens the file or pipe, "-" for standard input, and begins to read. The caller sets the public
  * members and zeroes the rest. On failure there is nothing to close. */
 bool frame_reader_open(frame_reader *reader, const char *path, report *r);
-/* A photo for each frame, called "frame 7". The source ends, or fails, as frames_read does. */
+/* Returns a source with a photo for each frame, called "frame 7". The source ends, or fails, as
+ * frames_read does. */
 photo_source frame_reader_source(frame_reader *reader);
-/* It may be called before the end of the stream. If a read is waiting for a frame, it is
+/* Closes the reader, even before the end of the stream. A read that is waiting for a frame is
  * abandoned. */
 void frame_reader_close(frame_reader *reader);
 
@@ -140,8 +142,8 @@ typedef struct labelled_photos {
     int *folder;        /* [photos.count]: index of the folder */
 } labelled_photos;
 
-/* Keeps `limit` photos (0: all), evenly spaced. Photos next to the folders have no class and are
- * left out. If the set has no photos, that is an error. */
+/* Finds `limit` photos (0: all), evenly spaced. Photos next to the folders have no class and are
+ * left out. A set without photos is an error. */
 bool labelled_find(labelled_photos *set, const char *root, int limit, report *r);
 void labelled_free(labelled_photos *set);
 

@@ -260,8 +260,8 @@ typedef struct task {
 
 typedef char task_fits[sizeof(task) <= SANDBOX_MAX_PARAMETERS ? 1 : -1];
 
-/* The smallest fraction whose sides are at least twice those of the resized photo. The decoder's
- * box filter then removes only detail that the resize removes too. */
+/* Returns the smallest fraction whose sides are at least twice those of the resized photo. The
+ * decoder's box filter then removes only detail that the resize removes too. */
 static int least_eighths(const void *user, int width, int height) {
     const task *t = user;
     int eighths = 1;
@@ -288,7 +288,7 @@ static bool work(const sandbox_request *request, vit_image *image, report *r) {
     return good;
 }
 
-/* A block that photos_free_image frees. */
+/* Allocates a block that photos_free_image frees. */
 static void *allocate_pixels(size_t size) {
     uint8_t *pixels;
     image_file__max_pixels = (int64_t)(size / 3);
@@ -308,7 +308,7 @@ typedef struct command {
     char *program;      /* its file */
     bool takes, writes; /* true if a word has %i; true if a word has %o */
     char *folder;       /* for temporary files */
-    unsigned runs;      /* number of runs so far, which several threads count */
+    unsigned runs;      /* number of runs so far; several threads count them */
     uint64_t memory;    /* bytes */
     bool is_confined;
 } command;
@@ -318,8 +318,8 @@ static const char *command_text(const photo_options *options) {
     return text && *text ? text : NULL;
 }
 
-/* The next word, split as in a shell, without its quotes; malloc'ed. NULL if a quote does not end,
- * or if memory is exhausted. */
+/* Returns the next word, split as in a shell, without its quotes; malloc'ed. NULL if a quote does
+ * not end, or if memory is exhausted. */
 static char *take_word(const char **at) {
     char *word = malloc(strlen(*at) + 1), *to = word, quote = 0;
     if (!word) return NULL;
@@ -512,7 +512,7 @@ struct photo_decoder {
     size_t max_bytes;
     sandbox *box; /* NULL: decode in this process */
     command other;
-    int lacked, said_grey16; /* number of photos that need a command, which several threads count */
+    int lacked, said_grey16; /* number of photos that need a command; several threads count them */
 };
 
 const char *photos_library(void) { return jpeg_library() ? jpeg_library() : "stb_image 2.27"; }
@@ -610,13 +610,13 @@ bool photos_bytes(const char *name, const photo_decoder *decoder, void **data, s
     return false;
 }
 
-/* Where the decoder is. */
+/* Decodes in the sandbox or, if there is none, in this process. */
 static bool answer(const photo_decoder *decoder, sandbox_request *request, vit_image *image,
                    report *r) {
     return decoder->box ? sandbox_decode(decoder->box, request, image, r) : work(request, image, r);
 }
 
-/* Decodes the picture that the command made like a photo. */
+/* Runs the command, and decodes the resulting picture like a photo. */
 static bool answer_by_command(photo_decoder *decoder, sandbox_request *request, vit_image *image,
                               report *r) {
     report found = report_make();

@@ -17,30 +17,33 @@ typedef struct photo_list {
     size_t capacity; /* private */
 } photo_list;
 
-/* An operand is a file, which is taken whatever it is, or a folder. A folder stands for all images
- * in it and below it, recognised by suffix, sorted by path, without hidden files. Images in
- * unreadable formats are included, so that they are reported and not silently left out. If there
- * are more than `max` images, `max` of them stay, evenly spaced, so that every class keeps its
- * share. A folder without images is an error. */
+/* Finds the images of operands. An operand is a file, which is taken whatever it contains, or a
+ * folder. A folder stands for all images in it and below it, recognised by suffix, sorted by path,
+ * without hidden files. Images in unreadable formats are included, so that they are reported and
+ * not silently left out. If there are more than `max` images, `max` of them stay, evenly spaced, so
+ * that every class keeps its share. A folder without images is an error. */
 bool photos_find(photo_list *list, const text_list *operands, int max, report *r);
 void photos_free(photo_list *list);
 
-/* The names of the folders in a folder, sorted, without hidden ones; possibly none. */
+/* Lists the names of the folders in a folder, sorted, without hidden ones; the list may be
+ * empty. */
 bool photos_subfolders(const char *folder, photo_list *names, report *r);
 
-/* The names of all entries of a folder, sorted, without hidden ones; possibly none. */
+/* Lists the names of all entries of a folder, sorted, without hidden ones; the list may be
+ * empty. */
 bool photos_names(const char *folder, photo_list *names, report *r);
 
 /* True if a name has an image's suffix: ".jpg", ".PNG". */
 bool photos_is_name(const char *name);
 
-/* True for a folder. False for a name that refers to standard input while that is closed. */
+/* True for a folder. False for a name that refers to standard input while standard input is
+ * closed. */
 bool photos_is_folder(const char *path);
 
 /* Appends one more operand: the images of a folder, which may have none, or any other name,
  * unchanged. Zero the list before the first call. */
 bool photos_add(photo_list *list, const char *operand, report *r);
-bool photos_add_some(photo_list *list, const char *operand, report *r); /* not none */
+bool photos_add_some(photo_list *list, const char *operand, report *r); /* at least one image */
 bool photos_append(photo_list *list, const char *name, report *r);
 
 /* Options for decoding image files. If zeroed, files are decoded in confined processes, turned
@@ -53,15 +56,15 @@ typedef struct photo_options {
     const char *command; /* command for other formats, see below; NULL: $VIT_DECODER */
 } photo_options;
 
-/* Decodes image files. Opens a decoder, which every program uses: nothing else in tools/ includes
- * image_file.h. It has confined processes (sandbox.h) for this many threads (0: one per core),
- * unless options disable them or the system has no sandbox. If the system has a sandbox but no
- * process can be made, no image is decoded, and the message has the reason. Open it before the
+/* Decodes image files. Every program uses such a decoder: no other code in tools/ includes
+ * image_file.h. A decoder has confined processes (sandbox.h) for this many threads (0: one per
+ * core), unless options disable them or the system has no sandbox. If the system has a sandbox but
+ * no process can be made, no image is decoded, and the message has the reason. Open it before the
  * program starts threads and allocates large data. */
 typedef struct photo_decoder photo_decoder;
 
-/* The command decodes files of other formats, by their first bytes: HEIC, WebP, AVIF, TIFF.
- * It is split into words as by a shell, but runs without one. %i stands for the photo's file;
+/* The command decodes files of other formats, by their first bytes: HEIC, WebP, AVIF, TIFF. The
+ * command is split into words as by a shell, but no shell runs it. %i stands for the photo's file;
  * without it, the command gets the photo on standard input. %o stands for the picture to write;
  * without it, the command writes to standard output. %% stands for %. The name of %o ends in .png,
  * but the file may be a PNG, JPEG or PPM. This picture is decoded like any other photo, but its
@@ -72,7 +75,8 @@ typedef struct photo_decoder photo_decoder;
  * unless no_sandbox is set, the command has no sockets, hence no network, and cannot leave its
  * process group. It can read and write all files of this user. */
 
-/* NULL: see the report. On Linux, a line on stderr has the reason if there is no sandbox. */
+/* Opens a decoder. If it returns NULL, the report has the reason. On Linux, a line on stderr has
+ * the reason if there is no sandbox. */
 photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
                                   int num_threads, report *r);
 void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
@@ -110,10 +114,10 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
             CLI_FLAG, &(photos)->no_sandbox, 0, 0                                                  \
     }
 
-/* Limit of an image file; larger ones are refused. */
+/* Returns the largest size of an image file in bytes; larger files are refused. */
 size_t photos_max_bytes(const photo_options *options);
 
-/* The decoder of JPEGs, for --version: "libjpeg-turbo 2.1.5" or "stb_image 2.27". */
+/* Names the decoder of JPEGs, for --version: "libjpeg-turbo 2.1.5" or "stb_image 2.27". */
 const char *photos_library(void);
 /* The way photos are decoded, for records and --json: "libjpeg-turbo 2.1.5, reduced" (or "exact"),
  * or "stb_image 2.27", then the command, if there is one: ", others by 'heif-convert %i %o'". */

@@ -247,7 +247,7 @@ static bool is_told(uint32_t number) {
            got[0].number == number;
 }
 
-/* The feature that the system lacks; NULL if it has all. */
+/* Confines this process. Returns the feature that the system lacks; NULL if it has all. */
 static const char *lock_in(const sandbox *box, int socket, uint64_t *room) {
     uint64_t space;
     if (!close_files(socket, &space)) return "no socket";
@@ -342,7 +342,7 @@ static double now(void) {
 static heard hear(const child *c, int seconds, uint32_t what, uint32_t number) {
     static const double slice = 0.1;
     struct pollfd ready = { c->socket, POLLIN, 0 };
-    message got[2]; /* as is_told's */
+    message got[2]; /* room for two, as in is_told */
     double waited = 0, start, took;
     ssize_t size;
     int found;

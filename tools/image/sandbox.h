@@ -61,9 +61,9 @@ typedef struct sandbox sandbox;
 sandbox *sandbox_open(const sandbox_settings *settings, report *r);
 void sandbox_close(sandbox *box); /* NULL is allowed */
 
-/* Free the pixels like any memory of settings.allocate. On failure, and without pixels, image is
- * empty. r->no_memory means that the photo is not at fault: no child could be started, or the
- * limits of the child are too low. */
+/* Free the pixels like any memory of settings.allocate. If decoding fails, or if the request does
+ * not ask for pixels, image is empty. r->no_memory means that the photo is not at fault: no child
+ * could be started, or the limits of the child are too low. */
 bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *image, report *r);
 
 /* Confines the command that the user names (os_command.confine): it gets no socket, cannot leave

@@ -28,7 +28,7 @@ static bool is_reserved(const char *name) {
            (strncasecmp(name, "com", 3) == 0 || strncasecmp(name, "lpt", 3) == 0);
 }
 
-/* Cuts between UTF-8 characters. */
+/* Returns the length of a label, cut between UTF-8 characters. */
 static size_t cut_length(const char *label) {
     size_t length = strlen(label);
     if (length <= LONGEST_LABEL) return length;

@@ -44,7 +44,7 @@ typedef struct look_choices {
 
 /* A photo, and the values that the model computes for it. */
 typedef struct look_photo {
-    const char *name; /* the list's */
+    const char *name; /* owned by the list */
     view shown;
     vit_config config; /* the model's, at the input size of this photo */
     int before;        /* number of patches of all previous photos */
@@ -135,21 +135,21 @@ void look_put_filters(const look_job *j, json_writer *w);
 
 /* Allocates values [a, b, c, d], or [a, b, c] if d is 0. */
 bool look_take_numbers(look_job *j, int64_t a, int64_t b, int64_t c, int64_t d, report *r);
-/* Allocates so many maps of each photo. */
+/* Allocates this number of maps for each photo. */
 bool look_take_maps(look_job *j, int maps, report *r);
-/* One map of a photo in these values: [grid_height, grid_width]. */
+/* Returns one map of a photo in the values: [grid_height, grid_width]. */
 float *look_map_of(const look_job *j, int photo, int map);
-/* The number of patches of all photos. */
+/* Returns the number of patches of all photos. */
 int look_all_patches(const look_job *j);
 vit_grid look_grid_of(const vit_config *config);
 /* False if the model has no block --block. */
 bool look_check_block(const look_job *j, report *r);
-/* The index of the patch at --at in a photo. */
+/* Finds the index of the patch at --at in a photo. */
 bool look_patch_at(const look_job *j, const view *v, int *patch, report *r);
 const float *look_patch_token(const look_photo *s, int patch);
 
-/* Add a photo to the sheet. One function paints a colour over each patch (NULL: only the photo),
- * the other a map of values, from range[0], dark, to range[1], bright. */
+/* Both functions add a photo to the sheet. The first paints a colour over each patch (NULL: only
+ * the photo). The second paints a map of values, from range[0], dark, to range[1], bright. */
 bool look_add_view(look_job *j, const look_photo *s, const picture_colour *patches,
                    const char *caption, report *r);
 bool look_add_heat(look_job *j, const look_photo *s, const float *values, const double range[2],

@@ -20,7 +20,7 @@ const char *look_wrong_attention(const look_choices *c, int operands) {
     return NULL;
 }
 
-/* The number of the displayed block, from 0. */
+/* Returns the number of the displayed block, from 0. */
 static int shown_block(const look_job *j) {
     return j->chosen->block < 0 ? j->model.config.depth - 1 : j->chosen->block;
 }
@@ -45,7 +45,7 @@ bool look_read_attention(look_job *j, look_photo *s, report *r) {
     return attention_read(&j->session, j->input, &choice, s->values, r);
 }
 
-/* Who attends. */
+/* Names the tokens that attend. */
 static const char *query_name(const look_job *j) {
     return j->chosen->at ? "patch" : j->model.config.has_cls_token ? "class token" : "mean of all";
 }
@@ -193,7 +193,7 @@ static void take_maps(look_job *j, const float *coordinates) {
             for (int k = 0; k < TOKENS_COMPONENTS; k++) look_map_of(j, i, k)[p] = *coordinates++;
 }
 
-/* For each component, the range of the values of all photos. */
+/* Finds, for each component, the range of the values of all photos. */
 static void find_ranges(const look_job *j, double ranges[TOKENS_COMPONENTS][2]) {
     for (int k = 0; k < TOKENS_COMPONENTS; k++) {
         bool any = false;
@@ -208,7 +208,7 @@ static void find_ranges(const look_job *j, double ranges[TOKENS_COMPONENTS][2]) 
     }
 }
 
-/* Patches outside the foreground are black. */
+/* Returns the colour of a patch; patches outside the foreground are black. */
 static picture_colour colour(const look_job *j, int photo, int patch,
                              double ranges[TOKENS_COMPONENTS][2]) {
     uint8_t rgb[TOKENS_COMPONENTS] = { 0, 0, 0 };
@@ -246,7 +246,7 @@ bool look_draw_tokens(look_job *j, report *r) {
     return good && add_photos(j, r);
 }
 
-/* The variance that each component explains, and its share of the whole variance. */
+/* Writes the variance that each component explains, and its share of the whole variance. */
 void look_put_components(const look_job *j, json_writer *w) {
     const pca *p = &j->components;
     json_put_begin(w, "variance", '[');

@@ -149,7 +149,7 @@ int vith_session_open(const vith_model *model, const vith_pool *pool, int low_me
     if (pool) params.executor = pool->executor;
     params.low_memory = low_memory;
     params.batch = batch;
-    /* vit_run has sessions of its own for the others, whose memory a jump would leak. */
+    /* For VIT_CROP_ASPECT vit_run opens sessions of its own, whose memory a jump would leak. */
     if (stop && model->c.config.crop_mode != VIT_CROP_ASPECT) {
         params.on_phase = on_phase;
         params.phase_user = s;

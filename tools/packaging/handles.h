@@ -1,5 +1,6 @@
 /* handles.h - vit.h without its structs: handles, numbers and arrays, for bindings of languages that
- * cannot read C's structs. rust/build.sh and go/build.sh copy both files and vit.h into the packages.
+ * cannot read C's structs. rust/build.sh and go/build.sh copy handles.h, handles.c and vit.h into
+ * the packages.
  *
  * tools/packaging owns the compiled library, CMake, pkg-config, man pages, releases, bindings; it may
  * include no other floor.
@@ -27,7 +28,7 @@ const char *vith_version(void);
 int vith_model_open(const char *path, const void *data, size_t size, unsigned flags,
                     vith_model **model, char *message);
 
-/* The same file for another input size: close it before `model`. */
+/* Opens the same file for another input size. Close the result before `model`. */
 int vith_model_resized(const vith_model *model, int height, int width, vith_model **resized,
                        char *message);
 void vith_model_close(vith_model *model);
@@ -66,8 +67,8 @@ void vith_session_close(vith_session *session);
    such a photo has, 0 for invalid numbers. */
 uint64_t vith_photo_size(const int32_t *shape);
 
-/* `count` photos: pixels[i], shapes[4 i]. scores (NULL without a head) and embedding point to memory
-   of the session until its next call. */
+/* Runs `count` photos. Photo i has pixels[i] and the shape at shapes[4 i]. scores (NULL without a
+   head) and embedding point to memory of the session until its next call. */
 int vith_run(vith_session *session, int count, const uint8_t *const *pixels, const int32_t *shapes,
              const float **scores, const float **embedding);
 
@@ -76,11 +77,11 @@ int vith_run(vith_session *session, int count, const uint8_t *const *pixels, con
 int vith_look(vith_session *session, const uint8_t *pixels, const int32_t *shape, float *tokens,
               int block, float *attention);
 
-/* The k best of n, best first, to index and value; returns how many. */
+/* Writes the k best of n, best first, to index and value; returns how many it wrote. */
 int vith_top_k(const float *scores, int n, int k, int32_t *index, float *value);
 float vith_cosine(const float *a, const float *b, int n);
 
-/* The first computes a text's embedding, the second turns the cosines of a photo and n texts into
+/* The first computes a text's embedding. The second turns the cosines of a photo and n texts into
    probabilities, in place. */
 int vith_text_embed(const vith_model *model, const char *text, float *embedding);
 int vith_text_scores(const vith_model *model, float *cosines, int n);

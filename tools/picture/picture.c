@@ -104,7 +104,7 @@ static picture_colour mean_of(const vit_image *photo, span across, span down) {
     return (picture_colour){ (uint8_t)(sum[0] / n), (uint8_t)(sum[1] / n), (uint8_t)(sum[2] / n) };
 }
 
-/* The new length of a side, if the longer side of the photo becomes `side`. */
+/* Returns the new length of a side, if the longer side of the photo becomes `side`. */
 static int64_t scaled(int length, int longer, int side) {
     const int64_t result = ((int64_t)length * side + longer / 2) / longer;
     return result < 1 ? 1 : result;
@@ -228,7 +228,7 @@ bool view_make(view *v, const vit_image *photo, const vit_config *config, int si
 
 void view_free(view *v) { picture_free(&v->photo); }
 
-/* The patch that a pixel of the view shows, or -1. */
+/* Returns the patch that a pixel of the view shows, or -1. */
 static int patch_at(const view *v, int x, int y) {
     return crop_patch(&v->place, (x + 0.5) * v->place.photo_width / v->photo.width,
                       (y + 0.5) * v->place.photo_height / v->photo.height);
@@ -247,7 +247,7 @@ static picture_colour paint(const uint8_t *pixel, const picture_colour *patches,
     return patches ? picture_mix(grey_of(pixel), patches[patch], opacity) : shown;
 }
 
-/* The part of the view that the model gets, in pixels of the view. */
+/* Returns the part of the view that the model gets, in pixels of the view. */
 static picture_box seen_box(const view *v) {
     const double across = (double)v->photo.width / v->place.photo_width;
     const double down = (double)v->photo.height / v->place.photo_height;

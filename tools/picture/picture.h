@@ -40,7 +40,7 @@ typedef struct picture_box {
 
 enum { PICTURE_MAX_PIXELS = 1 << 27, PICTURE_TEXT_HEIGHT = 12 };
 
-/* Refuses more than PICTURE_MAX_PIXELS. Empty on failure. */
+/* Makes a picture. Refuses more than PICTURE_MAX_PIXELS. On failure the picture is empty. */
 bool picture_make(picture *p, int64_t width, int64_t height, picture_colour colour, report *r);
 void picture_free(picture *p);
 
@@ -84,8 +84,8 @@ bool grids_draw(picture *p, const float *values, vit_grid grid, const double ran
  * wide. Its least value becomes black, its largest white. */
 bool grids_draw_filter(picture *p, const float *filter, int chans, int size, int side, report *r);
 
-/* The least and the largest of the finite values. If there are none, both are 0, and the result is
- * false. */
+/* Finds the least and the largest of the finite values. If there are none, both are 0, and the
+ * result is false. */
 bool grids_range(const float *values, size_t count, double range[2]);
 
 /* Maps `value` from `range` to 0 .. 1; 0.5 if the range is empty. */
@@ -100,13 +100,13 @@ typedef struct view {
     crop place;
 } view;
 
-/* The photo may be freed afterwards. Empty on failure. */
+/* Makes a view of a photo. The photo may be freed afterwards. On failure the view is empty. */
 bool view_make(view *v, const vit_image *photo, const vit_config *config, int side, report *r);
 void view_free(view *v);
 
 /* Draws the photo under one colour for each patch, [rows * columns], with this opacity (0 .. 1).
- * The area outside the model's input is dim, and a line surrounds the input. patches may be NULL:
- * only the photo. The caller owns the picture. */
+ * The area outside the model's input is dim, and a line surrounds the input. If patches is NULL,
+ * only the photo is drawn. The caller owns the picture. */
 bool view_paint(const view *v, const picture_colour *patches, double opacity, picture *painted,
                 report *r);
 

@@ -8,8 +8,8 @@
 
 #include "cli/output.h"
 
-/* === Memory of stb_image_write, which does not check its allocations === So a list keeps its
- * blocks, and a failed allocation leaves it by longjmp. */
+/* === Memory of stb_image_write, which does not check its allocations === So a list keeps the
+ * blocks of stb_image_write, and after a failed allocation longjmp leaves it. */
 
 typedef struct block {
     struct block *previous, *next;

@@ -41,7 +41,7 @@ static int best_classes(shard_job *j, const infer_result *result) {
     return vit_top_k(j->scores, classes, j->task->recipe.classes, j->top);
 }
 
-/* The reason without the name of the image, which the line already has. */
+/* Returns the reason without the name of the image, which the line already has. */
 static const char *reason_of(const infer_result *result) {
     const size_t length = strlen(result->name);
     const bool named = strncmp(result->error, result->name, length) == 0 &&

@@ -1,4 +1,4 @@
-/* embed_shards.h - runs a task, which embeds its part of the shards, one after the other. */
+/* embed_shards.h - runs a task that embeds its part of the shards, one after the other. */
 #ifndef EMBED_SHARDS_H
 #define EMBED_SHARDS_H
 
@@ -42,8 +42,8 @@ typedef struct shard_part {
     long index, count; /* every count-th shard, from index on */
 } shard_part;
 
-/* `text` is "I/N", with I from 0 to N - 1; "auto"; or NULL for all shards. `parts` is the size of
- * an array of jobs, or 0 if not given. "auto" tries, in this order:
+/* Chooses the part of a task. `text` is "I/N", with I from 0 to N - 1; "auto"; or NULL for all
+ * shards. `parts` is the size of an array of jobs, or 0 if not given. "auto" tries, in this order:
  *
  *     OMPI_COMM_WORLD_RANK, _SIZE         mpirun of Open MPI
  *     PMI_RANK, PMI_SIZE                  other MPIs
@@ -99,8 +99,9 @@ typedef struct shard_totals {
     double seconds;
 } shard_totals;
 
-/* A shard that is damaged or unreadable is named, and the next one follows. False if all later
- * shards would fail too (no room, no memory, a changed model, an output of another model). */
+/* Embeds the shards of the part. A damaged or unreadable shard is named, and the run goes on with
+ * the next one. Returns false if all later shards would fail too (no room, no memory, a changed
+ * model, an output of another model). */
 bool shard_task_run(const shard_task *task, shard_totals *totals, report *r);
 
 /* Prints a line on stderr, or an object on stdout. */

@@ -27,7 +27,8 @@ static const uint64_t magic = 0x76697420693831u;
 
 enum { BLOCK = 4096 }; /* rows made at a time */
 
-/* `time` is that of the mapped file, which another file may have replaced. */
+/* Fills in the header that a valid copy has. `time` is the time of the mapped vectors: fails if
+ * another file has replaced them. */
 static bool expected_header(const char *vectors, int64_t time, const nearest_part *part, int dim,
                             copy_header *h, report *r) {
     const int file = os_open(vectors);
@@ -139,7 +140,7 @@ static void close_shard(indexed_shard *shard) {
     free(shard->names);
 }
 
-/* The time of the last change of a file; -1 if it does not exist. */
+/* Returns the time of the last change of a file; -1 if it does not exist. */
 static int64_t time_of(const char *path) {
     const int file = path ? os_open(path) : -1;
     const int64_t time = file < 0 ? -1 : os_file_time(file);
@@ -187,7 +188,7 @@ static bool check_same(shard_index *index, const indexed_shard *shard, embedding
     return good || report_file(r, shard->vectors);
 }
 
-/* Takes both over. */
+/* Adds a shard. Takes over `shard` and `made_by`. */
 static bool add_shard(shard_index *index, indexed_shard *shard, embedding_index *made_by,
                       report *r) {
     indexed_shard *grown;
@@ -274,8 +275,8 @@ static bool is_between(const char *name, const char *before, const char *after) 
            strcmp(name + length - tail, after) == 0;
 }
 
-/* The part of a name between two texts, such as "00017" in "img_emb_00017.npy"; malloc'ed; NULL if
- * memory is exhausted. */
+/* Returns the part of a name between two texts, such as "00017" in "img_emb_00017.npy"; malloc'ed;
+ * NULL if memory is exhausted. */
 static char *between(const char *name, const char *before, const char *after) {
     char *text = strdup(name + strlen(before));
     if (text) text[strlen(text) - strlen(after)] = '\0';
@@ -319,7 +320,7 @@ static char *exists_or_null(char *path) {
     return NULL;
 }
 
-/* The joined path if that file exists, otherwise NULL. */
+/* Sets *path to the joined path if that file exists, otherwise to NULL. */
 static bool find_beside(char **path, const char *folder, const char *before, const char *middle,
                         const char *after, report *r) {
     char *joined = join(folder, before, middle, after);
@@ -377,8 +378,8 @@ static bool open_embedded(shard_index *index, const char *program, const char *v
 
 /* === A folder of .npy files === */
 
-/* Opens STEM.npy, with the lines of metadata_N.jsonl if it is img_emb_N.npy, or else of
- * STEM.txt. */
+/* Opens STEM.npy and its lines: those of metadata_N.jsonl if the file is img_emb_N.npy, otherwise
+ * those of STEM.txt. */
 static bool open_file(shard_index *index, const char *program, const char *stem, report *r) {
     const char *folder = index->about.path, *number = "img_emb_";
     char *vectors = join(folder, stem, ".npy", ""), *json = NULL, *lines = NULL;
@@ -591,7 +592,7 @@ static int compare_rows(const void *a, const void *b) {
     return (x->row > y->row) - (x->row < y->row);
 }
 
-/* The rows in rising order, so that every file is read once. */
+/* Finds the rows, which are in rising order, so that every file is read once. */
 static bool find_rows(const shard_index *index, indexed_row **sorted, int count, report *r) {
     const indexed_shard *shard = index->shards;
     int64_t first = 0;

@@ -71,7 +71,8 @@ static bool add_range(shard_list *list, const char *text, const char *open, repo
     return good;
 }
 
-/* If a file with this name exists, it is taken, even if the name looks like a range. */
+/* Adds the shards of an operand. If a file with this name exists, it is taken, even if the name
+ * looks like a range. */
 static bool add_all(shard_list *list, const char *text, report *r) {
     const char *open = strchr(text, '{');
     if (open && !source_exists(text)) return add_range(list, text, open, r);

@@ -75,7 +75,7 @@ static void set_name(tar_stream *s, const char *text, size_t length) {
     s->long_name = length > 0;
 }
 
-/* Decimal digits, up to 2^63 - 1. */
+/* Reads decimal digits, up to 2^63 - 1. */
 static bool read_decimal(const char *text, size_t length, uint64_t *value) {
     *value = 0;
     for (size_t i = 0; i < length; i++) {
@@ -110,11 +110,10 @@ static bool apply(tar_stream *s, const char *record, size_t length, report *r) {
     return true;
 }
 
-/* Reads records "LENGTH KEY=VALUE\n"; LENGTH is that of the whole record. Other keys are
- * skipped. */
+/* Reads records "LENGTH KEY=VALUE\n"; LENGTH counts the whole record. Other keys are skipped. */
 static bool read_pax(tar_stream *s, size_t size, report *r) {
     const char *at = s->text, *end = s->text + size;
-    while (at < end && *at) { /* some pad with NULs */
+    while (at < end && *at) { /* some programs pad with NULs */
         size_t digits = 0;
         uint64_t length;
         while (at + digits < end && at[digits] >= '0' && at[digits] <= '9') digits++;
@@ -127,15 +126,15 @@ static bool read_pax(tar_stream *s, size_t size, report *r) {
     return true;
 }
 
-/* A global header's path or size would apply to all members, which no program that writes photos
-   does. */
+/* A path or size in a global header would apply to all members. No program that writes photos makes
+ * such a header. */
 static bool read_global(tar_stream *s, size_t size, report *r) {
     if (!read_pax(s, size, r)) return false;
     return (!s->long_name && !s->resized && !s->sparse) ||
            report_fail(r, "has a global PAX header with a path or a size, which is not supported");
 }
 
-/* Returns false if h is no such header, or on failure. */
+/* Reads a header that precedes a member. Returns false if h is no such header, or on failure. */
 static bool read_extended(tar_stream *s, const tar_header *h, report *r) {
     switch (h->type) {
     case 'x': return take_extended(s, h->size, r) && read_pax(s, (size_t)h->size, r);
@@ -333,7 +332,8 @@ void samples_end(samples *s) {
 
 /* === Names === */
 
-/* The length of the key, without the dot that ends it; 0 if the member belongs to no sample. */
+/* Returns the length of the key, without the dot that ends it; 0 if the member belongs to no
+ * sample. */
 static size_t key_length(const char *name) {
     const char *file = paths_file_name(name), *dot = strchr(file, '.');
     return dot && dot > file ? (size_t)(dot - name) : 0;
@@ -345,7 +345,7 @@ static bool is_of(const samples *s, const char *name) {
     return length == strlen(s->shared.key) && memcmp(name, s->shared.key, length) == 0;
 }
 
-/* The text of a sample that a member holds; NULL for none. */
+/* Returns the text of a sample that a member holds; NULL for none. */
 static char **text_of(samples *s, const char *name) {
     const char *suffix = name + key_length(name);
     return strcasecmp(suffix, ".txt") == 0    ? &s->shared.caption

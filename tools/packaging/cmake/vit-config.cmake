@@ -1,6 +1,7 @@
-# find_package(vit): vit::vit, the header alone, whose implementation becomes a source file of what
-# links to it; vit::static and vit::shared, the compiled libraries, where they are installed.
-# Everything is found from the place of this file, PREFIX/share/vit, so that PREFIX can be moved.
+# find_package(vit) makes vit::vit, the header alone, and vit::static and vit::shared, the compiled
+# libraries, where they are installed. Each target that links to vit::vit gets the implementation as
+# a source file. All paths begin at the place of this file, PREFIX/share/vit, so that PREFIX can be
+# moved.
 get_filename_component(_vit_prefix "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
 if(NOT TARGET vit::vit)
     set(VIT_FOLDER "${_vit_prefix}/include")

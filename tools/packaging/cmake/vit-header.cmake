@@ -1,6 +1,6 @@
-# Makes vit::vit: the header, and its implementation as a source file of whatever links to it, in C
-# or, in a project without C, in C++. VIT_FOLDER has vit.h and vit.hpp, VIT_SOURCES has vit.c and
-# vit.cpp.
+# Makes vit::vit: the header, and its implementation as a source file of each target that links to
+# it, in C or, in a project without C, in C++. VIT_FOLDER has vit.h and vit.hpp, VIT_SOURCES has
+# vit.c and vit.cpp.
 find_package(Threads REQUIRED)
 get_property(_vit_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
 if("C" IN_LIST _vit_languages)

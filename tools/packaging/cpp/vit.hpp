@@ -41,7 +41,7 @@ class Error : public std::runtime_error {
     vit_result result_;
 };
 
-// Options::stop ended a pass. No vit::Error, because the program wanted it.
+// Options::stop ended a pass. This is no vit::Error, because the program wanted it.
 class Cancelled : public std::exception {
   public:
     const char *what() const noexcept override { return "the forward pass was cancelled"; }
@@ -51,7 +51,7 @@ inline void check(vit_result result) {
     if (result) throw Error(result);
 }
 
-// Floats of someone else.
+// Floats in memory of another object.
 class Floats {
   public:
     Floats(const float *data, std::size_t size) noexcept : data_(data), size_(size) {}
@@ -196,14 +196,14 @@ struct Options {
     int batch = 0;
 #if !defined(VIT_NO_TRACE)
     // While it is true, run and forward throw Cancelled: at once, or when the phase that runs ends
-    // (VIT_PHASE_LIST). Set it on any thread. Only runs of VIT_CROP_ASPECT end first. It must
-    // outlive the session, which can be used again.
+    // (VIT_PHASE_LIST). Set it on any thread. Only runs of VIT_CROP_ASPECT complete before that.
+    // The flag must outlive the session, which can be used again.
     const std::atomic<bool> *stop = nullptr;
 #endif
 };
 
 #ifndef VIT_NO_PREPROCESS
-// What a run gave, in memory of the session: valid until its next run or its end.
+// The answer of a run, in memory of the session: valid until its next run or its end.
 class Answer {
   public:
     int count() const noexcept { return count_; } // of photos
@@ -245,7 +245,7 @@ class Session {
 #endif
 #if !defined(VIT_NO_TRACE)
         s.stop = options.stop;
-        // vit_run has sessions of its own for these, whose memory a jump would leak.
+        // For VIT_CROP_ASPECT vit_run opens sessions of its own, whose memory a jump would leak.
         if (s.stop && model.config().crop_mode != VIT_CROP_ASPECT) {
             params.on_phase = on_phase;
             params.phase_user = &s;

@@ -78,7 +78,7 @@ func (e *Error) Is(target error) bool {
 	return ok && code == e.Code
 }
 
-// ErrClosed is returned by what was closed.
+// ErrClosed is the error of calls of a closed model, pool or session.
 var ErrClosed = errors.New("vit: already closed")
 
 func failed(result C.int) error {
@@ -92,7 +92,7 @@ func wrong(format string, values ...any) error {
 	return &Error{Argument, fmt.Sprintf(format, values...)}
 }
 
-// clamp keeps what is too large for C too large for the library, which refuses it.
+// clamp turns a number that is too large for C into one that the library refuses as too large.
 func clamp(n int) C.int {
 	if n > math.MaxInt32 {
 		return math.MaxInt32
@@ -103,7 +103,7 @@ func clamp(n int) C.int {
 	return C.int(n)
 }
 
-// LibraryVersion is that of vit.h, such as "2.0.0".
+// LibraryVersion is the version of vit.h, such as "2.0.0".
 func LibraryVersion() string { return C.GoString(C.vith_version()) }
 
 // counted is closed when its last user releases it.
@@ -493,9 +493,9 @@ func (s *Session) Run(photos ...Photo) ([]Answer, error) {
 	return s.RunContext(context.Background(), photos...)
 }
 
-// RunContext is Run that ends early, with ctx.Err(), when ctx is done: at the end of the phase that
-// runs, a few milliseconds later for a base model. Models whose input has each photo's aspect ratio
-// end the run.
+// RunContext is like Run, but ends early, with ctx.Err(), when ctx is done: at the end of the phase
+// that runs, a few milliseconds later for a base model. Models whose input has each photo's aspect
+// ratio complete the run.
 func (s *Session) RunContext(ctx context.Context, photos ...Photo) (answers []Answer, err error) {
 	if len(photos) == 0 {
 		return nil, wrong("no photos")
@@ -601,7 +601,8 @@ func (s *Session) Tokens(photo Photo) ([]float32, error) {
 	return tokens, s.look(photo, floats(tokens), 0, nil)
 }
 
-// Attention gives that of a block (-1 is the last): NumHeads times NumTokens times NumTokens.
+// Attention gives the attention of a block (-1 is the last): NumHeads times NumTokens times
+// NumTokens.
 func (s *Session) Attention(photo Photo, block int) ([]float32, error) {
 	tokens := s.model.NumTokens()
 	attention := make([]float32, s.model.NumHeads()*tokens*tokens)

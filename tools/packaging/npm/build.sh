@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# build.sh OUTDIR - builds the modules of examples/web/vit, and of them OUTDIR/vit-h-VERSION.tgz, the
-# package of npm.
+# build.sh OUTDIR - builds the modules of examples/web/vit, and from them the package of npm,
+# OUTDIR/vit-h-VERSION.tgz.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 here=tools/packaging/npm web=examples/web out=$1

@@ -44,7 +44,8 @@ LAYOUT = {
 }
 
 # glibc 2.33 and 2.34 gave these functions new versions. A library that names the old ones runs with
-# both; the old ones of threads are in libpthread.so.0, which newer versions keep as an empty file.
+# both; the old versions of the thread functions are in libpthread.so.0, which newer versions keep
+# as an empty file.
 SOURCE = r"""
 #include <stddef.h>
 #include <sys/stat.h>

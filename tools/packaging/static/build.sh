@@ -26,7 +26,7 @@ needs() { # COMMAND PACKAGE
 }
 package_version() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null || echo NOASSERTION; }
 
-# musl has no headers of the kernel: kernel_headers FOLDER: those of Linux, for the sandbox
+# kernel_headers FOLDER: Linux's headers, which musl lacks, for the sandbox
 kernel_headers() {
     local name
     mkdir -p "$built/include"

@@ -345,7 +345,7 @@ impl fmt::Debug for Model {
     }
 }
 
-/// Too large a number is too large for the library too, which refuses it.
+/// Keeps a number that is too large too large for the library, which refuses it.
 fn clamp(number: usize) -> c_int {
     c_int::try_from(number).unwrap_or(c_int::MAX)
 }
@@ -431,7 +431,7 @@ impl Pool {
         Ok(Pool(Arc::new(OpenPool(pool))))
     }
 
-    /// With the calling thread.
+    /// The number of threads, with the calling one.
     pub fn num_threads(&self) -> usize {
         // SAFETY: an open pool.
         unsafe { c::vith_pool_threads((self.0).0) as usize }
@@ -444,19 +444,19 @@ impl Pool {
 pub struct Stop(Arc<AtomicI32>);
 
 impl Stop {
-    /// Not set.
+    /// A flag that is not set.
     pub fn new() -> Stop {
         Stop::default()
     }
-    /// From any thread.
+    /// Sets the flag; any thread may do so.
     pub fn set(&self) {
         self.0.store(1, Ordering::Relaxed)
     }
-    /// Sessions run again.
+    /// Clears the flag, so that sessions run again.
     pub fn clear(&self) {
         self.0.store(0, Ordering::Relaxed)
     }
-    /// Is it set?
+    /// True if the flag is set.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
@@ -493,12 +493,12 @@ impl Drop for Session {
 }
 
 impl Session {
-    /// On the calling thread.
+    /// A session on the calling thread.
     pub fn new(model: &Model) -> Result<Session, Error> {
         Session::with(model, Options::default())
     }
 
-    /// With a pool, a flag or less memory.
+    /// A session with a pool, a flag or less memory.
     pub fn with(model: &Model, options: Options) -> Result<Session, Error> {
         let pool = options.pool.as_ref().map_or(ptr::null(), |pool| (pool.0).0 as *const c::Pool);
         let stop = options.stop.as_ref().map_or(ptr::null(), |stop| Arc::as_ptr(&stop.0) as *const i32);
