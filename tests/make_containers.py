@@ -132,7 +132,7 @@ def as_llama(state):
 
 
 def as_dinov2(state):
-    """As dinov2.cpp: q, k and v in one."""
+    """Uses dinov2.cpp's names, with q, k and v in one tensor."""
     out = OrderedDict(state)
     for name in [n for n in out if ".attention.attention.query." in n]:
         parts = [out.pop(name.replace("query", n)) for n in ("query", "key", "value")]

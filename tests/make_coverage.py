@@ -157,7 +157,7 @@ NO_OPTIONS = SIZES + ("pretrained_filter_fn", "pretrained_strict", "feature_cfg"
 
 
 def option_set(module, cls, kwargs):
-    """The options of a constructor beside its sizes; of LayerScale only that it is there."""
+    """The options of a constructor beside its sizes; for LayerScale only its presence."""
     said = {k: option_text(v) for k, v in kwargs.items() if k not in NO_OPTIONS}
     if "init_values" in said:
         said["init_values"] = "set"
@@ -381,7 +381,7 @@ def check_preprocessing(config, model):
 
 
 def check_name(tag, config, folder):
-    """The name says the same as the configuration did."""
+    """Checks that the name gives the same settings as the configuration."""
     alone = folder / "alone"
     alone.mkdir()
     os.rename(folder / "model.safetensors", alone / "model.safetensors")
@@ -395,7 +395,7 @@ def check_name(tag, config, folder):
 
 
 def check(tag, work):
-    """Errors of one tag; Refused says why it cannot be run, or differs."""
+    """Returns the errors of one tag; raises Refused with the reason if it cannot run or differs."""
     folder = Path(tempfile.mkdtemp(dir=work))
     try:
         sizes = tag.sizes(small=False)
@@ -620,7 +620,7 @@ def write_fixture(tag):
 
 
 def write_fixtures(tags, results):
-    """One for each set of options of which a tag runs; by set, the fixture's name."""
+    """Makes a fixture for each set of options with a tag that runs; returns its name by set."""
     chosen = {}
     for tag in tags:
         if "reason" not in results[tag.label]:

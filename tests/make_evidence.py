@@ -261,7 +261,7 @@ def timm_tensors(dim, depth, side, classes=5):
 
 
 def training(name, tensors, arch, result, options="", **args):
-    """As timm's train.py saves them."""
+    """Saves them as timm's train.py does."""
     data = saved({"epoch": 3, "arch": arch, "state_dict": tensors, "optimizer":
                   {"state": {}, "param_groups": []}, "version": 2, "metric": 77.5,
                   "args": argparse.Namespace(model=arch, lr=0.1, opt="adamw", **args)})

@@ -289,7 +289,7 @@ class Attention(nn.Module):
 
 
 class SelfAttention(Attention):
-    """Over sequences of one token each, as an encoder has it that takes the batch of one image
+    """Attends over sequences of one token each, like an encoder that takes the batch of one image
     for the sequence."""
 
     def forward(self, x, put):

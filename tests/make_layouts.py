@@ -104,7 +104,7 @@ def model(cls=True, dist=False, reg=0, pos="all", patch_bias=True, patch_norm=Fa
 
 
 def linear(x, weight, bias):
-    """One product after the other, in double precision, rounded once."""
+    """Adds one product after the other in double precision, and rounds once."""
     out = []
     for row, b in zip(weight, bias):
         total = 0.0

@@ -192,7 +192,7 @@ def scripted(module):
 
 
 class Python2(pickle._Pickler):
-    """Its pickles had strings of bytes, as source code in protocol 0."""
+    """Python 2's pickles had strings of bytes, in protocol 0 written as source code."""
     dispatch = dict(pickle._Pickler.dispatch)
 
     def save_bytes(self, data):

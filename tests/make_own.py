@@ -439,7 +439,7 @@ def without_names():
 
 
 def add_copies(state):
-    """As if "encoder" had both modules too."""
+    """Names the tensors as if "encoder" had both modules too."""
     places = {"embedding": "encoder.0", "layers": "encoder.1"}
     copies = {places[n.split(".")[0]] + n[n.index("."):]: t for n, t in state.items()
               if n.split(".")[0] in places}

@@ -122,8 +122,8 @@ class Tree:
         self.run("make -s all", None)
 
     def run(self, command, limit):
-        """The exit status. A process may take `limit` seconds of CPU time, as a busy machine makes the clock
-        useless; the clock ends only what waits for ever."""
+        """Returns the exit status. A process may take `limit` seconds of CPU time, because a busy
+        machine makes the clock useless; the clock only ends processes that wait for ever."""
         if limit:
             command = "ulimit -t %d; %s" % (limit, command)
         with open(self.folder + "/build/mutant.log", "wb") as log:

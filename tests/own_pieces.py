@@ -256,7 +256,7 @@ def sincos(length):
 
 
 def sincos_variant(kind):
-    """As loops over columns write it, right and wrong."""
+    """As loops over columns compute it, both correctly and wrongly."""
     at, j = torch.arange(COUNT + 1)[:, None], torch.arange(D)
     if kind == "halves":
         angle = at / 10000 ** (2 * j[:D // 2] / D)
@@ -301,7 +301,7 @@ def two_norms(net, first, second, name="head", order=1):
 
 
 def norm_in_two_places(net, first, second, name):
-    """One norm, which an nn.Sequential has too."""
+    """One norm, which also belongs to an nn.Sequential."""
     n = net.put(second, net.norm(first))
     f = net.linear(name, D, CLASSES)
     return lambda x: f(n(x)[:, 0])

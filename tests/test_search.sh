@@ -95,7 +95,7 @@ try "$embed" -m $model --list <(tr '\n' '\0' <list) -o other.npy
 is 1
 err 'has a NUL byte in a path: a list whose paths end with NUL needs --null'
 missing other.npy.tmp*
-# a folder with its slash, and in a list: as the same operand
+# a folder with a trailing slash, and a folder in a list, count as the same operand
 printf 'photos/\n' >folders
 for folders in photos/ '--list folders'; do
     # shellcheck disable=SC2086 # words
@@ -350,7 +350,7 @@ try "$embed" -m sizes.vit --max-patches 12 photos/a -o sizes.npy -q
 try "$search" sizes.npy photos/a/rgb.png -k 1
 out '^1.0000  photos/a/rgb.png$'
 
-# photos that are gone, which a path from elsewhere is not
+# photos that are gone; a path relative to another folder does not count as gone
 mv photos/b/grey.jpg kept.jpg
 try "$search" all.npy photos/a/rgb.png
 is 0
