@@ -146,7 +146,7 @@ void sha256_update(sha256 *s, const void *data, size_t size) {
     }
 }
 
-/* The padding: a one bit, zeros up to 8 bytes before a block's end, then the length in bits
+/* Adds the padding: a one bit, zeros up to 8 bytes before a block's end, then the length in bits
  * (big-endian). */
 void sha256_final(sha256 *s, uint8_t digest[32]) {
     uint64_t bits = s->size * 8;

@@ -391,8 +391,8 @@ bool npy_map_rows(const char *path, npy_array *array, report *r) {
     return map(path, true, array, r);
 }
 
-/* The dictionary, padded with spaces so that the elements start at a multiple of 64 bytes and the
- * first dimension has room to grow. */
+/* Writes the dictionary, padded with spaces so that the elements start at a multiple of 64 bytes
+ * and the first dimension has room to grow. */
 static size_t format_header(char *text, size_t size, npy_type type, const int64_t *dims, int ndim) {
     enum { LARGEST = 21 }; /* digits for the first dimension, as NumPy reserves */
     size_t length = MAGIC_SIZE + 4;

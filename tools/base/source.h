@@ -34,9 +34,9 @@ bool source_read_all(const char *path, size_t limit, unsigned char **data, size_
 
 /* === Paths === */
 
-/* The bundled model, found from any working directory: next to the executable (../models, or
- * ../share/vit once installed), in ./models, or in VIT_MODEL_DIR if that was defined at compile
- * time. malloc'ed; NULL if it was not found or memory is exhausted. */
+/* Returns the path of the bundled model, found from any working directory: next to the executable
+ * (../models, or ../share/vit once installed), in ./models, or in VIT_MODEL_DIR if that was defined
+ * at compile time. malloc'ed; NULL if it was not found or memory is exhausted. */
 char *paths_find_model(const char *name);
 
 /* Returns the part after the last slash, but a slash at the end does not count: "b" for "a/b", "b/"

@@ -24,7 +24,8 @@ typedef struct parser {
 enum { LONGEST_NAME = 60 };
 static char called[LONGEST_NAME + 1] = "vit";
 
-/* The last part of a path, without Windows' suffix. False if that is not a program's name. */
+/* Takes the last part of a path, without Windows' suffix. False if that part is not a program's
+ * name. */
 static bool take_name(const char *path) {
     const char *name = path;
     size_t length;
@@ -77,7 +78,7 @@ static bool usage_error(const parser *p, const char *format, ...) {
     return false;
 }
 
-/* An unknown option is usually a typing error: names the nearest known one. */
+/* Reports an unknown option, and names the nearest known one, because most are typing errors. */
 static bool unknown_option(const parser *p, const char *word, const char *name) {
     const cli_option *nearest = NULL;
     int distance = 3; /* a more distant name does not help */

@@ -134,7 +134,8 @@ bool cli_parse(const cli_program *program, int argc, char **argv, text_list *ope
  * checkpoint that must be converted first. */
 bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *r);
 
-/* The file of -m, or the bundled model for NULL, malloc'ed. NULL if it was not found. */
+/* Returns the path of -m, or that of the bundled model for NULL, malloc'ed. NULL if there is no
+ * such model. */
 char *cli_model_path(const char *given, report *r);
 
 /* Height and width of --img-size and the number of --max-patches; 0: the model's own. */

@@ -18,11 +18,11 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
  * loss, and the program should end. */
 bool cli_flush(const char *program);
 
-/* The return value of main: flushes stdout; if output was lost, reports it and turns status 0 into
-   1. */
+/* Flushes stdout, and returns the exit status for main. If output was lost, reports the loss and
+ * turns status 0 into 1. */
 int cli_finish(const char *program, int status);
 
-/* A field of a CSV file (RFC 4180): in quotes, with inner quotes doubled. */
+/* Writes a field of a CSV file (RFC 4180): in quotes, with inner quotes doubled. */
 void cli_put_field(FILE *file, const char *text);
 
 /* A file that appears whole or not at all: it is written under a temporary name in the same folder
@@ -67,7 +67,7 @@ void cli_output_abandon(cli_output *output);
 /* Sets a folder that is also removed if the program is ended from outside; NULL: no folder. One at
  * a time. */
 void cli_temporary_folder(const char *path);
-/* The path under which flushed data can be read again; NULL if there is none. */
+/* Returns the path under which flushed data can be read again; NULL if there is none. */
 const char *cli_output_written(const cli_output *output);
 
 /* === A clock, and a progress bar for long steps === */

@@ -125,8 +125,8 @@ static bool is_word(setting_key key, const char *value) {
     return setting_find_word(key, value) >= 0;
 }
 
-/* The options of timm's train.py, and of DeiT's, that prepare images. An option without a usable
- * value, such as an interpolation of "random", is ignored, not refused. */
+/* Puts the options of timm's train.py, and of DeiT's, that prepare images. An option without a
+ * usable value, such as an interpolation of "random", is ignored, not refused. */
 static void put_preprocessing(const checkpoint *c, char *json) {
     static const char *const keys[] = {
         "mean", "std", "crop_pct", "eval_crop_ratio", "crop_mode", "interpolation",

@@ -128,7 +128,7 @@ static void add_other(settled *f, const char *value, double score) {
     f->next_score = score;
 }
 
-/* A row without a choice is not printed. */
+/* Lists a row, unless it has no choice. */
 static void list_row(match *m, const match_search *s, int row) {
     const match_row *values = &m->table.rows[row];
     const match_try *chosen = &s->tries[s->chosen];
@@ -344,7 +344,7 @@ static bool run_pair(match *m, facts *f, match_model *model, report *r) {
 
 /* === By a folder === */
 
-/* If all values of a row give the same results on these pictures, the row is left alone. */
+/* Leaves a row alone if all its values give the same results on these pictures. */
 static void list_verdict(match *m, const match_sorting *s, int row, settings *to) {
     const match_verdict *verdict = &s->verdicts[row];
     settled *f;
@@ -464,7 +464,8 @@ static double work_of(const vit_config *c) {
                             width * pixels);
 }
 
-/* The distance between two outputs, relative to their length; negative if it is not finite. */
+/* Returns the distance between two outputs, relative to their length, or a negative number if it is
+ * not finite. */
 static double distance(const effects *e) {
     double far = 0, size = 0;
     size_t i;

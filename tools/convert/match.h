@@ -37,8 +37,8 @@ void match_free(match *m);
 bool match_measure(const convert_options *o, const facts *f, const settings_resolved *model,
                    findings *found, bool *is_too_large, report *r);
 
-/* The last step of the original, as the pair shows it. Without a pair, or if the pair holds the
- * input of the head, it is `told`. */
+/* Returns the last step of the original, as the pair shows it. Without a pair, or if the pair holds
+ * the input of the head, it is `told`. */
 model_end match_end(const match *m, model_end told);
 bool match_is_by_embedding(const match *m);
 
@@ -142,8 +142,8 @@ typedef struct match_error {
 void match_pair_compare(const match_pair *pair, int reading, int image, const float *output,
                         match_error *error);
 
-/* The search minimises this quantity. It is mainly the angle between the output and that of the
- * original. Squared differences alone would favour models with outputs near zero. */
+/* Returns the quantity that the search minimises. It is mainly the angle between the output and
+ * that of the original. Squared differences alone would favour models with outputs near zero. */
 double match_error_slope(const match_error *error);
 
 /* === Models to try === */

@@ -478,7 +478,7 @@ static void descend(match_sorting *s) {
         s->verdicts[row].is_open = true;
 }
 
-/* If much of the time is left, repeats with more pictures. */
+/* Repeats with more pictures, if much of the time is left. */
 static bool add_pictures(match_sorting *s, report *r) {
     const int used = s->used, all = s->pictures->count;
     if (used == all || cli_now_ms() - s->started > s->seconds * 1e3 / 4) return false;

@@ -84,7 +84,7 @@ static bool grow_places(match_search *s) {
     return true;
 }
 
-/* A new try; NULL if memory is exhausted. */
+/* Adds a try; NULL if memory is exhausted. */
 static match_try *add_try(match_search *s, const match_choice *choice) {
     match_try *tries = memory_grow(s->tries, sizeof *tries, s->count, &s->capacity), *t;
     int row;

@@ -86,7 +86,7 @@ typedef struct row_grid {
  * section "fits16" in vit.h. */
 enum { LANE = 4, LANE_MAX = 127 };
 
-/* The index of weight `i` of a lane. */
+/* Returns the index of weight `i` of a lane. */
 static int lane_weight(int lane, int i) { return lane / 2 * 8 + lane % 2 * 2 + i / 2 * 4 + i % 2; }
 
 static int lane_of(int k) { return k / 8 * 2 + k / 2 % 2; }

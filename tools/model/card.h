@@ -37,8 +37,8 @@ void parts_add(part_list *list, const vit_tensor *tensor);
 
 /* A vit_config in words and as JSON. */
 
-/* The differences from a plain ViT: "4 register tokens, SiLU, gated MLP". Text that does not fit is
- * cut off. */
+/* Describes the differences from a plain ViT: "4 register tokens, SiLU, gated MLP". Text that does
+ * not fit is cut off. */
 const char *settings_describe(const vit_config *config, char *text, size_t size);
 
 /* Writes every field that a .vit file stores, under its own name. */

@@ -446,8 +446,8 @@ static bool put_resample(settings *s, const json_value *root, const hf_processor
                        (long long)filter, filter >= 0 && filter < 6 ? names[filter] : "unknown");
 }
 
-/* The fraction of the resized image that the crop keeps. It is reduced slightly, so that size /
- * fraction is not rounded to less than the resized size. */
+/* Returns the fraction of the resized image that the crop keeps. It is reduced slightly, so that
+ * size / fraction is not rounded to less than the resized size. */
 static double share(int64_t crop, int64_t size) {
     return crop == size ? 1 : (double)crop / ((double)size + 1e-6);
 }
@@ -561,8 +561,8 @@ static bool put_normalisation(settings *s, const json_value *root, const hf_proc
     return true;
 }
 
-/* The class that the file names under its current or former key, or else the default of the model;
- * NULL for a class whose steps are unknown. */
+/* Returns the class that the file names under its current or former key, or else the default of the
+ * model; NULL for a class whose steps are unknown. */
 static const hf_processor *find_processor(const json_value *root, const hf_model *model) {
     const json_value *type = json_get(root, "image_processor_type");
     size_t i;

@@ -629,7 +629,7 @@ static void put_choices(json_writer *w, const choice_list *list) {
 
 /* === Questions === */
 
-/* The common members of a question and an assumption. */
+/* Writes the common members of a question and an assumption. */
 static void put_subject(json_writer *w, const subject *s, const finding *item, choice_list *list) {
     char prefix[sizeof s->name + 1] = "";
     read_choices(s, item->options, list);

@@ -46,14 +46,14 @@ typedef struct heads_evidence {
     bool is_clear;                      /* ranked[0] is certain */
 } heads_evidence;
 
-/* The reason for taking ranked[0]: "read from the weights (154; next best 6: 95)". */
+/* Returns the reason for taking ranked[0]: "read from the weights (154; next best 6: 95)". */
 const char *heads_why(const heads_evidence *evidence, char text[HEADS_TEXT]);
 
-/* The reason for a question, if the weights do not decide. */
+/* Returns the reason for a question, if the weights do not decide. */
 const char *heads_doubt(const heads_evidence *evidence);
 
-/* The option to give if it is uncertain: "--set num_heads=N (1, 2, 4 or 8; the weights hint at 4:
- * 6.2, then 8: 3.9)". */
+/* Returns the option to give if the number is uncertain: "--set num_heads=N (1, 2, 4 or 8; the
+ * weights hint at 4: 6.2, then 8: 3.9)". */
 const char *heads_option(const heads_evidence *evidence, char text[HEADS_TEXT]);
 
 /* === Findings === */

@@ -31,7 +31,7 @@ bool labels_from_json(label_list *list, const json_value *names, const json_valu
 
 enum { IMAGENET_CLASSES = 1000 };
 
-/* The lines "n01440764 tench" and so on; NULL in a build without these names
+/* Returns the lines "n01440764 tench" and so on; NULL in a build without these names
  * (examples/web/vit/left_out.c). */
 const char *const *imagenet_classes(void);
 

@@ -42,7 +42,7 @@ typedef struct rope_grid {
     int pairs;         /* of a head */
 } rope_grid;
 
-/* The elements of a head that form pairs. */
+/* Returns which elements of a head form pairs. */
 vit_rope rope_layout(rope_type type);
 
 /* Returns the rotation of a pair by frequencies from the options. */

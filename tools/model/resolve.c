@@ -222,7 +222,7 @@ static bool resolve_self(resolver *m, report *r) {
     return true;
 }
 
-/* The number of heads that the weights show or, without evidence, timm's usual number. */
+/* Takes the number of heads that the weights show or, without evidence, timm's usual number. */
 static void put_assumed_heads(resolver *m, int by_width) {
     vit_config *c = m->config;
     const bool is_shown = m->seen->heads.is_clear &&

@@ -104,7 +104,7 @@ bool settings_resolve_all(const settings all[FROM_COUNT], const settings_seen *s
 
 /* === Architectures by shape === */
 
-/* The settings of an architecture of timm. */
+/* Gives the settings of an architecture of timm. */
 void settings_from_arch(settings *s, const arch_choice *choice);
 
 /* Counts the settings in which the name or the configuration contradicts the tensors; gives the

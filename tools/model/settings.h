@@ -144,13 +144,13 @@ enum { CHOICES_SIZE = 256 };
 /* "--set activation=gelu|relu", with all words, followed by `others`. */
 const char *choices_of_words(setting_key key, const char *others, char text[CHOICES_SIZE]);
 
-/* The possible numbers of heads for this width of attention. */
+/* Writes the possible numbers of heads for this width of attention. */
 const char *choices_of_heads(int64_t width, const char *others, char text[CHOICES_SIZE]);
 
-/* The possible channels of a square patch with this many values. */
+/* Writes the possible channels of a square patch with this many values. */
 const char *choices_of_chans(int64_t values, char text[CHOICES_SIZE]);
 
-/* The possible input sizes for this many patches. */
+/* Writes the possible input sizes for this many patches. */
 const char *choices_of_size(int patches, int patch_size, int stride, char text[CHOICES_SIZE]);
 
 /* True if n is a square; *side becomes its root. */

@@ -118,7 +118,7 @@ void arch_rope_options(const arch_choice *choice, rope_options *rope);
 
 void arch_mean_std(arch_norm norm, double mean[3], double std[3]);
 
-/* The rows of the table in order; NULL after the last. */
+/* Returns row i of the table; NULL after the last row. */
 const arch *arch_at(size_t i);
 
 /* Returns the first architecture whose blocks and patches have the same sizes, NULL for none. */

@@ -527,7 +527,7 @@ void os_folder_close(os_folder *folder) {
     free(folder);
 }
 
-/* A file that the system keeps in memory as long as there is room, and removes when it is
+/* Opens a file that the system keeps in memory as long as there is room, and removes when it is
  * closed. */
 FILE *os_memory_open(char **text, size_t *size) {
     char *folder = os_temporary_folder();
