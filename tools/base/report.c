@@ -133,8 +133,8 @@ bool text_is_control(uint32_t c) {
            (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
-/* Returns the width of a character on most terminals, also for combining accents, East Asian letters,
- * emoji. */
+/* Returns the width of a character on most terminals, also for combining accents, East Asian
+ * letters, emoji. */
 static int columns_of(uint32_t c) {
     if ((c >= 0x300 && c <= 0x36F) || (c >= 0x200B && c <= 0x200D) || (c >= 0xFE00 && c <= 0xFE0F))
         return 0;
