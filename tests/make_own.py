@@ -375,7 +375,7 @@ def norms():
     alone = front(end=lambda net: head(net, None))
     case("norm_in_front", alone, TWO + " --rename norm.*=norm_pre.*")
     case("norm_in_front_noted", alone, TWO + " --strict", "norm as the norm after the blocks: the "
-         "usual; the file has it in front of them; give --rename 'norm.*=norm_pre.*' for one in")
+         "usual place, but the file has it before them; give --rename 'norm.*=norm_pre.*' for one in")
     case("norms_around", front(end=lambda net: head(net, "ln")), TWO +
          " --rename norm.*=norm_pre.*")
     case("norm_of_all", OneNorm(), TWO + " --rename ln.*=norm_shared.*")

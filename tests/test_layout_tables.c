@@ -234,7 +234,7 @@ static void note_layout(const char *path, bool is_refused) {
     layout_map map;
     size_t i;
     CHECK_MSG(checkpoint_open(path, &c, &r) || is_refused, "%s", r.text);
-    if (c && layout_detect(c, &map, &r)) { /* except those that only --rename makes */
+    if (c && layout_detect(c, &map, &r)) { /* not of files that only --rename fits */
         for (i = 0; layout_all[i]; i++)
             if (layout_all[i] == map.layout) has_checkpoint[i] = true;
         layout_free_map(&map);

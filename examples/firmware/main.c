@@ -48,7 +48,7 @@ static void print_hex(uint64_t bits) {
 
 /* --- the model ------------------------------------------------------------------------------ */
 
-/* Also verifies every bit of the array, as after an update of the flash. */
+/* Opens the model and verifies every bit of the array, for the case of a damaged flash. */
 static vit_result open_model(void) {
     vit_result result = vit_model_open_memory(fashion_vit_data, FASHION_VIT_SIZE, VIT_OPEN_VERIFY,
                                               &model);

@@ -40,7 +40,7 @@ bool photos_is_name(const char *name);
  * closed. */
 bool photos_is_folder(const char *path);
 
-/* Appends one more operand: the images of a folder, which may have none, or any other name,
+/* Appends one more operand. A folder stands for its images, if any; any other name is appended
  * unchanged. Zero the list before the first call. */
 bool photos_add(photo_list *list, const char *operand, report *r);
 bool photos_add_some(photo_list *list, const char *operand, report *r); /* at least one image */
@@ -59,8 +59,8 @@ typedef struct photo_options {
 /* Decodes image files. Every program uses such a decoder: no other code in tools/ includes
  * image_file.h. A decoder has confined processes (sandbox.h) for this many threads (0: one per
  * core), unless options disable them or the system has no sandbox. If the system has a sandbox but
- * no process can be made, no image is decoded, and the message has the reason. Open it before the
- * program starts threads and allocates large data. */
+ * no process can be made, no image is decoded, and the message has the reason. Open the
+ * decoder before the program starts threads and allocates large data. */
 typedef struct photo_decoder photo_decoder;
 
 /* The command decodes files of other formats, by their first bytes: HEIC, WebP, AVIF, TIFF. The

@@ -43,7 +43,7 @@ bool class_map_all(const class_map *map, const vit_model *model, const photo_lis
 /* === Classes by texts === */
 
 /* Classes from texts, which the model's text encoder turns into vectors, or from stored vectors of
- * texts, as CLIP and SigLIP compute them. The nearest text is a photo's class.
+ * texts, as CLIP and SigLIP compute them. A photo's class is the nearest text.
  *
  *     if (zero_shot_open(&z, &options, &asked, &model, &path, &choice, &r)) ...
  *     zero_shot_logits(&z, embedding_of(&choice, &model, result), logits);

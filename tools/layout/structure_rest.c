@@ -540,7 +540,7 @@ static void note_early_norm(structure_parts *p) {
     snprintf(what, sizeof what, "%.120s as the norm after the blocks", norm->path);
     snprintf(option, sizeof option, "--rename '%.200s.*=norm_pre.*' for one in front of them",
              norm->path);
-    structure_note_add(p->result, what, "the usual; the file has it in front of them", option);
+    structure_note_add(p->result, what, "the usual place, but the file has it before them", option);
 }
 
 static bool name_norms(structure_parts *p, report *r) {

@@ -45,8 +45,8 @@
 /* === The beginning === */
 
 /* Reading and writing a closed standard stream still fail, but no file can take its place and
- * receive messages. The root folder can be opened neither for reading nor for writing through names
- * like /dev/stdout. */
+ * receive messages. The root folder takes the descriptor's place: through names like /dev/stdout it
+ * can be opened neither for reading nor for writing. */
 static void keep_closed(int descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0 && open("/", O_RDONLY | O_PATH) != descriptor) {
         perror("standard streams");

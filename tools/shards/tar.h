@@ -39,7 +39,7 @@ typedef struct tar_member {
 
 typedef struct tar_stream {
     uint64_t offset;        /* bytes read so far */
-    uint64_t left, padding; /* private, like the members below: state of the member */
+    uint64_t left, padding; /* private, like the rest of the struct */
     tar_read *read;
     void *user;
     bool long_name, resized, sparse, name_too_long; /* values from the headers before a member */

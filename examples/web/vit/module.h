@@ -84,8 +84,8 @@ void web_similarity(const float *vector, const float *others, int count, int dim
 EXPORT(positions)
 int web_positions(const web_model *m, int kind, int block, float *cosines, int numbers[3]);
 
-/* The places of a photo's patches: left, top, width and height of the input, in the photo's pixels;
- * the same for the area that patches cover; then width, height, left and top from vit_find_crop. */
+/* Returns the place of the input on a photo, as left, top, width and height in the photo's pixels;
+ * that of the area of the patches; then width, height, left and top from vit_find_crop. */
 EXPORT(crop) int web_crop(const web_model *m, int width, int height, double numbers[12]);
 /* -1 if there is none, or the patches are not places on a photo. */
 EXPORT(patch_at) int web_patch_at(const web_model *m, int width, int height, double x, double y);
