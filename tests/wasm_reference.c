@@ -82,6 +82,7 @@ static void look_at_crop(const vit_image *image, int number) {
 }
 
 int main(int argc, char **argv) {
+    (void)image_file_is_known;
     if (argc < 4) {
         return 2;
     }
