@@ -28,7 +28,7 @@ static bool is_described(const assumer *a) { return a->all[FROM_NAME].given[SETT
 static const char *options_of(const assumer *a, setting_key key, char text[CHOICES_SIZE]) {
     const setting_row *row = &setting_rows[key];
     const char *pools =
-        a->model->config.has_cls_token /* this norm type needs no other tensors */
+        a->model->config.has_cls_token /* these poolings need no other tensors */
             ? "token|avg|max|avgmax (the class token is left out; not with --set pool_prefix=1)"
             : "avg|max|avgmax";
     const char
