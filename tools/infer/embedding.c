@@ -713,15 +713,10 @@ static bool check_width(const embedding_choice *choice, const embedding_index *i
 /* Gives the index's own model the size of the index, unless another one is requested. */
 static bool resize_for(const embedding_request *asked, const embedding_index *index,
                        vit_model *model, report *r) {
-    const vit_config *c = &model->config;
-    cli_size size;
-    memcpy(size, index->img_size, sizeof size);
     if (asked->img_size[0] || asked->img_size[2] || !index->described ||
         embedding_model_hash(model) != index->model_hash)
         return true;
-    if (c->crop_mode == VIT_CROP_ASPECT && infer_num_tokens(c) - c->num_prefix_tokens == size[2])
-        size[2] = 0;
-    return cli_model_resize(model, size, r);
+    return cli_model_resize(model, index->img_size, r);
 }
 
 bool embedding_open_model(const embedding_request *asked, const embedding_index *index,
