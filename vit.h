@@ -9843,6 +9843,16 @@ static int vit__tile_end(const vit__linear *l, int t) {
     return vit__min(l->rows, unit * vit__share_end(vit__ceil_div(l->rows, unit), t, l->num_tiles));
 }
 
+#if VIT__AVX2
+/* The part of the thread's next group of panels that tile t of a group prefetches, or NULL: an
+   eighth of a panel, so that 24 tiles fetch the three panels of a group. */
+static const unsigned char *vit__ahead(const vit__linear *l, int panel, int panels, int t) {
+    const int next = panel + l->ahead;
+    if (!l->ahead || next + panels > l->end_panel || t >= 24) return NULL;
+    return l->panels + (size_t)next * l->stride + (size_t)t * (l->stride / 8);
+}
+#endif
+
 /* Tiles [first_tile, end_tile) times panels [panel, panel_end). A group of panels stays in the L2
    cache while the rows stream past it. */
 static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int panel,
@@ -9882,12 +9892,7 @@ static void vit__gemm(const vit__linear *l, int first_tile, int end_tile, int pa
             o.a = (const unsigned char *)l->a + (size_t)row * l->lda;
             o.rows = end - row;
 #if VIT__AVX2
-            /* The part of the thread's next group of panels that this tile prefetches: an eighth of
-               a panel, so that 24 tiles fetch the three panels of a group. */
-            o.ahead = l->ahead && panel + l->ahead + panels <= l->end_panel && t - first_tile < 24
-                          ? l->panels + (size_t)(panel + l->ahead) * l->stride +
-                                (size_t)(t - first_tile) * (l->stride / 8)
-                          : NULL;
+            o.ahead = vit__ahead(l, panel, panels, t - first_tile);
 #endif
             out.c = l->out.c + (size_t)row * out.ldc + panel * 16;
             gemm->run(direct ? out.c : sums, &o);
