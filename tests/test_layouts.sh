@@ -144,6 +144,23 @@ prints torch_nn_matrix "--set num_heads=2 --set pool=token --set block_type=post
     "pos_embed has 16 rows, of which the first 5 are used"
 prints jax "" "npz, JAX layout" "heads 2 x 4"
 
+# The processor, not the rotary positions, tells that photos keep their size.
+squashed="assumed img_size=4x4: every photo is squashed to it"
+prints qwen3_vl "--set num_heads=2 --set pool=avg" "$squashed"
+if wanted hf_vit; then
+    mkdir "$work/own"
+    cp "$DATA"/hf_vit/* "$work/own"
+    sed -i '1s/{/{ "image_processor_type": "Qwen2VLImageProcessor",/' "$work/own/preprocessor_config.json"
+    if "$CONVERT" "$work/own/model.safetensors" -o "$work/own/own.vit" >"$work/out" 2>"$work/err" &&
+        says "$squashed"; then pass
+    else fail "hf_vit: the size of Qwen's processor should be assumed"; fi
+    if "$CONVERT" "$DATA/twins/qwen3_vl.safetensors" --set num_heads=2 --set rope_type=qwen --set pool=avg \
+        --set norm_eps=1e-6 --set activation=gelu_tanh --set has_final_norm=0 -o "$work/own/own.vit" \
+        >"$work/out" 2>"$work/err" &&
+        ! says "every photo"; then pass
+    else fail "qwen3_vl's twin: no size should be assumed"; fi
+fi
+
 # Positions for another grid, resampled as in each library.
 more="positions resampled from 2x2 to 3x3 patches, as"
 prints hf_vit "--img-size 6" "$more transformers does"

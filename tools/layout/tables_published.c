@@ -355,7 +355,7 @@ static const layout_extra qwen_harmless[] = {
 static const layout_default qwen_defaults[] = {
     { "rope_type=qwen", NULL }, { "pos_resample=jax", NULL }, { "norm_eps=1e-6", NULL },
     { "activation=gelu_tanh", NULL }, { "mean=0.5", NULL }, { "std=0.5", NULL },
-    { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { NULL, NULL }
+    { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "own_sizes=1", NULL }, { NULL, NULL }
 };
 
 const layout layout_qwen_vl = {

@@ -312,11 +312,14 @@ static bool is_vector_told(const assumer *a, bool is_std) {
     return false;
 }
 
-/* Qwen's processor has no size: it keeps the photo's. */
+/* A processor that keeps the size of each photo has no size of its own. */
 static bool assume_one_size(const assumer *a) {
     const vit_config *c = &a->model->config;
+    double own_sizes = 0;
     char what[40];
-    if (a->model->rope.type != ROPE_QWEN || a->all[FROM_OPTIONS].given[SETTING_IMG_HEIGHT])
+    settings_get(a->all, SETTING_OWN_SIZES, &own_sizes);
+    if (own_sizes < 1 || c->crop_mode == VIT_CROP_ASPECT ||
+        a->all[FROM_OPTIONS].given[SETTING_IMG_HEIGHT])
         return true;
     snprintf(what, sizeof what, "img_size=%dx%d", c->img_height, c->img_width);
     return findings_assume(a->found, what,

@@ -153,10 +153,11 @@ bool config_open_clip_apply(config_file *config, settings *s, report *r) {
 
 typedef struct hf_processor {
     const char *name;   /* name of the class, without "ImageProcessor" */
-    int size, crop;     /* crop 0: none; size 0: each photo has its own, as with NaFlex */
+    int size, crop;     /* crop 0: none; size 0: each photo has its own */
     bool shortest_edge; /* `size` is the shorter side, not both sides */
     bool bicubic;
     arch_norm norm;
+    bool own_sizes; /* a photo keeps its size; without this, size 0 stands for NaFlex */
 } hf_processor;
 
 /* DINOv2's is a BitImageProcessor whose files contain these values. */
@@ -174,16 +175,16 @@ enum {
 };
 
 static const hf_processor processors[] = {
-    { "ViT", 224, 0, false, false, ARCH_HALF },
-    { "DeiT", 256, 224, false, true, ARCH_HALF },
-    { "CLIP", 224, 224, true, true, ARCH_OPENAI },
-    { "Bit", 224, 224, true, true, ARCH_OPENAI },
-    { "Siglip", 224, 0, false, true, ARCH_HALF },
-    { "DINOv2", 256, 224, true, true, ARCH_IMAGENET },
-    { "Beit", 256, 224, false, true, ARCH_HALF },
-    { "DINOv3ViT", 224, 0, false, false, ARCH_IMAGENET },
-    { "Siglip2", 0, 0, false, false, ARCH_HALF },
-    { "Qwen2VL", 0, 0, false, true, ARCH_HALF },
+    { "ViT", 224, 0, false, false, ARCH_HALF, false },
+    { "DeiT", 256, 224, false, true, ARCH_HALF, false },
+    { "CLIP", 224, 224, true, true, ARCH_OPENAI, false },
+    { "Bit", 224, 224, true, true, ARCH_OPENAI, false },
+    { "Siglip", 224, 0, false, true, ARCH_HALF, false },
+    { "DINOv2", 256, 224, true, true, ARCH_IMAGENET, false },
+    { "Beit", 256, 224, false, true, ARCH_HALF, false },
+    { "DINOv3ViT", 224, 0, false, false, ARCH_IMAGENET, false },
+    { "Siglip2", 0, 0, false, false, ARCH_HALF, false },
+    { "Qwen2VL", 0, 0, false, true, ARCH_HALF, true },
 };
 
 typedef struct hf_model {
@@ -474,6 +475,14 @@ static bool put_aspect(settings *s, const json_value *root, report *r) {
     return true;
 }
 
+/* Squashes photos to one size, because vit.h has no such crop mode: assume.c names the size. */
+static bool put_own_sizes(settings *s) {
+    settings_put(s, SETTING_CROP_MODE, VIT_CROP_SQUASH);
+    settings_put(s, SETTING_CROP_PCT, 1);
+    settings_put(s, SETTING_OWN_SIZES, 1);
+    return true;
+}
+
 /* `input` is the size of the images that the processor gives */
 static bool put_frames(settings *s, const json_value *root, const hf_processor *processor,
                        hf_frame *input, report *r) {
@@ -484,12 +493,8 @@ static bool put_frames(settings *s, const json_value *root, const hf_processor *
         !get_flag(root, "do_resize", true, &resizes, r) ||
         !get_flag(root, "default_to_square", !processor->shortest_edge, &square, r))
         return false;
-    if (processor == &processors[BY_QWEN] && resizes) {
-        settings_put(s, SETTING_CROP_MODE, VIT_CROP_SQUASH); /* assume.c has the reason */
-        settings_put(s, SETTING_CROP_PCT, 1);
-        return true;
-    }
-    if (!processor->size && resizes) return put_aspect(s, root, r);
+    if (!processor->size && resizes)
+        return processor->own_sizes ? put_own_sizes(s) : put_aspect(s, root, r);
     if (!get_frame(json_get(root, "size"), !square, &size))
         return wrong_value("size", "n, {height, width} or {shortest_edge}", r);
     if (!get_frame(json_get(root, "crop_size"), false, &crop) || crop.shortest)

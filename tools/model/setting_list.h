@@ -296,6 +296,8 @@
     X(RESIZE_WIDTH, resize_width, INTEGER, WORKED_OUT, 0, NEITHER, "width before the crop")      \
     X(MAX_PATCHES, max_patches, INTEGER, NO_FIELD, 0, NEITHER,                                   \
       "patches of a photo at most, for crop_mode=aspect; 0: those of the input size")            \
+    X(OWN_SIZES, own_sizes, FLAG(NULL, NULL), NO_FIELD, 0, NEITHER,                              \
+      "1: photos keep their size in the published code")                                         \
     X(SELFTEST_SEED, selftest_seed, INTEGER, COPIED, 1, NEITHER, "seed of the self-test input")  \
     X(SELFTEST_TOLERANCE, selftest_tolerance, NUMBER, COPIED, 2e-5, NEITHER,                     \
       "accepted self-test error")                                                                \
