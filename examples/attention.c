@@ -1,5 +1,5 @@
-/* attention.c - draws the attention of the class token as a picture (PGM) with a pixel for each
- * patch: the mean of the heads of the last block.
+/* attention.c - draws the class token's attention in the last block, the mean of its heads. The
+ * picture (PGM) has a pixel for each patch.
  *
  *     cc -O2 attention.c -o attention -lm -lpthread
  *     $ ./attention models/cifar10-vit.vit examples/cat.jpg | tail -n +4 | head -n 2
@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
     if (!result) result = vit_forward(&session, &input, &outputs);
     if (result) return fail(1, argv[2], vit_result_string(result));
 
-    /* Row 0 of a head's map belongs to the class token. The first receives the sum of the rows. */
+    /* Row 0 of each head's map belongs to the class token. The first row 0 receives their sum. */
     float *patches = maps + config->num_prefix_tokens, largest = 1e-30f;
     const size_t num_patches = (size_t)config->num_patches, width = (size_t)config->grid_width;
     for (size_t p = 0; p < num_patches; p++) {

@@ -1,4 +1,4 @@
-/* camera.c - classifies the raw frames of a camera, and skips frames that arrive while it computes.
+/* camera.c - classifies a camera's raw frames. It skips the frames that arrive during a pass.
  *
  *     cc -O2 camera.c -o camera -lm -lpthread
  *     $ tail -c 49152 examples/cat.ppm | ./camera models/cifar10-vit.vit rgb24 128 128 30

@@ -1,4 +1,4 @@
-/* classify.c - classifies photos on all cores with one session, which keeps its memory.
+/* classify.c - classifies photos on all cores. One session reuses its memory for all photos.
  *
  *     cc -O2 classify.c -o classify -lm -lpthread
  *     $ ./classify -m models/cifar10-vit.vit examples/cat.jpg
@@ -60,7 +60,7 @@ int main(int argc, char **argv) {
     vit_params params;
     vit_session session;
     memset(&params, 0, sizeof params);                                     /* zero: the defaults */
-    vit_result result = vit_threads_create(0, &threads, &params.executor); /* one a core */
+    vit_result result = vit_threads_create(0, &threads, &params.executor); /* one per core */
     if (!result) result = vit_session_init(&session, &model, &params, NULL, 0);
     if (result) return fail(1, "classify", vit_result_string(result));
 

@@ -1,4 +1,4 @@
-// hello.cpp - vit.h in C++17, by the classes of vit.hpp: errors are exceptions.
+// hello.cpp - classifies a photo in C++17 with the classes of vit.hpp. Errors are exceptions.
 //
 //     c++ -O2 hello.cpp -o hello -lm -lpthread
 //     $ ./hello models/cifar10-vit.vit examples/cat.jpg

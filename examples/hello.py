@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""hello.py - vit.h from Python without a package, by ctypes: the best class of a photo, its embedding.
+"""hello.py - uses vit.h by ctypes, without a package: a photo's best class and embedding.
 
     make libraries
     $ python3 examples/hello.py build/lib/libvit.so.2 models/cifar10-vit.vit examples/cat.ppm
     cat, 78.8 %
     embedding of 192 numbers, the first -0.101
 
-Python's library reads no JPEG. With Pillow: Image.open(path).convert("RGB").tobytes()."""
+Python's standard library reads no JPEG. Pillow does: Image.open(path).convert("RGB").tobytes()."""
 import os
 import re
 import sys
@@ -22,7 +22,7 @@ class Prediction(Structure):  # vit_prediction
     _fields_ = [("index", c_int), ("score", c_float)]
 
 
-class Handle(Structure):  # vit_model: its first two members, which come first in every version
+class Handle(Structure):  # the first two members of vit_model, the same in every version
     _fields_ = [("abi", c_uint), ("detail", c_char * 224)]
 
 
@@ -42,7 +42,7 @@ try:
     vit = CDLL(sys.argv[1])
     vit.vit_label.restype = vit.vit_result_string.restype = c_char_p
     abi, model, best = vit.vit_abi(), Handle(), Prediction()
-    resize(model, (abi >> 8) * 4)  # its upper 24 bits are the size, in units of 4 bytes
+    resize(model, (abi >> 8) * 4)  # upper 24 bits: the size, in units of 4 bytes
     if vit.vit_model_open_as(abi, os.fsencode(sys.argv[2]), 0, byref(model)):
         raise OSError(model.detail.decode(errors="replace"))
     image = read_ppm(sys.argv[3])

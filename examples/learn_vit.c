@@ -1,7 +1,7 @@
 /* learn_vit.c - the forward pass of a Vision Transformer in plain C, slow and meant to be read. It
  * follows the equations of "An Image is Worth 16x16 Words" (Dosovitskiy et al., arXiv 2010.11929,
  * section 3.1 and appendix A), and DeiT's distillation token (arXiv 2012.12877). vit.h opens the
- * file and prepares the photo; its logits are the reference for those of vit() below.
+ * file and prepares the photo. The program compares the logits of vit() below with vit.h's.
  *
  *     cc -O2 learn_vit.c -o learn_vit -lm -lpthread
  *     $ ./learn_vit models/cifar10-vit.vit examples/cat.jpg
@@ -23,7 +23,7 @@ static void fail(int status, const char *what, const char *why) {
     exit(status);
 }
 
-/* Row by row. Most matrices have a row for each token and a column for each of its features. */
+/* Stored by rows. Most matrices have a row for each token and a column for each of its features. */
 typedef struct matrix {
     size_t rows, cols;
     float *at;
@@ -37,7 +37,7 @@ static matrix new_matrix(size_t rows, size_t cols) {
 
 static float *row(matrix m, size_t i) { return m.at + i * m.cols; }
 
-/* Finds a tensor by timm's name: "blocks.3.norm1.weight"; without a block, if block is -1. */
+/* Loads a tensor by timm's name: "blocks.3.norm1.weight", or "norm.weight" if block is -1. */
 static matrix load(const vit_model *model, int block, const char *layer, const char *part) {
     char name[64];
     vit_tensor tensor;
@@ -66,7 +66,7 @@ static float dot(const float *a, const float *b, size_t n) {
     return sum;
 }
 
-/* x W^T + b, for each row of x. Frees x. */
+/* Returns x W^T + b for each row of x. Frees x. */
 static matrix linear(const vit_model *model, int block, const char *layer, matrix x) {
     matrix weight = load(model, block, layer, ".weight"), bias = load(model, block, layer, ".bias");
     matrix y = new_matrix(x.rows, weight.rows);
@@ -79,7 +79,7 @@ static matrix linear(const vit_model *model, int block, const char *layer, matri
     return y;
 }
 
-/* LN: each row is brought to mean 0 and variance 1, then scaled and shifted by learned values. */
+/* LN: brings each row to mean 0 and variance 1, then scales and shifts it by learned values. */
 static matrix layer_norm(const vit_model *model, int block, const char *layer, matrix x) {
     matrix weight = load(model, block, layer, ".weight"), bias = load(model, block, layer, ".bias");
     matrix y = new_matrix(x.rows, x.cols);
@@ -106,8 +106,8 @@ static void softmax(float *x, size_t n) {
 }
 
 /* Equation (1): z_0 = [class; x_1 E; x_2 E; ...] + E_pos. A patch has P x P pixels in C channels. A
-   linear layer, E, turns its row of C P P values into a token. Learned tokens come first: the
-   class token and, in DeiT, the distillation token; they gather information from the patches. */
+   linear layer, E, turns a patch's C P P values into a token. Learned tokens come first: the
+   class token and, in DeiT, the distillation token. They gather information from the patches. */
 static matrix embed(const vit_model *model, const float *image) {
     const vit_config *c = &model->config;
     const size_t side = (size_t)c->patch_size, across = (size_t)c->grid_width;
@@ -160,14 +160,14 @@ static matrix mlp(const vit_model *model, int block, matrix x) {
     return linear(model, block, "mlp.fc2", hidden);
 }
 
-/* The logits of an image, [in_chans, img_height, img_width], normalised as for training. */
+/* Returns the logits of an image, [in_chans, img_height, img_width], normalised as in training. */
 static matrix vit(const vit_model *model, const float *image) {
     matrix z = embed(model, image); /* (1) */
     for (int i = 0; i < model->config.depth; i++) {
         add(z.at, attention(model, i, layer_norm(model, i, "norm1", z))); /* (2) */
         add(z.at, mlp(model, i, layer_norm(model, i, "norm2", z)));       /* (3) */
     }
-    matrix token = { 1, z.cols, row(z, 0) }; /* (4): the class token, then a score for each class */
+    matrix token = { 1, z.cols, row(z, 0) }; /* (4): the head scores only the class token */
     matrix logits = linear(model, -1, "head", layer_norm(model, -1, "norm", token));
     if (model->config.has_dist_token) { /* the mean of two heads */
         token.at = row(z, 1);
@@ -178,7 +178,7 @@ static matrix vit(const vit_model *model, const float *image) {
     return logits;
 }
 
-/* 1 if the model has all parts of the equations and no others. */
+/* Returns 1 if the model has all parts of the equations and no others. */
 static int is_plain(const vit_config *c) {
     return c->has_cls_token && c->has_patch_bias && c->has_qkv_bias && c->has_proj_bias &&
            c->mlp_dim && c->has_final_norm && c->pool == VIT_POOL_TOKEN && !c->patch_stride &&

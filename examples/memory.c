@@ -1,5 +1,5 @@
-/* memory.c - opens a model in memory, which may be part of the program or of an archive; here it is
- * read from a file. Its weights are used in place.
+/* memory.c - opens a model in memory, for example in the program or in an archive. Here the bytes
+ * come from a file. The library uses the weights in place.
  *
  *     cc -O2 memory.c -o memory -lm -lpthread
  *     $ ./memory models/cifar10-vit.vit examples/cat.jpg

@@ -1,5 +1,5 @@
-/* server.c - answers requests until its input ends. Each input line is the name of a photo; each
- * output line has its three best classes or an error. One session serves all requests.
+/* server.c - answers requests until the input ends. Each input line is a photo's path. Its output
+ * line has the photo's three best classes or an error. One session serves all requests.
  *
  *     cc -O2 server.c -o server -lm -lpthread
  *     $ printf 'examples/cat.jpg\nno.jpg\nexamples/cat.ppm\n' | ./server models/cifar10-vit.vit
@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
 
     char path[4096];
     while (fgets(path, sizeof path, stdin)) {
-        if (!strchr(path, '\n')) /* the line is longer than any path: skips the rest of it */
+        if (!strchr(path, '\n')) /* skips the rest of a line that is longer than any path */
             for (int c = getchar(); c != '\n' && c != EOF;) c = getchar();
         path[strcspn(path, "\r\n")] = '\0';
         const char *error = classify(&session, path);

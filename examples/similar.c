@@ -1,5 +1,5 @@
-/* similar.c - compares two photos by the cosine of their embeddings: 1 for the same picture, lower
- * for less similar ones.
+/* similar.c - compares two photos by the cosine of their embeddings: 1 for the same picture, less
+ * for different ones.
  *
  *     cc -O2 similar.c -o similar -lm -lpthread
  *     $ ./similar models/cifar10-vit.vit examples/cat.jpg examples/cat.ppm
@@ -17,7 +17,7 @@ static int fail(int status, const char *what, const char *why) {
     return status;
 }
 
-/* The embedding of a photo. */
+/* Writes the embedding of a photo. Returns 0 on success. */
 static int embed(const vit_model *model, const char *path, float *embedding) {
     vit_image photo = vit_image_load(path);
     if (!photo.pixels) return fail(1, path, stbi_failure_reason());

@@ -1,5 +1,5 @@
-/* threads.c - classifies photos on the program's own threads, here OpenMP's: all share the model,
- * and each has a session.
+/* threads.c - classifies photos on the program's own threads, here OpenMP's. All threads
+ * share the model, and each has a session.
  *
  *     cc -O2 -fopenmp threads.c -o threads -lm -lpthread
  *     $ ./threads models/cifar10-vit.vit examples/cat.jpg examples/cat.ppm

@@ -1,5 +1,5 @@
-/* words.c - names a photo by classes of your own. The model needs a text encoder, which CLIP,
- * SigLIP and the bundled model have.
+/* words.c - classifies a photo by class names of your own. The model needs a text encoder. CLIP,
+ * SigLIP and the bundled model have one.
  *
  *     cc -O2 words.c -o words -lm -lpthread
  *     $ ./words models/cifar10-vit.vit examples/cat.jpg "a kitten" "a puppy" "an empty street"

@@ -1,4 +1,4 @@
-/* accuracy.c - does on the desktop what the firmware does on its boards.
+/* accuracy.c - classifies images on the desktop, as the firmware does on its boards.
  *
  *     accuracy MODEL.vit IMAGES            a line for each image, as main.c prints it
  *     accuracy MODEL.vit IMAGES LABELS     the number of correct classes
@@ -86,7 +86,7 @@ static FILE *open_file(const char *path, int magic, int *count) {
 
 /* --- the program ------------------------------------------------------------------------------ */
 
-/* All images; labels may be NULL. */
+/* Classifies all images. labels may be NULL. */
 static int run(classifier *c, FILE *images, int count, FILE *labels, const char *path) {
     static uint8_t pixels[256 * 256];
     vit_image image = { pixels, 0, 0, 0, VIT_PIXEL_GRAY8 };

@@ -1,6 +1,6 @@
-/* board.h - the functions of a board that the firmware's program calls, and main(), which the board
- * calls. start.c and semihosting.c implement it for QEMU; on your own board, write these functions
- * for its UART, camera and timer.
+/* board.h - the functions of a board that the firmware's program calls. The board calls main().
+ * start.c and semihosting.c implement the functions for QEMU. On your own board, write them for its
+ * UART, camera and timer.
  */
 #ifndef BOARD_H
 #define BOARD_H
@@ -11,22 +11,22 @@
 /* Prints text. */
 void board_print(const char *text);
 
-/* Reads the next `size` bytes of the camera; 0 at its end. */
+/* Reads the next `size` bytes from the camera. Returns 0 at the end of the pictures. */
 int board_read(void *bytes, size_t size);
 
-/* Write the one block that a program keeps in flash, and read it back, even after a reset. They
- * return 0 if there is no such block, or none of that size. */
+/* board_keep writes the one block that a program keeps in flash. board_recall reads it back, even
+ * after a reset. Both return 0 on failure, such as a missing block or a block of another size. */
 int board_keep(const void *bytes, size_t size);
 int board_recall(void *bytes, size_t size);
 
-/* Ends the run: 0 is success. */
+/* Ends the run. Status 0 is success. */
 void board_exit(int status);
 
-/* Starts a clock; board_clock counts its ticks. */
+/* Starts a clock. board_clock returns its ticks since then. */
 void board_clock_start(void);
 uint32_t board_clock(void);
 
-/* The largest number of bytes of stack in use since reset. */
+/* Returns the largest number of stack bytes in use since reset. */
 size_t board_stack_used(void);
 
 #endif

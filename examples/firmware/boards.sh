@@ -1,4 +1,4 @@
-# boards.sh - six microcontrollers: compiling and linking for each, and running it in QEMU. run.sh
+# boards.sh - six microcontrollers: functions that compile, link, and run in QEMU. run.sh
 # and tests source this file; it needs gcc-arm-none-eabi, qemu-system-arm and, for clang, clang.
 # shellcheck shell=bash
 
@@ -18,7 +18,7 @@ all_boards="m0 m3 m4 m7 m33 m55"
 # board NAME: sets machine, memory, tick and cpu
 board() {
     local name
-    # shellcheck disable=SC2034 # for whoever sources this
+    # shellcheck disable=SC2034 # for the scripts that source this
     while read -r name machine memory tick cpu; do
         [ "$name" = "$1" ] && return
     done <<<"$board_table"

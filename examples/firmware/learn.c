@@ -1,9 +1,9 @@
-/* learn.c - a microcontroller that learns classes from single pictures, by the nearest mean of its
- * own embeddings, and keeps them in flash. No malloc, no C library.
+/* learn.c - learns classes from single pictures on a microcontroller, and keeps them in flash. The
+ * nearest mean of embeddings gives a picture's class. There is no malloc and no C library.
  *
- * The camera's records are a byte and a picture. The byte is the button that was held: 1 to 4 teach
- * that class, 0 names the class of the picture. models/fashion-vit.vit computes the embeddings; its
- * own ten classes are not used.
+ * Each record of the camera is a byte and a picture. The byte is the held button: 1 to 4 teach that
+ * class, and 0 prints the picture's class. models/fashion-vit.vit computes the embeddings. The
+ * model's own ten classes are not used.
  */
 #include "fashion_vit.h"
 
@@ -20,7 +20,7 @@
 #include "../../vit.h"
 
 #define VIT_LEARN_IMPLEMENTATION
-#include "learn.h" /* of tools/numbers */
+#include "learn.h" /* in tools/numbers */
 
 #include "board.h"
 
@@ -45,7 +45,7 @@ static vit_result embed(void) {
     return vit_forward(&session, &(vit_input){ .pixels = input }, &outputs);
 }
 
-/* "class 3", or "taught 3". */
+/* Prints "class 3" or "taught 3". */
 static void print_class(const char *what, int number) {
     char text[] = " 0\n";
     text[1] = (char)('0' + number);

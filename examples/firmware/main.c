@@ -1,10 +1,10 @@
 /* main.c - classifies a camera's pictures of clothes on a microcontroller: a Vision Transformer for
  * Fashion-MNIST without malloc, C library, libm or double.
  *
- * The model is a constant array and used in place, in flash. The build makes fashion_vit.h from
- * models/fashion-vit.vit by vit-convert --c-array. It gives the RAM of a forward pass, so that the
- * arena is a static array of exactly that size, and the architecture, so that VIT_FIXED omits all
- * other code.
+ * The model is a constant array in flash, used in place. vit-convert --c-array writes fashion_vit.h
+ * from models/fashion-vit.vit. The header defines the RAM of a forward pass: the arena is a static
+ * array of exactly that size. It also defines the architecture: VIT_FIXED omits the code for all
+ * others.
  */
 #include "fashion_vit.h"
 
@@ -48,7 +48,7 @@ static void print_hex(uint64_t bits) {
 
 /* --- the model ------------------------------------------------------------------------------ */
 
-/* Opens the model and verifies every bit of the array, for the case of a damaged flash. */
+/* Opens the model. Verifies every bit of the array, because the flash may be damaged. */
 static vit_result open_model(void) {
     vit_result result = vit_model_open_memory(fashion_vit_data, FASHION_VIT_SIZE, VIT_OPEN_VERIFY,
                                               &model);
@@ -73,8 +73,8 @@ static vit_result classify(vit_prediction *best) {
     return result;
 }
 
-/* "image: ankle boot, logits 2f9c6de1a0b34475": a hash of the logits' bits, to compare with other
-   machines. */
+/* Prints "image: ankle boot, logits 2f9c6de1a0b34475". The hash of the logits' bits serves to
+   compare machines. */
 static void print_prediction(const vit_prediction *best) {
     vit_hash hash;
     vit_hash_init(&hash);

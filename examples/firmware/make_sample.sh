@@ -7,7 +7,8 @@ cd "$(dirname "$0")"
 data=/usr/share/datasets/fashion-mnist/t10k
 count=16
 
-# sample ENDING BYTES OUT: takes a file with a header of BYTES, and writes a new count into it
+# sample ENDING BYTES OUT: copies the first items of a file with a header of BYTES, with the new
+# count
 sample() {
     local from=$data-$1-ubyte.gz header=$2 size=$3 out=$4
     {

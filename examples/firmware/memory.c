@@ -1,6 +1,6 @@
-/* memory.c - the functions that C compilers call implicitly; a C library has faster ones. Without
- * volatile, the compiler would turn each loop into a call of its own function. The __aeabi names
- * are clang's, and libgcc lacks them.
+/* memory.c - the functions that C compilers call implicitly. A C library has faster ones. Without
+ * volatile, the compiler would turn each function's loop into a call of that function. clang calls
+ * the __aeabi names, which libgcc lacks.
  */
 #include <stddef.h>
 #include <stdint.h>

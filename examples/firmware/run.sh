@@ -4,7 +4,8 @@
 #
 #     run.sh [-c gcc|clang] [-O LEVEL] [-m MODEL.vit] [-a] [BOARD]...
 #
-# -a takes all 10,000 test images of Fashion-MNIST (Debian's dataset-fashion-mnist) instead of 16.
+# -a classifies all 10,000 test images of Fashion-MNIST (Debian's dataset-fashion-mnist) instead of
+# 16.
 set -eu
 cd "$(dirname "$0")/../.."
 # shellcheck source=examples/firmware/boards.sh
@@ -34,7 +35,7 @@ fi
 tail -c +17 $images >$out/camera
 tools/vit-convert -q --c-array "$model" -o $out/fashion_vit.h
 
-# expected NAME FLAGS...: this machine's results, on its best instruction set or with FLAGS
+# expected NAME FLAGS...: computes this machine's results, compiled with FLAGS, if any
 expected() {
     local program=$out/accuracy-$1 name=$1
     shift
@@ -43,22 +44,22 @@ expected() {
     "$program" "$model" $images $labels
 }
 
-# figure NAME FILE: the number after NAME
+# figure NAME FILE: prints the number after NAME
 figure() {
     awk -v name="$1" '$1 == name { print $2 }' "$2"
 }
 
-# size_of SYMBOL PROGRAM, in bytes
+# size_of SYMBOL PROGRAM: prints the symbol's bytes
 size_of() {
     printf '%d' "0x$(arm-none-eabi-nm -S "$2" | awk -v name="$1" '$4 == name { print $2 }')"
 }
 
-# section NAME PROGRAM: bytes of it
+# section NAME PROGRAM: prints the section's bytes
 section() {
     arm-none-eabi-size -A "$2" | awk -v name="$1" '$1 == name { size = $2 } END { print size + 0 }'
 }
 
-# figures PROGRAM OUTPUT: the size of the program, a name and a number a line
+# figures PROGRAM OUTPUT: prints the program's sizes, each line with a name and a number
 figures() {
     local model arena text data bss
     model=$(size_of fashion_vit_data "$1") arena=$(size_of arena "$1")
@@ -71,7 +72,7 @@ figures() {
     awk -v tick="$tick" '$1 == "ticks" { print "instructions", int($2 * tick / $3) }' "$2"
 }
 
-# classify BOARD: builds and runs it; its predictions must equal $out/expected-*
+# classify BOARD: builds and runs the program; the predictions must equal $out/expected-*
 classify() {
     local board=$1 program=$out/$compiler-$1 same=fma
     echo "$board, $compiler:"

@@ -1,5 +1,5 @@
-/* semihosting.c - the board's text, camera, flash and exit, which the debugger provides: under
- * QEMU, files of the host. -semihosting-config arg=FILE names the camera's file; the flash is
+/* semihosting.c - a board's text, camera, flash and exit, provided by the debugger. Under QEMU
+ * they are files of the host. -semihosting-config arg=FILE sets the camera's file. The flash is
  * FILE.flash.
  */
 #include "board.h"
@@ -31,7 +31,7 @@ void board_exit(int status) {
     for (;;) call(SYS_EXIT_EXTENDED, argument);
 }
 
-/* Opens the file whose name is the command line followed by `ending`; -1 if there is none. */
+/* Opens the file named by the command line and `ending`. Returns -1 if there is none. */
 static uintptr_t open_file(const char *ending, uintptr_t mode) {
     char path[128 + 8];
     uintptr_t command_line[2], argument[3], i;
@@ -44,8 +44,8 @@ static uintptr_t open_file(const char *ending, uintptr_t mode) {
     return call(SYS_OPEN, argument);
 }
 
-/* Returns 0 unless all bytes were transferred. SYS_READ and SYS_WRITE return the number of missing
- * bytes. */
+/* Returns 1 if all bytes were transferred, else 0. SYS_READ and SYS_WRITE return the number of
+ * missing bytes. */
 static int transfer(int operation, uintptr_t file, uintptr_t bytes, size_t size) {
     uintptr_t argument[3];
     argument[0] = file;

@@ -19,9 +19,9 @@ extern unsigned char stack_end[], stack_top[];
 int main(void);
 void reset(void);
 
-static volatile uint32_t rounds; /* of the 24 bits of SysTick */
+static volatile uint32_t rounds; /* overflows of the 24-bit SysTick */
 
-/* Paints the stack, so that its deepest use can be found. */
+/* Fills the unused stack with one value, so that its deepest use can be found. */
 static void paint_stack(void) {
     const unsigned char *here = __builtin_frame_address(0);
     volatile unsigned char *p;
@@ -37,7 +37,7 @@ size_t board_stack_used(void) {
 void reset(void) {
     size_t i;
 #if defined(__ARM_FP)
-    CPACR |= 0xfu << 20; /* the FPU, and Helium, are off at reset */
+    CPACR |= 0xfu << 20; /* the FPU and Helium are off at reset */
     __asm volatile("dsb\n isb" ::: "memory");
 #endif
     for (i = 0; i < (size_t)(data_end - data_start); i++) data_start[i] = data_in_flash[i];
@@ -53,8 +53,8 @@ void stop(void) {
     board_exit(1);
 }
 
-/* A wild access, a stack overflow or an instruction that this CPU lacks ends the run, on a fresh
-   stack. */
+/* Ends the run on a fresh stack after an invalid access, a stack overflow or an instruction that
+   this CPU lacks. */
 __attribute__((naked)) static void fault(void) {
     __asm volatile("ldr r0, =stack_top\n mov sp, r0\n b stop\n .ltorg");
 }

@@ -1,5 +1,5 @@
-// camera.mjs - classifies the camera's frames one after the other: it takes the next frame when the
-// worker has answered.
+// camera.mjs - classifies the camera's frames one after the other. It takes the next frame after
+// the worker's response.
 import { seenOf } from './map.mjs';
 import { addPhotos, showClasses } from './photos.mjs';
 import { Superseded } from './client.mjs';
@@ -11,15 +11,15 @@ let engine = null;
 let stream = null;
 
 const reasons = {
-    NotAllowedError: 'The camera was not allowed. The settings for this page can allow it.',
+    NotAllowedError: 'This page may not use the camera. Allow it in the settings for this page.',
     NotFoundError: 'No camera was found.',
     NotReadableError: 'The camera is in use by another program.',
 };
 
-/** Ends when there is a stream, or a message says why there is none. */
+/** Starts a stream, or shows the reason why there is none. */
 export async function startStream() {
     if (!navigator.mediaDevices?.getUserMedia) {
-        return complain('The browser gives its camera to pages of https or localhost only.');
+        return complain('The browser allows the camera only on https pages and on localhost.');
     }
     const button = byId('camera'), video = byId('video');
     button.disabled = true;
@@ -37,7 +37,7 @@ export async function startStream() {
     forgive();
     stream.getVideoTracks()[0].addEventListener('ended', () => {
         stopStream();
-        complain('The camera has stopped: it was taken away, or is no longer allowed.');
+        complain('The camera has stopped: it was disconnected, or is no longer allowed.');
     });
     showLive(true);
     follow(stream);
@@ -122,7 +122,7 @@ function showFrame(crop) {
 
 let kept = 0;
 
-/** The frame as a file: a PNG, so that its pixels stay unchanged; null if there is none. */
+/** Returns the frame as a PNG file, which keeps its pixels unchanged; null without a frame. */
 export async function grabFrame() {
     const video = byId('video');
     if (!stream || video.readyState < 2) return null;

@@ -1,5 +1,5 @@
 // client.mjs - the page's side of worker.mjs: requests and responses, one at a time. Cancelling
-// ends the worker and starts another one, which reads the model again.
+// ends the worker and starts another worker, which reads the model again.
 
 /** A request that was cancelled, by cancel() or by a newer request of the same kind. */
 export class Superseded extends Error {}
@@ -27,8 +27,8 @@ export class Client {
     }
 
     /**
-     * Sends a request to the worker. `latest` is a name; a waiting request with this name is
-     * dropped in favour of the new one. `quiet`: the page does not show that it is busy. `first`:
+     * Sends a request to the worker. `latest` is a name: the new request replaces a
+     * waiting one with this name. If `quiet`, the page does not show that it is busy. If `first`,
      * the request overtakes most waiting ones.
      */
     ask(type, data = {}, { transfer = [], latest = null, quiet = false, first = false } = {}) {

@@ -7,7 +7,7 @@ import { byId, complain, element, on, readPhotos, state } from './state.mjs';
 
 let engine = null;
 let first = null, second = null;
-let cosines = new Map();            // of the first photo to each
+let cosines = new Map();            // between the first photo and each photo
 
 function show(canvas, photo) {
     paint(canvas, photo, null, { box: canvas.parentElement });
@@ -50,7 +50,7 @@ function choose(a, b) {
     if (changed) search();
 }
 
-/** The cosines of the first photo to all photos that are read. */
+/** Computes the cosines of the first photo and all photos that have been read. */
 async function search() {
     const query = first, photos = [first, ...readPhotos().filter((photo) => photo !== first)];
     try {

@@ -1,8 +1,8 @@
 // decode.mjs - decodes a photo file to { width, height, data, format: 'rgb8' }, in a worker. A
-// large JPEG may become fewer pixels than it has; then `size` is the photo's { width, height }.
-//PNG, PGM and PPM are decoded here, to the bits of the native programs: alpha is dropped, not
-// multiplied, 16 bits become the upper 8, no colour profile is applied. A canvas cannot do that.
-// The browser decodes all other formats, and turns a photo upright by its EXIF data.
+// large JPEG may be decoded at a smaller size; `size` is then the photo's own { width, height }.
+// This file decodes PNG, PGM and PPM to the bits of the native programs: it drops alpha without
+// multiplying, keeps the upper 8 of 16 bits, and applies no colour profile. A canvas cannot do
+// this. The browser decodes all other formats, and turns a photo upright by its EXIF data.
 
 const MAX_BYTES = 256 * 2 ** 20;     // the limits of the native programs
 const MAX_PIXELS = 2 ** 27;
@@ -21,12 +21,12 @@ function checkSize(width, height) {
         + 'read. Make it smaller first; a model sees a few hundred pixels a side');
 }
 
-// --- which kind of file ---
+// --- the kind of a file ---
 
 const begins = (bytes, text, at = 0) =>
     [...text].every((letter, i) => bytes[at + i] === letter.charCodeAt(0));
 
-/** 'png', 'jpeg', 'heic' ...; null if it is not a photo. */
+/** Returns 'png', 'jpeg', 'heic' ...; null if the file is not a photo. */
 function photoKind(bytes) {
     if (begins(bytes, '\x89PNG\r\n\x1a\n')) return 'png';
     if (begins(bytes, '\xff\xd8\xff')) return 'jpeg';
@@ -91,7 +91,7 @@ async function browserDecodes(file, kind) {
 
 /**
  * Scaled decoding by libjpeg, which some browsers offer in ImageDecoder. Returns null if this
- * browser does not, does not report the photo's orientation, or fails; browserDecodes then reports
+ * browser lacks it, does not report the photo's orientation, or fails. Then browserDecodes reports
  * the error.
  */
 async function decodeFraction(bytes, { width, height }, eighths) {
@@ -136,7 +136,7 @@ export function pixelsOf(image) {
     return { width, height, data, format: 'rgb8' };
 }
 
-/** Its size. Refuses damage that browsers ignore: a file that ends too early. */
+/** Returns the size. Refuses a file that ends too early, which browsers accept. */
 function checkJpeg(bytes) {
     const view = new DataView(bytes.buffer);
     let size = null;
@@ -198,7 +198,7 @@ function crc32(bytes) {
     return (crc ^ 0xffffffff) >>> 0;
 }
 
-/** The header, the palette, and the compressed rows. */
+/** Returns the header, the palette, and the compressed rows. */
 function readChunks(bytes) {
     const view = new DataView(bytes.buffer);
     const png = { palette: null, rows: [] };
@@ -250,7 +250,7 @@ function paeth(a, b, c) {
     return pb <= pc ? b : c;
 }
 
-/** `line` is the number of a filter, then `size` bytes. `above` is the previous row; it is zero for
+/** `line` is the number of a filter, then `size` bytes. `above` is the previous row, or zeros for
  * the first row. */
 function unfilter(line, above, size, step) {
     const filter = line[0];

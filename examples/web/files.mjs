@@ -5,8 +5,8 @@ const photos = /\.(jpe?g|png|gif|bmp|webp|avif|heic|heif|tiff?|pgm|ppm|jxl)$/i;
 
 const starts = (bytes, ...values) => values.every((value, i) => bytes[i] === value);
 
-/** 'photo', 'model', 'checkpoint', 'beside' (a companion of one, by name), 'labels', 'config' or
-   'other'. */
+/** Returns 'photo', 'model', 'checkpoint', 'beside' (another file of a checkpoint, by its name),
+   'labels', 'config' or 'other'. */
 export async function kindOf(file) {
     const { name = '', type = '' } = file;
     const head = await file.slice(0, 16).arrayBuffer().catch(() => new ArrayBuffer(0));

@@ -1,5 +1,5 @@
-// keep.mjs - keeps what was taught for the next visit, in this browser's IndexedDB: boxes, their
-// photos with embeddings, and the learnt model. Nothing else on the page keeps anything.
+// keep.mjs - stores the taught boxes, their photos with embeddings, and the learnt model for the
+// next visit, in this browser's IndexedDB. No other part of the page stores anything.
 
 const NAME = 'vit-teach';
 const PATIENCE = 3000;     // milliseconds that the page waits before it starts without the storage
@@ -35,7 +35,7 @@ async function change(action) {
     });
 }
 
-/** { boxes, photos, lesson }: lists in the order of their ids. */
+/** Returns { boxes, photos, lesson }, lists in the order of their ids. */
 export async function recall() {
     const late = new Promise((_, fail) => {
         setTimeout(() => fail(new Error('no answer')), PATIENCE);

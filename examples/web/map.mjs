@@ -2,8 +2,8 @@
 // the user choose a patch by mouse or arrow keys.
 import { say } from './state.mjs';
 
-/** matplotlib's maps (Smith, van der Walt, Firing; CC0): ten of their colours, with linear
-   interpolation. */
+/** Ten colours of each of matplotlib's maps (Smith, van der Walt, Firing; CC0), interpolated
+   linearly. */
 const viridis = [[68, 1, 84], [72, 40, 120], [62, 73, 137], [49, 104, 142], [38, 130, 142],
     [31, 158, 137], [53, 183, 121], [110, 206, 88], [181, 222, 43], [253, 231, 37]];
 const inferno = [[0, 0, 4], [27, 12, 65], [74, 12, 107], [120, 28, 109], [165, 44, 96],
@@ -18,7 +18,7 @@ function colourOf(map, value) {
 
 const cssOf = ([red, green, blue], alpha = 1) => `rgb(${red} ${green} ${blue} / ${alpha})`;
 
-/** [least, largest] of all finite values. */
+/** Returns [least, largest] of all finite values. */
 export function rangeOf(...arrays) {
     let least = Infinity, largest = -Infinity;
     for (const values of arrays) {
@@ -34,15 +34,16 @@ const shareOf = (value, [least, largest]) =>
     (largest > least ? (value - least) / (largest - least) : 0.5);
 
 /**
- * Colours of patches, from the least to the largest value or within a range. The smaller a value,
- * the less its colour covers the photo. If one patch stands out, the others are black.
+ * Returns the colours of patches, from the least to the largest value or within a range. The
+ * smaller a value, the less its colour covers the photo. If one patch stands out, the others are
+ * black.
  */
 export const heatColours = (values, range = rangeOf(values)) => Array.from(values, (value) => {
     const share = shareOf(value, range);
     return cssOf(colourOf(inferno, share), 0.45 + 0.35 * (share || 0));
 });
 
-/** Three components [3, patches] as red, green, blue; NaN is black. */
+/** Returns three components [3, patches] as red, green, blue. NaN is black. */
 export function componentColours(maps, ranges) {
     const count = maps.length / 3;
     return Array.from({ length: count }, (_, i) => cssOf([0, 1, 2].map((k) => {
@@ -51,9 +52,9 @@ export function componentColours(maps, ranges) {
     })));
 }
 
-// --- where patches lie ---
+// --- places of patches ---
 
-/** The edges of the grid's columns or rows, in the photo's pixels. */
+/** Returns the edges of the grid's columns or rows, in the photo's pixels. */
 const edges = (begin, length, count) =>
     Array.from({ length: count + 1 }, (_, i) => begin + length * i / count);
 
@@ -62,7 +63,7 @@ function gridOf({ rows, columns, patches }) {
     return { x: edges(x, width, columns), y: edges(y, height, rows) };
 }
 
-/** The part of the photo that the model sees. */
+/** Returns the part of the photo that the model sees. */
 export function seenOf({ width, height, crop }) {
     const x = Math.max(crop.x, 0), y = Math.max(crop.y, 0);
     return { x, y, width: Math.min(crop.x + crop.width, width) - x,
@@ -71,7 +72,7 @@ export function seenOf({ width, height, crop }) {
 
 const greys = new WeakMap();
 
-/** The photo in grey, computed once. */
+/** Returns the photo in grey, computed once. */
 function greyOf(view) {
     if (greys.has(view)) return greys.get(view);
     const canvas = new OffscreenCanvas(view.width, view.height);
@@ -122,8 +123,8 @@ function frameOf(canvas, photo, { box, size = 320, whole = true }) {
 }
 
 /**
- * Draws a photo under its patches' colours (null: only the photo). marked is a patch with a frame;
- * cursor is the keyboard's position.
+ * Draws a photo under its patches' colours, or the photo alone if they are null. `marked` is a
+ * patch with a frame; `cursor` is the keyboard's position.
  */
 export function paint(canvas, photo, colours, options = {}) {
     const { marked = -1, cursor = -1 } = options;
@@ -179,7 +180,7 @@ function dimOutside(context, photo, across, below) {
     context.strokeRect(left - 0.5, top - 0.5, right - left + 1, bottom - top + 1);
 }
 
-/** viridis from -1 to 1, as pixels. */
+/** Pixels of viridis for values from -1 to 1. */
 const cosinePixels = Uint32Array.from({ length: 512 }, (_, i) => {
     const [red, green, blue] = colourOf(viridis, i / 511);
     return (255 << 24 | blue << 16 | green << 8 | red) >>> 0;
@@ -222,7 +223,7 @@ export function paintGrids(canvas, { rows, columns, values }, box, cursor = -1) 
     outline(context, [left, top, columns, rows].map((side) => side * scale), '#e8000b');
 }
 
-/** One position's cosines, large. */
+/** Draws one position's cosines, large. */
 export function paintOne(canvas, { rows, columns, values }, place, box) {
     const fitted = fit(columns, rows, box);
     if (!fitted) return;
@@ -234,12 +235,13 @@ export function paintOne(canvas, { rows, columns, values }, place, box) {
     outline(context, corner.map((side) => side * scale), '#e8000b');
 }
 
-// --- a map that answers ---
+// --- choosing on a map ---
 
 /**
- * Lets the user choose in a grid on a button with a canvas: a click or Enter chooses, the arrow
- * keys move a cursor, Escape resets. grid() returns { rows, columns } or null; at(x, y) is the
- * place under a point, 0 to 1 across and down; moved(place) and chosen(place) report; -1 is none.
+ * Lets the user choose a place in a grid on a button with a canvas. A click or Enter chooses, the
+ * arrow keys move a cursor, Escape resets. grid() returns { rows, columns } or null. at(x, y)
+ * returns the place under a point, 0 to 1 across and down. The function calls moved(place) and
+ * chosen(place). Place -1 is none.
  */
 export function makeMap(button, { grid, at, moved, chosen }) {
     const canvas = button.querySelector('canvas');
@@ -285,17 +287,17 @@ export function makeMap(button, { grid, at, moved, chosen }) {
     button.addEventListener('pointerleave', () => move(-1));
     button.addEventListener('blur', () => move(-1));
     button.addEventListener('click', (event) => {
-        if (event.detail === 0 || !grid()) return; // the keyboard's clicks are above
+        if (event.detail === 0 || !grid()) return; // keydown, above, handles the keyboard
         const place = under(event);
         if (place >= 0) chosen(place);
     });
 }
 
-/** The index of the cell in the middle of a grid. */
+/** Returns the index of the cell in the middle of a grid. */
 export const middleOf = ({ rows, columns }) =>
     Math.floor(rows / 2) * columns + Math.floor(columns / 2);
 
-/** The patch at a point of a canvas that shows all of a photo. */
+/** Returns the patch at a point of a canvas that shows a whole photo. */
 export function patchAt({ width, height, crop }, x, y) {
     const { patches, rows, columns } = crop;
     const column = Math.floor((x * width - patches.x) / patches.width * columns);

@@ -1,9 +1,9 @@
-// model.mjs - the model's card, in vit-info's words, and the form that turns a checkpoint into a
-// model by vit-convert, compiled to WebAssembly. The form takes the settings that the files lack.
+// model.mjs - shows the model's card, in vit-info's terms, and a form that converts a checkpoint by
+// vit-convert, compiled to WebAssembly. The form has fields for settings that the files lack.
 import { Superseded } from './client.mjs';
 import { byId, complain, element, emit, forgive, on, say, sizeText, state } from './state.mjs';
 
-const TEXT_TOWER = /^vit-convert: dropped .* of a text tower/m; // convert.wasm leaves it out
+const TEXT_TOWER = /^vit-convert: dropped .* of a text tower/m; // convert.wasm drops it
 
 let engine = null;
 let page = null;
@@ -18,7 +18,7 @@ const sides = {
 };
 const list = (numbers) => numbers.map((value) => Number(value.toPrecision(6))).join(', ');
 
-/** Lines of "key: value". */
+/** Splits lines of "key: value". */
 const linesOf = (text) => text.trim().split('\n').filter(Boolean).map((line) => {
     const at = line.indexOf(': ');
     return at < 0 ? ['', line] : [line.slice(0, at), line.slice(at + 2)];
@@ -102,9 +102,9 @@ function showCard() {
 // --- a checkpoint ---
 
 let files = [];                     // files given to the form
-let findings = [];                  // its questions and assumptions, from vit-convert --json
+let findings = [];                  // questions and assumptions of vit-convert --json
 
-/** A field for a setting: its possible values, and the suggested or assumed one. */
+/** Returns a field for a setting, with its possible values and the suggested or assumed one. */
 function fieldOf({ setting, value, type, choices, suggested, id }) {
     if (type === 'word' || type === 'flag') {
         const unchanged = new Option(value ? `${value}, as assumed` : 'choose', '');
@@ -139,7 +139,7 @@ function likeliest(kind, name) {
     return some.find((file) => name.test(file.name)) ?? some[0];
 }
 
-/** The arguments of vit-convert that the form's fields stand for. */
+/** Returns the arguments of vit-convert from the form's fields. */
 function argumentsOf() {
     const args = ['--dtype', byId('dtype').value];
     const arch = byId('arch').value.trim();
@@ -157,7 +157,7 @@ function argumentsOf() {
     return args;
 }
 
-/** The user's choices stay when the form is rebuilt. */
+/** Rebuilds the form, and keeps the user's choices. */
 function showForm({ problem, wrong = [], questions = [], assumed = [], converted, wordless } = {}) {
     const given = new Map(findings.map(({ setting, id }) => [setting, byId(id)?.value]));
     const found = [...questions, ...assumed].filter(({ option }) => option !== '--arch');

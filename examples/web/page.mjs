@@ -11,14 +11,14 @@ import { byId, complain, emit, forgive, on, say, state } from './state.mjs';
 import { startViews } from './views.mjs';
 import { startWords } from './words.mjs';
 
-/** Both are in the page's folder; serve.mjs serves them. */
+/** The URLs are relative to the page; serve.mjs serves both files. */
 const BUNDLED = { url: 'model.vit', name: 'the bundled model' };
 const EXAMPLE = 'cat.jpg';
 
 const root = document.documentElement;
 const asked = new URLSearchParams(location.search);  // ?threads=1&module=simd
 
-// --- what is going on ---
+// --- progress ---
 
 function showWork(busy, progress) {
     if (root.dataset.state !== 'error' || busy) {
@@ -29,7 +29,7 @@ function showWork(busy, progress) {
     else if (!busy) showProgress({ text: '' });
 }
 
-/** Text that a screen reader may skip; important messages are announced. */
+/** Shows text that a screen reader may skip; say() announces important messages. */
 function showProgress({ text, done, total }) {
     byId('doing').textContent = text;
     if (total) Object.assign(byId('progress'), { max: total, value: done });
@@ -46,7 +46,7 @@ function optionsOf(from) {
     return { source: from.file ?? new URL(from.url, location.href).href, threads, module };
 }
 
-/** Opens { url or file, name, taught, wordless }. If that cannot be read, the previous model
+/** Opens { url or file, name, taught, wordless }. If it cannot be read, the previous model
  * stays. */
 async function openModel(from) {
     forgive();
@@ -84,7 +84,7 @@ function showThreads() {
         + `${alone ? ' (the page is not isolated)' : ''}, ${moduleText[module] ?? module}`;
 }
 
-/** A replacement worker needs the model and the photos. */
+/** Gives a replacement worker the model and the photos. */
 function restore() {
     const list = state.photos.map(({ key, name, file }) => ({ key, name, file }));
     if (source) engine.ask('open', optionsOf(source)).catch(() => {});
@@ -101,8 +101,8 @@ function cancel() {
 // --- files ---
 
 /**
- * Takes photos, a model, a checkpoint with its labels and configuration, in any combination. Other
- * files in a folder are ignored.
+ * Takes any combination of photos, a model, and a checkpoint with its labels and configuration.
+ * Other files in a folder are ignored.
  */
 async function takeFiles(files, inFolder = false) {
     const given = { photo: [], model: [], checkpoint: [], beside: [], labels: [], config: [],
@@ -111,7 +111,7 @@ async function takeFiles(files, inFolder = false) {
     if (inFolder && given.other.length < files.length) given.other = [];
     if (given.model.length) await openModel({ file: given.model[0], name: given.model[0].name });
     if (given.model.length > 1) {
-        complain(`Of ${given.model.length} models the first was taken: ${given.model[0].name}.`);
+        complain(`Opened the first of ${given.model.length} models: ${given.model[0].name}.`);
     }
     if (inFolder && !given.checkpoint.length) given.beside = given.labels = given.config = [];
     if (['checkpoint', 'beside', 'labels', 'config'].some((kind) => given[kind].length)) {
@@ -122,7 +122,7 @@ async function takeFiles(files, inFolder = false) {
         await addPhotos(given.photo);
     }
     if (given.other.length) {
-        const names = given.other.map(({ name }) => name || 'what was pasted').join(', ');
+        const names = given.other.map(({ name }) => name || 'the pasted file').join(', ');
         complain(`${names}: neither a photo nor a model. Photos are JPEG, PNG and what else this `
             + 'browser decodes; models are .vit files or checkpoints: .safetensors, .pth, .pt, '
             + '.bin, .npz.');
@@ -231,8 +231,8 @@ startDropping();
 startChoosing();
 
 if (typeof WebAssembly !== 'object') {
-    complain('This browser has no WebAssembly, in which the model runs. Current versions of all '
-        + 'browsers have it; a setting may have turned it off.');
+    complain('This browser has no WebAssembly, which this page needs. Current versions of all '
+        + 'browsers have WebAssembly; a setting may have turned it off.');
 } else {
     openFirst();
 }

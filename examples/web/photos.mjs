@@ -112,7 +112,7 @@ async function classify(photo) {
     emit('photo', photo);
 }
 
-// --- what is shown ---
+// --- display ---
 
 function showList() {
     const items = state.photos.map((photo) => {

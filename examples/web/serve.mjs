@@ -2,7 +2,7 @@
 // serve.mjs - serves this folder on localhost, with the headers that threads need.
 //
 //     node examples/web/serve.mjs --port 8000
-//It uses only Node's own modules. sw.js adds the same headers on other servers.
+// It uses only Node's own modules. sw.js adds the same headers on other servers.
 import { constants } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -45,7 +45,7 @@ const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-
     "img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self' blob:; " +
     "worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** Shared memory needs the first two headers; with them, every file must state which sites may read
+/** Shared memory needs the first two headers. They require every file to state which sites may read
  * it. */
 const isolationHeaders = {
     'Cross-Origin-Opener-Policy': 'same-origin',
@@ -55,7 +55,7 @@ const isolationHeaders = {
 
 const here = dirname(fileURLToPath(import.meta.url));
 
-/** Files that the page requests. They come from other folders, unless its own folder has one. */
+/** Files of other folders that the page requests. A file in its own folder has precedence. */
 const elsewhere = new Map([
     ['model.vit', resolve(here, '../../models/cifar10-vit.vit')],
     ['cat.jpg', resolve(here, '../cat.jpg')],
@@ -68,7 +68,7 @@ async function fileAt(path) {
 
 /**
  * Opens a file in the folder, or a link to one: { path, found, file }, or null. Properties and
- * contents are read from the opened file, so a file that takes its name later has no effect.
+ * contents are read from the opened file, so renaming another file to its name has no effect.
  */
 async function openIn(root, path) {
     let file = null;
@@ -111,8 +111,8 @@ const isText = (path) => !['.gz', '.jpg', '.png', '.wasm'].includes(extname(path
 const takesGzip = (request) =>
     /(^|,)\s*gzip\s*(?!;\s*q=0(\.0*)?\s*(,|$))(;|,|$)/i.test(request.headers['accept-encoding'] ?? '');
 
-/** Sends a file. For a client that accepts gzip: sends FILE.gz if that exists and is not older, or
- * else compresses text. */
+/** Sends a file. If the client accepts gzip, sends FILE.gz if it exists and is not older, or else
+ * compresses text. */
 async function send(root, { path, found, file }, request, reply) {
     const packed = await openIn(root, `${path}.gz`);
     try {
@@ -133,7 +133,7 @@ function refuse(response, status, text, headers = {}) {
     response.end(`${text}\n`);
 }
 
-/** True if Host is a name of this machine; another name is an attempt at DNS rebinding. */
+/** True if Host is a name of this machine; another name may be DNS rebinding. */
 function isMeant({ headers: { host = '' } }, hosts) {
     return hosts.includes(host.replace(/:\d*$/, '').toLowerCase());
 }
@@ -200,13 +200,13 @@ export function handler({ isolation = true, root = here, host = 'localhost' } = 
                      ...(isolation ? isolationHeaders : {}) };
     return (request, response) => {
         answer(request, response, { root, hosts }, common).catch(() => {
-            if (response.headersSent) response.destroy(); // the visitor or the file has gone
+            if (response.headersSent) response.destroy(); // the visitor left or the file is gone
             else refuse(response, 500, 'the file cannot be read', common);
         });
     };
 }
 
-/** Starts a server on `port`, or on the first free port if that is undefined; returns its
+/** Starts a server on `port`, or on the first free port if `port` is undefined. Returns its
  * address. */
 async function serve(port, options) {
     const server = createServer(handler(options)).setTimeout(IDLE);

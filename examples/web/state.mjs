@@ -1,14 +1,14 @@
-// state.mjs - the state of the page: the model, the photos, the displayed photo; and the listeners
-// to its changes.
+// state.mjs - the state of the page: the model, the photos and the displayed photo. It calls
+// listeners when they change.
 
 export const state = {
     model: null,       // the worker's answer to `open`: info, labels, threads, module
     modelName: '',
     photos: [],        // { key, name, file, width, height, crop, view, classes, ... } in order
-    selected: null,    // one of them
+    selected: null,    // the displayed photo
     live: false,       // the camera is on
     taught: false,     // the open model was learnt by this page
-    wordless: false,   // this page has converted the model, without its text encoder
+    wordless: false,   // this page has converted the model and dropped its text encoder
     naming: null,      // { texts, templates }: classes that the visitor has named
 };
 
@@ -25,7 +25,7 @@ export function emit(name, detail) {
     for (const listener of listeners.get(name) ?? []) listener(detail);
 }
 
-/** Photos that the worker has read without an error. */
+/** Returns the photos that the worker has read without an error. */
 export const readPhotos = () => state.photos.filter((photo) => photo.view);
 
 export const byId = (id) => document.getElementById(id);
@@ -41,7 +41,7 @@ export function element(name, properties = {}, ...children) {
     return made;
 }
 
-/** "4.3 MB", with decimal prefixes as disks have them and as vit-info prints them. */
+/** Returns "4.3 MB", with decimal prefixes, like disks and vit-info. */
 export function sizeText(bytes) {
     for (const [size, digits, unit] of [[1e9, 2, 'GB'], [1e6, 1, 'MB'], [1e3, 1, 'KB']]) {
         if (bytes >= size || unit === 'KB') return `${(bytes / size).toFixed(digits)} ${unit}`;
@@ -49,7 +49,7 @@ export function sizeText(bytes) {
     return '';
 }
 
-/** A button with an icon instead of text. */
+/** Returns a button with an icon instead of text. */
 export const iconButton = (name, ...children) =>
     element('button', { type: 'button', title: name, 'aria-label': name }, ...children);
 
@@ -61,7 +61,7 @@ export function say(text) {
 export function complain(text) {
     const close = element('button', { type: 'button', className: 'small', textContent: 'Close' });
     close.addEventListener('click', forgive);
-    // A dialog is above everything else, and nothing outside it can be reached.
+    // An open dialog covers the page, so the error must be inside the dialog.
     (document.querySelector('dialog[open]') ?? document.body).append(byId('error'));
     byId('error').replaceChildren(element('p', {}, text), close);
     document.documentElement.dataset.state = 'error';

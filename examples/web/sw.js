@@ -1,10 +1,10 @@
 // sw.js - adds the headers that threads need, on any static host.
 //
 //     <script src="sw.js"></script>      in the page's head
-//A page may share memory among workers only if its server says so by two headers. If the server
+// A page may share memory among workers only if its server sends two headers. If the server
 // omits them, this file, as a script of the page, installs itself as a service worker and reloads
-// the page. All later requests of the page pass through it and get the headers. If that fails (no
-// service workers, not from https or localhost) the page runs in one thread.
+// the page. All later requests of the page pass through it and get the headers. If this fails
+// (no service workers, neither https nor localhost), the page runs in one thread.
 
 /** The headers of serve.mjs; the last one also keeps workers from sending data anywhere. */
 const headers = {
@@ -53,19 +53,19 @@ function isIsolated() {
     try {
         if (self.crossOriginIsolated) sessionStorage.removeItem('isolating');
     } catch {
-        // no storage, nothing to forget
+        // without storage there is nothing to forget
     }
     return self.crossOriginIsolated;
 }
 
 async function isolate(script) {
     if (isIsolated() || !navigator.serviceWorker) return;
-    if (navigator.serviceWorker.controller) return; // it has the headers, but they do not help
+    if (navigator.serviceWorker.controller) return; // the headers are there, but do not help
     try {
         await navigator.serviceWorker.register(script);
         await navigator.serviceWorker.ready;
     } catch {
-        return; // one thread, then
+        return; // the page runs in one thread
     }
     if (mayReload()) location.reload();
 }

@@ -1,5 +1,5 @@
 // teach.mjs - "Teach": boxes of photos become classes of the model. vit-learn, compiled to
-// WebAssembly, learns them; the page then runs the file that it has written.
+// WebAssembly, learns them and writes a file. The page then runs this file.
 import { grabFrame, startStream } from './camera.mjs';
 import { Superseded } from './client.mjs';
 import { kindOf } from './files.mjs';
@@ -8,7 +8,7 @@ import { byId, complain, element, emit, forgive, iconButton, on, say, state } fr
 
 const FILE = 'mine.vit';
 const MOST = 1000;                   // photos in all boxes
-const PACE = 100;                    // milliseconds from one frame to the next, at least
+const PACE = 100;                    // least number of milliseconds between frames
 const TWINS = /[\s_]+/g;
 
 let engine = null;
@@ -43,15 +43,15 @@ const keepBox = ({ id, name }) => kept(keep('boxes', { id, name }));
 const keepPhoto = (box, { url, doubt, ...photo }) =>
     kept(keep('photos', { ...photo, box: box.id }));
 
-/** Restores what an earlier visit has kept; returns its model, in the form that openModel() takes,
- * or null. */
+/** Restores the boxes of an earlier visit. Returns its model, as an argument of openModel(), or
+ * null. */
 export async function recallLesson() {
     let found;
     try {
         found = await recall();
     } catch {
-        return null;                 // there is no storage; a message appears when something is to
-                                     // be kept
+        return null;                 // no storage: keeping something shows
+                                     // a message
     }
     boxes = found.boxes.map((box) => ({ ...box,
         photos: found.photos.filter((photo) => photo.box === box.id) }));
@@ -107,7 +107,7 @@ function removeBox(box) {
     (next?.querySelector('input') ?? byId('add-box')).focus();
 }
 
-/** Reads photos into a box, one after the other; returns how many. */
+/** Reads photos into a box, one after the other. Returns their number. */
 async function addTo(box, files, quiet = false) {
     const refused = [];
     let added = 0;
@@ -197,8 +197,8 @@ async function hold(box) {
 
 const release = () => { held = null; };
 
-/** The button is held by a pointer, or by Space or Enter. Any other click, such as that of a screen
- * reader, takes one frame. */
+/** A pointer, Space or Enter can hold the button. Any other click, such as a screen reader's, takes
+ * one frame. */
 function holdable(button, box) {
     let pressed = false;
     const press = (event) => {
@@ -232,7 +232,7 @@ function holdable(button, box) {
     });
 }
 
-// --- what is shown ---
+// --- display ---
 
 function thumbOf(box, photo) {
     photo.url ??= URL.createObjectURL(photo.thumb);
@@ -339,7 +339,7 @@ function toggle() {
 
 // --- teaching ---
 
-/** A name for each photo that vit-learn may print: a path of one part, each once. */
+/** Returns a unique path of one part for each photo, which vit-learn may print. */
 function namesOf(photos) {
     const seen = new Set();
     return photos.map(({ name }) => {
@@ -370,7 +370,7 @@ function problemOf() {
     return null;
 }
 
-/** Embeddings by this model; those of another backbone are computed again. */
+/** Returns embeddings by this model. Recomputes the embeddings by another backbone. */
 async function embed(photos) {
     const { backbone } = state.model.info;
     const others = photos.filter((photo) => photo.backbone !== backbone);
@@ -399,7 +399,7 @@ async function teach() {
     byId('learn').disabled = true;
     try {
         await embed(photos);
-        // The earlier file is kept apart from the photos, which may leave their boxes later.
+        // The earlier file is kept too, because photos may leave their boxes later.
         const base = adds ? await engine.ask('file') : state.taught ? lesson?.base ?? null : null;
         const given = photos.map((photo, i) => ({ name: names[i], classes: [classOf.get(photo)],
             embedding: photo.embedding }));

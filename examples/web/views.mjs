@@ -7,7 +7,7 @@ import { select } from './photos.mjs';
 import { byId, element, iconButton, on, readPhotos, state } from './state.mjs';
 import { words } from './words.mjs';
 
-const MOST = 24;                 // compared photos
+const MOST = 24;                 // most photos compared
 const THUMB = 140;               // longer side of small maps, in CSS pixels
 
 let engine = null;
@@ -22,7 +22,7 @@ const placeText = (patch, columns) =>
 const fromText = (patch, photo) =>
     (patch < 0 ? clsName() : `patch at ${placeText(patch, photo.crop.columns)}`);
 
-/** Waits for the response about the displayed photo; null if a newer request exists. */
+/** Waits for the response about the displayed photo; null if there is a newer request. */
 async function ask(type, data) {
     try {
         return await engine.ask(type, data, { latest: type });
@@ -32,7 +32,7 @@ async function ask(type, data) {
     }
 }
 
-/** The selected photo and up to MOST - 1 others. */
+/** Returns the selected photo and up to MOST - 1 others. */
 function shownPhotos() {
     const others = readPhotos().filter((photo) => photo !== state.selected && photo.crop);
     return [state.selected, ...others].slice(0, MOST);
@@ -53,7 +53,7 @@ function fillList(list, names, onButton) {
     return [...list.querySelectorAll('canvas')];
 }
 
-/** Small maps of the other photos; a click selects a photo, and the focus stays. */
+/** Draws small maps of the other photos. A click selects a photo; the focus stays. */
 function paintOthers(view, photos, names, colours) {
     const list = byId(`${view}-maps`), focused = list.contains(document.activeElement);
     list.replaceChildren();
@@ -67,7 +67,7 @@ function paintOthers(view, photos, names, colours) {
 
 // --- large maps of the selected photo ---
 
-/** A view with such a map has photo, patch (the chosen one; -1: none), cursor, paintLarge(). */
+/** A view with a large map has photo, patch (the chosen one, or -1), cursor and paintLarge(). */
 function connectMap(name, view) {
     const choose = (patch) => {
         view.patch = patch;
@@ -141,7 +141,7 @@ const attention = {
         if (byId('every').open) this.paintMatrix();
     },
 
-    /** The action of the button for `head` (-1: the mean) of `block`. */
+    /** Returns the action of the button for `head` (-1: the mean) of `block`. */
     connect(button, head, block) {
         const show = (what) => { this.hovered = what; this.paintLarge(); };
         const own = { head, get block() { return block ?? attention.block; } };
@@ -456,8 +456,8 @@ function startTabs() {
     });
 }
 
-/** Shows the tab for words if the model has a text encoder; opens it if the model has no other use
- * for photos. */
+/** Shows the tab for words if the model has a text encoder. Opens the tab if the model has no other
+ * use for photos. */
 function showWords(shown) {
     byId('tab-words').hidden = !shown;
     if (shown && !config().num_classes) open('words');

@@ -1,5 +1,5 @@
-// words.mjs - the boxes for words, if the model has a text encoder: one sorts the photos, the other
-// names classes, which take the place of the model's own.
+// words.mjs - the text fields, for models with a text encoder. One sorts the photos by words. The
+// other sets classes, which replace the model's own.
 import { Superseded } from './client.mjs';
 import { paintThumb, select } from './photos.mjs';
 import { byId, element, emit, forgive, on, readPhotos, say, state } from './state.mjs';
@@ -8,11 +8,11 @@ const THUMB = 140;
 const MOST = 1000;                  // classes
 
 let engine = null;
-let asked = '';                     // the words that the list is sorted by
+let asked = '';                     // the words that sort the list
 let answers = new Map();            // { cosine, fits } of photos
 
 const shown = (text) => (text.length > 60 ? `${text.slice(0, 57)}...` : text);
-/** A note about the parts of a text that its embedding ignores; '' if there are none. */
+/** Returns a note about the parts of a text that its embedding ignores; '' if there are none. */
 function remarkOn(name, { cut, misread }, context) {
     const more = `${cut} token${cut === 1 ? '' : 's'} too many: the model reads ${context}`;
     return [cut ? `${name} has ${more}: its end is left out.` : '',
@@ -98,7 +98,7 @@ export const words = {
 
 // --- classes by words ---
 
-/** Reads the two fields; throws an Error if they contradict each other. */
+/** Reads the two fields. Throws an Error if they contradict each other. */
 function readNaming() {
     const listOf = (id, separator) =>
         byId(id).value.split(separator).map((text) => text.trim()).filter(Boolean);

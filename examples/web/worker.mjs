@@ -1,6 +1,6 @@
-// worker.mjs - all slow work: decoding photos, running the model, converting checkpoints. The page
-// sends { type, data } and gets { progress }, then { result } or { error }; client.mjs is the
-// page's side. One request at a time.
+// worker.mjs - does all slow work: decodes photos, runs the model, converts checkpoints. The page
+// sends { type, data } and gets { progress }, then { result } or { error }. It sends one request at
+// a time, by client.mjs.
 import { decode } from './decode.mjs';
 import { Model } from './vit/vit.mjs';
 
@@ -10,7 +10,7 @@ const CACHE = 384 * 2 ** 20;        // largest number of bytes of kept inputs, t
 const TOP = 5;
 
 let model = null;
-let words = null;                   // its text encoder, opened when the first text arrives
+let words = null;                   // the model's text encoder, opened when the first text arrives
 let naming = null;                  // { texts, embeddings }: classes by words
 const photos = new Map();           // key: { name, file, size: { width, height } }
 
@@ -82,7 +82,7 @@ function shrink({ width, height, data }, side = VIEW) {
     return createImageBitmap(small);
 }
 
-/** The square in the middle, as a file that is small enough to keep. */
+/** Returns the square in the middle as a small file. */
 async function thumbOf(decoded) {
     const view = await shrink(decoded, 2 * THUMB);
     const canvas = new OffscreenCanvas(THUMB, THUMB), from = Math.min(view.width, view.height);
@@ -98,8 +98,8 @@ function checkChannels() {
     throw new Error(`the inputs of this model have ${channels} channels, photos have 3`);
 }
 
-/** The size at which a photo must be decoded: at least the displayed size and, as in the programs,
- * twice the resized size. */
+/** Returns the size at which a photo must be decoded: at least the displayed size and, as in the
+ * programs, twice the resized size. */
 function eighthsOf(size) {
     const resized = cropOf(size)?.resized;
     const suffice = (eighths) => resized && size.width * eighths >= 16 * resized.width
@@ -108,7 +108,7 @@ function eighthsOf(size) {
     return [1, 2, 4].find(suffice) ?? 8;
 }
 
-/** The model's input and, for a decoded photo, the result of `look`. */
+/** Returns the model's input and, for a decoded photo, the result of `look`. */
 async function inputOf(key, look = null) {
     const name = `${key}/input`;
     const photo = photos.get(key);
@@ -152,7 +152,7 @@ async function each(keys, text, action) {
     return results;
 }
 
-/** The likeliest classes; if two are equal, the one with the lower number comes first. */
+/** Returns the likeliest classes. Of equal ones, the class with the lower number comes first. */
 function best(outputs) {
     const logits = naming ? words.logits(jointOf(outputs), naming.embeddings) : outputs.logits;
     if (!logits) return null;
@@ -168,7 +168,7 @@ function cropOf(size) {
     try {
         return model.crop(size);
     } catch {
-        return null; // patches that are not places on a photo
+        return null; // these patches are not places on a photo
     }
 }
 
@@ -195,7 +195,7 @@ async function eachAttention(key, blocks, use) {
     }
 }
 
-/** The attention of one token (-1: the mean of all tokens) to the patches, in one head. */
+/** Returns one token's (-1: all tokens' mean) attention to the patches, in one head. */
 function rowOf(maps, head, from) {
     const { num_tokens: tokens, num_patches: patches } = model.info.config;
     const map = maps.subarray(head * tokens * tokens, (head + 1) * tokens * tokens);
@@ -231,7 +231,7 @@ async function openWords() {
     return words;
 }
 
-/** The vector that is compared with texts: as in the programs, the head's output if it is as wide
+/** Returns the vector to compare with texts, as in the programs: the head's output if it is as wide
  * as a text's vector, else the embedding. */
 const jointOf = ({ logits, embedding }) => (logits?.length === words.dim ? logits : embedding);
 
@@ -241,7 +241,7 @@ function textOf(text, templates = []) {
     return recall(name) ?? keep(name, words.embedIn(text, templates), 4 * words.dim);
 }
 
-// --- the questions ---
+// --- the requests ---
 
 const answers = {
     async open({ source, threads, module }) {
@@ -260,7 +260,7 @@ const answers = {
         return { info, labels, threads: used, module: kind, grid, words: model.hasText };
     },
 
-    /** The state that a replacement worker needs. */
+    /** Gives the photos to a replacement worker. */
     know({ list }) {
         for (const { key, name, file } of list) photos.set(key, { name, file });
     },
@@ -282,7 +282,7 @@ const answers = {
         return { classes: best(outputs), ms: outputs.ms, crop: cropOf(photos.get(key).size) };
     },
 
-    /** Computes the embedding of a photo in a box. The photo is not kept here. */
+    /** Computes the embedding of a photo in a box. The worker does not keep the photo. */
     async sample({ file, thumb = false }) {
         checkChannels();
         const decoded = await decode(file, eighthsOf);
@@ -292,7 +292,7 @@ const answers = {
             ...(thumb && { thumb: await thumbOf(decoded) }) };
     },
 
-    /** The .vit file of the open model. */
+    /** Returns the .vit file of the open model. */
     file() {
         return new Blob([model.file()]);
     },
@@ -303,7 +303,7 @@ const answers = {
         return learner.learn(base ?? model.file(), given, args);
     },
 
-    /** Classifies a frame of the camera, which is not kept. */
+    /** Classifies a frame of the camera, without keeping it. */
     frame({ bitmap }) {
         checkChannels();
         const { width, height } = bitmap;
@@ -319,12 +319,12 @@ const answers = {
         return { classes: found, ms: performance.now() - start, crop: cropOf(photo) };
     },
 
-    /** For each block, the attention of every head and their mean; patch is -1 for the class
+    /** Returns the attention of every head and their mean for each block. Patch -1 is the class
        token. */
     async attention({ key, blocks, patch }) {
         const { num_tokens, num_patches, num_heads, has_cls_token, attention } = model.info.config;
         if (attention) {
-            throw new Error('There is none: each token of this model attends to itself alone');
+            throw new Error('This model has none: each token attends only to itself');
         }
         const from = patch >= 0 ? num_tokens - num_patches + patch : has_cls_token ? 0 : -1;
         const results = [];
@@ -354,7 +354,7 @@ const answers = {
         return model.positions({ kind, block });
     },
 
-    /** The kinds of positions that the model has. */
+    /** Returns the kinds of positions that the model has. */
     kinds() {
         return ['embedding', 'rotary', 'relative'].filter((kind) => {
             try {
@@ -365,13 +365,13 @@ const answers = {
         });
     },
 
-    /** Cosines between the embeddings of the first photo and of all photos. */
+    /** Returns the cosines between the embeddings of the first photo and of all photos. */
     async compare({ keys }) {
         const outputs = await each(keys, 'Compare', (key) => outputsOf(key));
         return outputs.map(({ embedding }) => model.cosine(outputs[0].embedding, embedding));
     },
 
-    /** From now on the classes are these texts; without any, the model's own. */
+    /** Makes these texts the classes; without texts, restores the model's own. */
     async name({ texts, templates }) {
         await openWords();
         const found = texts.map((text, i) => {
@@ -384,7 +384,7 @@ const answers = {
         return { context, notes };
     },
 
-    /** Cosines between a text and photos, and the model's scores from them. */
+    /** Returns the cosines between a text and photos, and the model's scores from them. */
     async find({ keys, text }) {
         const { scale, bias, sigmoid, context } = await openWords();
         const { embedding, ...note } = textOf(text);
@@ -411,8 +411,8 @@ function frameContext(width, height) {
 
 const needNoModel = new Set(['open', 'know', 'forget', 'convert']);
 
-/** The arrays and pictures of a response that may be transferred. Cached ones must be copied
- * instead. */
+/** Returns the arrays and pictures of a response that may be transferred. Cached ones must be
+ * copied instead. */
 function movable(result) {
     return result?.view ? [result.view] : [];
 }

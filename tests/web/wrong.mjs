@@ -111,7 +111,7 @@ export default async function wrongFiles() {
     await test('several models: the first is taken, and the page says so', async () => {
         await visited.drop([model, pathOf('tiny.vit')]);
         const text = await error();
-        expect(/^Of 2 models the first was taken: /.test(text), `"${text}"`);
+        expect(/^Opened the first of 2 models: /.test(text), `"${text}"`);
         await usable();
     });
     await visited.close();
