@@ -139,10 +139,10 @@ containers() {
 cat >"$tables" <<'END'
 ## Families beyond timm's list, by tests/test_families.sh
 
-tests/make_families.py defines each after its published code, with two or three blocks and random
-weights; PyTorch computes the outputs. Differences are the largest, relative to the largest output;
-below 2e-05 a family is supported. timm's tags are those of the tables above. The last column counts
-the places in the source that a family took.
+tests/make_families.py defines each family after its published code, with two or three blocks and
+random weights; PyTorch computes the outputs. The table shows the largest difference, relative to the
+largest output. A family is supported if its difference is below 2e-05. timm's tags are those of the
+tables above. The last column counts the places in the source that a family needed.
 
 | family | weights | supported | compared | difference | places |
 |---|---|---|---|---|---|
@@ -152,9 +152,9 @@ cat >>"$tables" <<'END'
 
 ## The same model as safetensors, GGUF and ONNX, by tests/test_families.sh
 
-tests/make_containers.py wrote each model in three containers. The tensors, the settings and all bits
-of the output are compared. Differences are the largest from PyTorch's output, relative to the largest
-output.
+tests/make_containers.py wrote each model in three containers. The test compares the tensors, the
+settings and all bits of the output. The last column shows the largest difference from PyTorch's
+output, relative to the largest output.
 
 | model | tensors | settings | the same from all three | difference |
 |---|---|---|---|---|
