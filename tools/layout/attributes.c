@@ -66,13 +66,13 @@ static const char *last_component(const char *path) {
 
 /* === The blocks === */
 
-/* True if a number follows this module in the path, so that modules repeat. */
+/* True if a number follows this prefix in the path, as in a list of modules. */
 static bool continues(const char *path, const char *prefix, size_t length) {
     return !strncmp(path, prefix, length) && path[length] >= '0' && path[length] <= '9';
 }
 
-/* Returns the number of attributes, from this one on, that belong to modules of this list. They are
- * consecutive, because modules are visited depth first. */
+/* Returns the number of attributes, from this one on, that belong to modules of this list. These
+ * attributes are consecutive, because modules are visited depth first. */
 static size_t count_run(const walk *w, size_t first, size_t length) {
     const char *prefix = attribute_at(w, first)->module;
     size_t i = first;
@@ -81,8 +81,8 @@ static size_t count_run(const walk *w, size_t first, size_t length) {
 }
 
 /* Considers the lists that begin here. *most becomes the largest number of attributes in one of
- * them. If `least` is given, w->blocks becomes the longest prefix of a list that has at least that
- * many. */
+ * them. If `least` is given, w->blocks becomes the longest prefix of a list with at least that many
+ * attributes. */
 static void look_at_lists(walk *w, size_t at, size_t least, size_t *most) {
     const char *path = attribute_at(w, at)->module;
     const char *before = at > 0 ? attribute_at(w, at - 1)->module : "";
@@ -101,8 +101,8 @@ static void look_at_lists(walk *w, size_t at, size_t least, size_t *most) {
     }
 }
 
-/* Finds the list of modules with the most attributes. If lists are nested, it takes the innermost
- * list that has nearly as many. */
+/* Finds the list of modules with the most attributes. If lists are nested, takes the innermost list
+ * with at least two thirds as many. */
 static void find_blocks(walk *w) {
     size_t i, most = 0, none = 0;
     for (i = 0; i < attribute_count(w); i++) look_at_lists(w, i, 0, &most);
@@ -151,8 +151,8 @@ static bool read_pair(const char *text, double *height, double *width) {
     return read_whole(first, height) && read_whole(found == 2 ? second : first, width);
 }
 
-/* True for a word with which "head" or "heads" still means a count. With any other word, as in
- * head_dim, the number is something else. */
+/* True for a word beside which "head" or "heads" still means a count. Beside any other word, as in
+ * head_dim, the number means something else. */
 static bool is_of_count(const char *word, size_t length) {
     static const char *const words[] = {
         "",      "n",     "nb",  "num",       "nr",      "no",  "number",      "of",
@@ -286,8 +286,8 @@ static bool is_unknown_activation(const char *text) {
     return is_one_of(plain, unknown_activations, COUNT(unknown_activations));
 }
 
-/* True if the GELU of this module, or of its attribute, has the tanh form, which a later attribute
- * shows. */
+/* True if a later attribute shows that the GELU of this module, or of its attribute, has the tanh
+ * form. */
 static bool is_by_tanh(const walk *w, size_t at) {
     const checkpoint_attribute *a = attribute_at(w, at), *b;
     char name[128];
@@ -475,8 +475,8 @@ static void see_attributes(walk *w) {
     }
 }
 
-/* Reads options of a training program, and settings of the author's own files. "eps" does not
- * count, because it would be the optimizer's. An image size may be the size before a crop. */
+/* Reads options of a training program, and settings of the author's own files. "eps" is ignored,
+ * because it would belong to the optimizer. An image size may be the size before a crop. */
 static void see_metadata(walk *w) {
     static const char *const activations_of[] = {
         "activation", "act", "act_layer", "act_fn", "hidden_act", "activation_fn",

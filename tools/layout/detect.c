@@ -53,7 +53,7 @@ static bool is_probe(const layout *l, checkpoint *c, const char *name, size_t co
 }
 
 /* Counts the models of this layout in the checkpoint. *map becomes the model without a prefix or,
- * if there is none, the first. */
+ * if all models have prefixes, the first model. */
 static int probe(const layout *l, checkpoint *c, layout_map *map, layout_map *second) {
     const size_t common = layout_common_path(c);
     layout_map candidate;
@@ -73,7 +73,7 @@ static int probe(const layout *l, checkpoint *c, layout_map *map, layout_map *se
 
 /* === Blocks === */
 
-/* The first path of blocks that some tensor has. */
+/* Finds the first path of blocks that some tensor has. */
 static void find_blocks(layout_map *map) {
     const char *const *path;
     size_t i;
@@ -94,7 +94,7 @@ static int64_t blocks_shown(const layout_map *map, const checkpoint_tensor_info 
     return (int64_t)block + 1;
 }
 
-/* The highest number decides. A gap below it is reported later as a missing tensor. */
+/* The highest number decides. A gap below that number is reported later as a missing tensor. */
 static bool count_blocks(layout_map *map, report *r) {
     size_t i;
     map->depth = 0;
@@ -241,7 +241,8 @@ bool layout_knows_most(const layout_map *map) {
     return 2 * count_known(map) >= checkpoint_count(map->checkpoint);
 }
 
-/* The first of these layouts whose probe the checkpoint has; *is_one is false if there is none. */
+/* Finds the first of these layouts whose probe the checkpoint has; *is_one is false if there is no
+ * such layout. */
 static bool detect(const layout *const *layouts, checkpoint *c, layout_map *map, bool *is_one,
                    report *r) {
     *is_one = true;
@@ -454,8 +455,8 @@ static bool check_blocks(missing *m, const layout_target *target) {
     return true;
 }
 
-/* The tensors in the stages of a stem are not checked here. One of them counts the blocks of a
- * stage; if another one is missing, the plan detects it. */
+/* The tensors in the stages of a stem are not checked here. One of these tensors counts the blocks
+ * of a stage; the plan detects any missing one. */
 static bool find_missing(missing *m) {
     const char *why;
     size_t i;

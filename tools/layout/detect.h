@@ -10,7 +10,7 @@
 #include "model/findings.h"
 #include "model/resolve.h"
 
-/* Finds the layout, the prefix, the path of the blocks and their number, and matches every tensor
+/* Finds the layout, the prefix, and the path and number of the blocks, and matches every tensor
  * that the rules name. On success free the map with layout_free_map. */
 bool layout_detect(checkpoint *c, layout_map *map, report *r);
 
@@ -21,7 +21,7 @@ bool layout_detect_text(checkpoint *c, layout_map *map, report *r);
 bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r);
 
 /* True if the layout does not explain all tensors and, in addition, its names are common (is_open)
- * or usual tensors are missing. Then names were changed, or the layout is the wrong one. */
+ * or usual tensors are missing. In that case names were changed, or the layout is the wrong one. */
 bool layout_falls_short(const layout_map *map, const text_list *ignore);
 
 /* True if the rules of the layout match at least half of the tensors. */
@@ -49,8 +49,7 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
 /* attributes.c reads the classes and attributes of a pickled module, the code of TorchScript, and
  * the options that a training program stored with the weights. */
 
-/* The last step of the original, which follows the logits or the embedding that a .vit file
- * gives. */
+/* The last step of the original model, after the logits or the embedding that a .vit file gives. */
 typedef enum model_end {
     MODEL_END_NONE, /* or unknown */
     MODEL_END_SOFTMAX,
@@ -81,12 +80,12 @@ bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_CO
 
 /* === Settings from the author's Python === */
 
-/* The facts that convert/code.c read of the class that makes the tensors. */
+/* The facts that convert/code.c read about the class that makes the tensors. */
 typedef struct code_found {
     checkpoint_attribute *items; /* like those of a whole saved model, with their lines */
     size_t count, capacity;
     const char *model;         /* "model.py:90: ViT(dim=64)"; NULL: no class fits */
-    bool shapes_differ;        /* its calls make other shapes, so their numbers were not read */
+    bool shapes_differ;        /* the class makes other shapes, so its numbers were not read */
     int mean_count, std_count; /* of transforms.Normalize; 0: none, or several */
     double mean[VIT_MAX_CHANS], std[VIT_MAX_CHANS];
     const char *normalize; /* its line */
@@ -107,12 +106,12 @@ void code_put(const checkpoint *c, const char *patch, const code_found *found,
 /* === Settings that the tensors show === */
 
 /* Fills all[FROM_TENSORS] with the settings that the tensors show, and for the other settings with
- * the defaults of the layout's library. Call it after the other origins are filled in. It also
- * fills *seen, and the map's patch_order and embed_dim, on which slices and axes depend. */
+ * the defaults of the layout's library. Call it after the other origins are filled in. Also fills
+ * *seen, and the map's patch_order and embed_dim, because slices and axes depend on these two. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r);
 
-/* Passes on to layout_rule_axes the settings for the order of a tensor's elements. A second call
- * replaces them for later plans. */
+/* Passes the settings for the order of a tensor's elements to layout_rule_axes. A second call
+ * replaces these settings for later plans. */
 void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]);
 
 /* Returns the weight that reads the channels of the input. */
@@ -127,7 +126,7 @@ const char *layout_patch_weight(const layout_map *map);
 /* === Stacked matrices === */
 
 /* The parts of a matrix of the .vit file, one below the other. Functions that inspect the weights
- * use it before a plan exists. */
+ * use this type before a plan exists. */
 
 typedef struct stacked {
     layout_part parts[LAYOUT_MAX_PARTS];
@@ -135,7 +134,7 @@ typedef struct stacked {
     int64_t count; /* of all values */
 } stacked;
 
-/* `width` is the width of attention, which is treated as a single head, so that rows come in the
+/* `width` is the width of attention. Attention is treated as a single head, so rows come in the
  * order of the file. False if there is no such tensor, or if its rows of `columns` values depend on
  * unknown settings. */
 bool stacked_find(const layout_map *map, int block, const char *name, int64_t width,
@@ -152,9 +151,9 @@ bool stacked_read(const layout_map *map, const stacked *matrix, int64_t first, i
  *
  * Row i of q and row i of k affect a model only through their product q_i k_i^T, and the products
  * are summed over the rows of a head. The same is true of row i of v and column i of proj. Training
- * moves all products of one head in the same direction, so that they resemble each other; products
- * of different heads do not. The resemblance within a wrong division into heads is no larger than
- * by chance.
+ * moves all products of one head in the same direction, so these products resemble each other.
+ * Products of different heads do not. The resemblance within a wrong division into heads is no
+ * larger than by chance.
  */
 
 /* Fills *out with the possible numbers of heads for attention of this width, the best supported
@@ -165,11 +164,11 @@ bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, repor
 
 /* === The order of queries, keys and values === */
 
-/* If no name shows it, finds out from trained biases whether query, key and value are stored head
- * by head, or all queries first.
+/* If no name shows the order, finds out from trained biases whether query, key and value are stored
+ * head by head, or all queries first.
  *
  * The bias of a key adds the same number to all scores of a query, and softmax removes this number
- * again. So training does not change it: it stays as small as its initial value, or shrinks, while
+ * again. So the bias of a key stays as small as its initial value, or shrinks, while training makes
  * the biases of queries and values grow.
  */
 
@@ -182,9 +181,9 @@ bool key_bias_read(const layout_map *map, int heads, key_bias_evidence *out, rep
  * after the sums with their outputs.
  *
  * If the output of a norm is scaled, and the columns of the matrix that reads it are divided by the
- * same numbers, the model does not change. So training moves both in the same direction. The
- * weights of a norm therefore correlate with the lengths of the columns of the matrix that reads
- * it, and hardly with the columns of other matrices.
+ * same numbers, the model does not change. So training moves the norm and the columns in the same
+ * direction. The weights of a norm therefore correlate with the column lengths of the matrix that
+ * reads the norm, and hardly with those of other matrices.
  */
 
 /* Call it after embed_dim is known; `width` is the width of attention. False if the weights cannot

@@ -53,8 +53,8 @@ enum {
 static const double most_products = 4e9, most_of_block = 5e8;
 
 /* A score counts standard deviations. If the rows of trained models are shuffled, scores stay below
- * 7. Half or double the right number of heads reaches 0.7 of the right number's score, rarely
- * more. */
+ * 7. Half or double the right number of heads rarely scores more than 0.7 of the right number's
+ * score. */
 static const double least_score = 10, most_ambiguity = 0.85;
 
 /* If the parts of a head reach these scores, they are heads themselves. Mere parts score below 4,
@@ -162,9 +162,9 @@ static double add_pairs(heads_reader *h, const float *x, const float *y,
     return squares;
 }
 
-/* Computes by how much rows of one head are more similar than shuffled rows, and the variance of
- * that. This is Mantel's test of two matrices. The mean over the pairs of each row is removed
- * first. Because heads have equal size, it would only add noise. */
+/* Computes how much more similar rows of one head are than shuffled rows, and the variance of this
+ * difference. This is Mantel's test of two matrices. The mean over the pairs of each row is removed
+ * first: because heads have equal size, this mean would only add noise. */
 static void add_group(heads_reader *h, const float *x, const float *y,
                       const heads_evidence *evidence, heads_sums *sums) {
     const double n = (double)h->rows;
@@ -314,7 +314,7 @@ enum { MOST_HEADS = 64, KEY_BIAS_WIDEST = 8192, MOST_BLOCKS = 64 };
 static const double least_errors = 4,
                     smallest = 1e-6; /* relative to the largest bias of its block */
 
-/* Logarithms of the sizes of biases: those of the supposed keys, and the others. */
+/* Logarithms of the sizes of biases, for the supposed keys and for the others. */
 typedef struct sizes {
     double sum[2], squares[2];
     int count[2];
@@ -578,7 +578,7 @@ static void add_row(smoothness *s, const float *row) {
     for (i = 0; i < count; i++) s->squares += (double)row[i] * (double)row[i];
 }
 
-/* Reads rows of the weight, one filter after the other, in whatever order it is stored. */
+/* Reads rows of the weight, one filter after the other, in any storage order. */
 static bool add_rows(const layout_map *map, const checkpoint_tensor_info *view, bool rows_last,
                      smoothness *s, report *r) {
     checkpoint_tensor_info row = *view;

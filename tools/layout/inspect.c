@@ -36,7 +36,8 @@ static void put_size(settings *s, setting_key key, int64_t value) {
     if (value > 0) settings_put(s, key, (double)value);
 }
 
-/* The flags that a tensor shows. If there are no blocks, no tensor shows the flags of a block. */
+/* Puts the flags that a tensor shows. If there are no blocks, no tensor shows the flags of a
+ * block. */
 static void inspect_flags(const layout_map *map, settings *s) {
     int key;
     for (key = 0; key < SETTING_COUNT; key++) {
@@ -137,7 +138,7 @@ const char *layout_patch_weight(const layout_map *map) {
     return part.info->stored_name;
 }
 
-/* The type and sizes of a stem, and the channels of its input. */
+/* Puts the type and sizes of a stem, and the channels of its input. */
 static void inspect_stem(const layout_map *map, settings *s) {
     static const struct {
         vit_stem stem;
@@ -173,7 +174,7 @@ static int64_t count_positions(const layout_map *map, int64_t width) {
     return (rows.view.count / width) * (columns.view.count / width);
 }
 
-/* An RMS norm has no bias. If no norm has one, the type must be given. */
+/* An RMS norm has no bias. If no norm has a bias, the type must be given. */
 static void inspect_norm_type(const layout_map *map, settings *s) {
     static const char *const biases[] = {
         "blocks.0.norm1.bias",
@@ -203,7 +204,7 @@ static bool computes_rel_pos(const layout_map *map) {
     return match.found && match.rule->method == LAYOUT_REL_POS_MLP;
 }
 
-/* Returns the number of heads: the last layer has a bias for each. */
+/* Returns the number of heads: the last layer has a bias for each head. */
 static int64_t rel_pos_heads(const layout_map *map) {
     const layout_match match = layout_find(map, "blocks.0.attn.rel_pos");
     layout_part part;
@@ -262,7 +263,7 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_s
     int from;
     for (key = 0; key < SETTING_COUNT; key++) {
         if (!told->given[key] || settings_origin(all, (setting_key)key) >= 0) continue;
-        /* a width that follows from the number of heads must not contradict it */
+        /* a given number of heads decides head_dim, and a default must not contradict it */
         if (key == SETTING_HEAD_DIM && settings_origin(all, SETTING_NUM_HEADS) >= 0) continue;
         settings_put(tensors, (setting_key)key, told->value[key]);
         seen->by_default[key] = true;
@@ -308,7 +309,7 @@ static bool put_metadata(const layout_map *map, settings *s, report *r) {
 }
 
 /* Inspects the weights if no source gives the number of heads. In differential attention each head
- * has two vectors of query and key, so it would look like twice as many heads. */
+ * has two vectors of query and key, so the weights would show twice as many heads. */
 static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                        report *r) {
     heads_evidence *heads = &seen->heads;
@@ -392,9 +393,8 @@ void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]) {
     map->qkv_interleave = order_of(all, SETTING_QKV_INTERLEAVE);
 }
 
-/* The stem comes first, because the size of a patch in input pixels depends on it. Then come the
- * patch, the quantities that are counted in rows of embed_dim, and defaults for all other
- * settings. */
+/* The stem comes first, because the size of a patch in input pixels depends on it. The patch, the
+ * quantities that are counted in rows of embed_dim, and defaults for all other settings follow. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r) {
     settings *s = &all[FROM_TENSORS];
     int64_t width, positions;

@@ -4,28 +4,29 @@
  *
  * Keys. A rule names the keys of the checkpoint that make up one tensor of the .vit file:
  *     {b}     at the start: the block's path, which is "blocks.{i}." in the file and one of
- *             layout->blocks in the checkpoint; {i} there is the block's number, {c} any number (a
- *             chunk of blocks), {e} and {o} two times the block's, and one more. If a path has
- *             neither {i} nor {e}, all blocks are stacked in one tensor.
+ *             layout->blocks in the checkpoint. There {i} is the block's number n, {c} is any
+ *             number (a chunk of blocks), {e} is 2 n, and {o} is 2 n + 1. If a path has neither
+ *             {i} nor {e}, all blocks are stacked in one tensor.
  *     {s} {u} stage and block of a convolutional stem, from 0 on; {S} {U} the same, from 1 on
- *     ../     at the start, also twice: a level above the prefix, e.g. a classifier beside "vit."
+ *     ../     at the start, once or twice: a level above the prefix, as for a classifier beside
+ *             "vit."
  *     #k/n    at the end: the k-th of n equal pieces of the first dimension that is not 1
- *     @a @a: @:a   at the end: row a of that dimension, all from a on, all before a; "2d" is two
- *             times embed_dim, a negative number counts from the end, and "@," slices the
- *             dimension after it, "@,," the one after that
+ *     @a @a: @:a   at the end: row a of that dimension, all rows from a on, all rows before a; "2d"
+ *             is two times embed_dim, and a negative number counts from the end; "@," slices the
+ *             next dimension, and "@,," the dimension after the next
  *     0       by itself: a part of zeros, with as many rows as each other part has; it cannot be
  *             the first or the last part
  *
  * Axes. "source>file" names the dimensions of a part, one letter each, with merged dimensions in
- * brackets; after the '>' it names them in the order of the .vit file. "io>oi" transposes a matrix,
+ * brackets; the letters after the '>' have the order of the .vit file. "io>oi" transposes a matrix,
  * "d(pqc)>dcpq" is a linear layer over channels-last pixels. p and q are the sides of a patch, c
  * its channels, h the heads, k the width of a head, z the three of query, key and value; the tensor
- * gives the size of any other letter. "(patch)" is a patch's values in an order that must be told.
- * If the axes show this order, patch_order can still overrule them.
+ * gives the size of any other letter. "(patch)" is a patch's values in an order that a setting must
+ * give. If the axes show this order, patch_order can still overrule them.
  *
  * A condition is a key that must exist, or "!key", where the key must not exist. For defaults and
- * questions, it may also be ":tensor", a tensor of the .vit file that some rule makes. Conditions
- * of a layout and of its defaults refer to the first block.
+ * questions, a condition may also be ":tensor", a tensor of the .vit file that some rule makes.
+ * Conditions of a layout and of its defaults refer to the first block.
  *
  * tools/layout owns the layouts, a table each: a library's names and shapes of tensors, and the
  * values of each .vit tensor; it may include base checkpoint model.
@@ -42,13 +43,13 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* X(METHOD, fewest parts, most parts): how a tensor is made from its parts. To add one: a line
- * here, the shapes of its parts in plan.c's parts_fit, its values in values.c's read_item; the
- * compiler names both switches. tests/test_layout_tables.c checks the tables against the
+/* X(METHOD, fewest parts, most parts): how a tensor is made from its parts. To add a method, add a
+ * line here, the shapes of its parts in plan.c's parts_fit, and its values in values.c's read_item;
+ * the compiler reports both switches. tests/test_layout_tables.c checks the tables against the
  * numbers. */
 #define LAYOUT_METHODS(X)                                                                          \
     X(STACK, 1, 4)       /* the parts, one below the other */                                      \
-    X(SUM, 1, 4)         /* added up; of one part, dimensions of 1 do not count */                 \
+    X(SUM, 1, 4)         /* the sum; in a single part, dimensions of 1 do not count */             \
     X(PRODUCT, 2, 4)     /* multiplied, element by element */                                      \
     X(OUTER, 2, 2)       /* every row of parts[0] plus every row of parts[1]: a grid */            \
     X(LINEAR, 2, 3)      /* parts[1] parts[0] + parts[2]: a linear layer applied to a constant */  \
@@ -58,9 +59,9 @@
     X(BATCH_SHIFT, 4, 4) /* the bias of both; parts: the norm's mean, weight, variance, bias */    \
     X(ZERO, 0, 0)        /* zeros */                                                               \
     X(IDENTITY, 0, 0)    /* ones on the diagonal, or a vector of ones: an omitted layer */         \
-    X(GROUPED, 3, 3)     /* query, key, value; neighbouring heads share a head of the last two */  \
+    X(GROUPED, 3, 3)     /* query, key, value; neighbouring heads share a key and value head */    \
     X(NARROW, 1, 5)      /* attention pooling narrower than the tokens, filled up with zeros */    \
-    X(REL_POS, 1, 1)     /* relative positions: query minus key to key minus query */              \
+    X(REL_POS, 1, 1)     /* relative positions: turns query minus key into key minus query */      \
     X(REL_POS_MLP, 4, 4) /* the same, computed from distances: weight and bias of two layers */    \
     X(COS, 0, 1)         /* of the angles of rotary positions, whose frequencies are settings */   \
     X(SIN, 0, 1)         /* or from parts[0]: periods, or frequencies [2, depth, ...] */           \
@@ -102,7 +103,7 @@ typedef struct layout_rule {
     {                                                                                              \
         name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { condition, NULL }                         \
     }
-/* If it is missing, the checkpoint is incomplete. */
+/* If this tensor is missing, the checkpoint is incomplete. */
 #define LAYOUT_MUST(name, key) LAYOUT_WHEN(name, key, LAYOUT_REQUIRED)
 #define LAYOUT_MUST_WHEN(name, key, condition)                                                     \
     {                                                                                              \
@@ -122,8 +123,8 @@ typedef struct layout_rule {
     {                                                                                              \
         name, LAYOUT_ZERO, NULL, { LAYOUT_NONE }, { condition, NULL }                              \
     }
-/* The tensors that attention pooling without an MLP lacks: they are made as an MLP with one hidden
- * unit, which adds 0. The layout's defaults must contain "pool_mlp_dim=1". */
+/* Makes an MLP with one hidden unit, which adds 0, for attention pooling without an MLP. The
+ * layout's defaults must contain "pool_mlp_dim=1". */
 #define LAYOUT_POOL_WITHOUT_MLP(condition)                                                         \
     { "attn_pool.norm.weight", LAYOUT_IDENTITY, NULL, { LAYOUT_NONE }, { condition, NULL } },      \
         LAYOUT_ZEROS("attn_pool.mlp.fc1.weight", condition),                                       \
@@ -225,13 +226,14 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
  *      timm and transformers, in tables_published.c for other code with published weights, in
  *      tables_own.c for code that people copy.
  *   2. Name it in LAYOUT_LIST, above every layout whose probe its checkpoints also have.
- *   3. Give it a checkpoint, and a twin with the same weights under the names of a .vit file, in
- *      tests/make_layouts.py, and run that: it writes tests/data/layouts.
+ *   3. In tests/make_layouts.py, add a checkpoint, and a "twin" with the same weights under the
+ *      names of a .vit file. Run the script: it writes tests/data/layouts.
  *   4. Add its name to the list of convertible models in README.md.
  * tests/test_layout_tables.c reads every table and names errors of step 1 and omissions of step 3;
  * tests/test_layouts.sh names omissions of step 2, and converts every checkpoint of step 3. */
 
-/* The page's converter has no room for GGUF (left_out.c) and Qwen3-VL, and refuses both. */
+/* To stay small, the web page's converter omits GGUF (left_out.c) and Qwen3-VL, and refuses
+ * both. */
 #ifdef __wasi__
 #define LAYOUT_LLAMA_CPP(X)
 #define LAYOUT_QWEN_VL(X)
@@ -240,7 +242,7 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
 #define LAYOUT_QWEN_VL(X)   X(qwen_vl)
 #endif
 
-/* In the order in which they are tried: if two could match, the one with the rarer key comes
+/* Layouts are tried in this order: if two could match, the layout with the rarer key comes
  * first. */
 /* clang-format off */
 #define LAYOUT_LIST(X)                                                                           \
@@ -262,7 +264,8 @@ LAYOUT_LIST(X)
 #undef X
 extern const layout layout_hf_text, layout_open_clip_text, layout_mobileclip_text;
 
-/* Prefixes that training scripts put in front of a model, for layouts without their own. */
+/* Prefixes that training scripts put in front of a model, for layouts without their own
+ * prefixes. */
 extern const char *const layout_wrappers[];
 
 #endif

@@ -151,8 +151,8 @@ static bool has_rows(const layout_part *part, const layout_item *item, int64_t w
     return layout_rows(&part->view, item->dims, item->tensor.ndim, &rows) && rows == wanted;
 }
 
-/* The rows of stacked parts must add up to the rows of the tensor. If one part is zeros, it gets as
- * many rows as each of the others, which must be equal. */
+/* The rows of stacked parts must add up to the rows of the tensor. If one part is zeros, the other
+ * parts must have equal numbers of rows, and the zeros get as many. */
 static bool stack_fits(layout_item *item, const char *axes, int *culprit) {
     const int64_t *dims = item->dims;
     int64_t left = dims[0], depth = 1, rows;
@@ -197,7 +197,8 @@ static bool mlp_fits(const layout_item *item, int *culprit) {
     return true;
 }
 
-/* Fits all heads of the queries; the number of heads of keys and values must divide theirs. */
+/* Fits all heads of the queries; the number of heads of keys and values must divide the number of
+ * heads of the queries. */
 static bool grouped_fits(const layout_item *item, const vit_config *config, int *culprit) {
     const int64_t third = item->dims[0] / 3;
     int64_t rows, values;
@@ -391,7 +392,7 @@ static rope_grid rope_of(const settings_resolved *model) {
     return grid;
 }
 
-/* A model has one norm at its end, before or after the pooling. The tensors do not show which;
+/* A model has one norm at its end, before or after the pooling. The tensors do not show the place;
  * --set has_final_norm and has_fc_norm decide. */
 static layout_match find_match(const layout_map *map, const vit_config *config, const char *name) {
     static const char *const norms[][2] = {
@@ -441,7 +442,7 @@ static void put_layer(layout_item *item, int block, const char *layer, int rows,
 }
 
 /* Makes attn.proj for tokens that attend only to themselves. The input of this layer is v, the last
- * third of qkv. Its bias changes only if v has a bias. */
+ * third of qkv. The bias of attn.proj changes only if v has a bias. */
 static bool plan_folded(const layout_map *map, const settings_resolved *model, layout_item *item,
                         report *r) {
     const int dim = model->config.embed_dim;

@@ -14,9 +14,9 @@
 #include "vit.h"
 
 /* The origin of a tensor's values. To add an origin: decide it in kind_of (plan.c); in
- * put_source_dims, set the dimensions of its sources if they differ from the tensor's; add it to
- * layout_is_stored, which tells if it has sources; and write its values in stream_source
- * (convert/weights.c). The last three are switches, so the compiler names them. */
+ * put_source_dims, set the dimensions of its sources if they differ from the tensor's; in
+ * layout_is_stored, state if it has sources; and write its values in stream_source
+ * (convert/weights.c). The compiler reports the last three, which are switches. */
 typedef enum source_kind {
     SOURCE_CHECKPOINT,         /* tensors of the checkpoint, by the method of the rule */
     SOURCE_RESAMPLED,          /* the same, resampled for another grid: pos_embed */
@@ -44,7 +44,7 @@ typedef struct layout_item {
     rope_grid rope; /* for LAYOUT_COS, SIN, ROTATIONS */
     int part_count; /* 0 unless layout_is_stored */
     layout_part parts[LAYOUT_MAX_PARTS];
-    double divisor;             /* factor that every value is multiplied by at the end; 0: none */
+    double divisor;             /* every value is divided by it at the end; 0: none */
     struct layout_item *folded; /* SOURCE_FOLDED: attn.proj.weight, attn.qkv.weight; of a bias */
                                 /* attn.proj.weight, attn.qkv.bias, attn.proj.bias */
 } layout_item;
@@ -84,7 +84,7 @@ const char *layout_item_name(const layout_item *item);
 /* === Values of a .vit tensor from its sources === */
 
 /* Reads elements first .. first + count - 1 of a stored item, whose shape is item->dims, in the
- * file's order. Copies are exact. Methods that work on rows need whole rows. */
+ * file's order. Copies are exact. Methods that work on rows require whole rows. */
 bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t count, float *to,
                  report *r);
 
@@ -97,9 +97,9 @@ void layout_standardise(float *row, int64_t depth);
 /* Adapts the weights of the patch embedding to another number of channels or another patch size, as
  * timm does, or those of a stem's first convolution to other channels.
  *
- *     channels  1: their sum; n: the first three again and again, times 3 / n
- *     patches   FlexiViT's: the weights whose output for a resized patch is nearest to that of the
- *               old weights for the patch (the pseudo-inverse of the resize)
+ *     channels  1: the sum of all channels; n: the first three in turn, times 3 / n
+ *     patches   FlexiViT's weights, by the pseudo-inverse of the resize: for a resized patch, their
+ *               output is nearest to the old weights' output for the patch
  */
 
 typedef struct patch_shape {
@@ -117,7 +117,7 @@ typedef struct adaptation {
 bool adapt_start(adaptation *a, const patch_shape *from, const patch_shape *to,
                  vit_pos_resample how, report *r);
 
-/* The weights of one output channel: [chans, side, side] before and after. */
+/* Adapts the weights of one output channel: [chans, side, side] before and after. */
 void adapt_row(const adaptation *a, const float *from, float *to);
 void adapt_free(adaptation *a);
 

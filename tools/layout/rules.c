@@ -101,8 +101,8 @@ bool layout_is_stacked(const layout_map *map) {
     return !strstr(map->blocks, "{i}") && !strstr(map->blocks, "{e}");
 }
 
-/* The chunk of a block is unknown, so all are tried from 0 on. No chunk is empty, so the number of
- * the chunk is at most that of the block. */
+/* The chunk of a block is unknown, so all chunks are tried from 0 on. No chunk is empty, so the
+ * number of the chunk is at most that of the block. */
 const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char *key, int block) {
     const bool chunked = strstr(map->blocks, "{c}") && !strncmp(key, "{b}", 3);
     const checkpoint_tensor_info *info = NULL;
@@ -198,7 +198,7 @@ int layout_part_count(const layout_rule *rule) {
     return count;
 }
 
-/* A source as it is stored or, if blocks are stacked, one block of it. */
+/* Finds a source as it is stored or, if blocks are stacked, one block of the source. */
 static bool find_view(const layout_map *map, const char *part, int block, layout_part *out) {
     out->info = layout_find_key(map, part, block);
     if (!out->info) return false;
@@ -291,8 +291,8 @@ bool layout_is_known(const layout_map *map, const char *name) {
 
 /* === Matches === */
 
-/* Takes the first rule that applies and whose axes fit. If there is none, takes the first rule that
- * applies, whose shape is refused later; if no rule applies, the first rule. */
+/* Takes the first rule that applies and whose axes fit. If no axes fit, takes the first rule that
+ * applies; its shape is refused later. If no rule applies, takes the first rule. */
 static layout_match match_rule(const layout_map *map, const char *tensor, int block) {
     layout_match match = { NULL, block, false };
     const layout_rule *rule;
@@ -377,7 +377,7 @@ void layout_free_map(layout_map *map) {
     map->target_count = 0;
 }
 
-/* Beyond its depth the checkpoint has no blocks. */
+/* For a block beyond the depth, finds nothing. */
 layout_match layout_find(const layout_map *map, const char *tensor) {
     layout_match match = { NULL, -1, false };
     size_t i;
@@ -636,9 +636,9 @@ const char *names_why_harmless(const layout_map *map, const char *name) {
     return NULL;
 }
 
-/* True if the tensor could be a part of the model under another name, or a factor. A tensor outside
- * the blocks is unlikely to be a part if its name has no number and no usual word, and none of its
- * sides is as wide as a token. */
+/* True if the tensor could be a part of the model under another name, or could be a factor. A
+ * tensor outside the blocks is unlikely to be a part if its name has no number and no usual word,
+ * and none of its sides is as wide as a token. */
 static bool may_matter(const layout_map *map, const checkpoint_tensor_info *info) {
     static const char *const words[] = {
         "attn",  "att.",  "mlp",   "norm",   "ln",   "head",  "fc",    "class", "cls",

@@ -17,7 +17,7 @@ enum {
     LAYOUT_STAGE_BLOCKS = 100, /* of a convolutional stem */
 };
 
-/* The rule that makes a tensor of the .vit file. If `found` is false, it is only the first
+/* The rule that makes a tensor of the .vit file. If `found` is false, the rule is only the first
  * candidate: it lacks a part, or a condition does not hold. */
 typedef struct layout_match {
     const layout_rule *rule; /* NULL if the layout has no such tensor */
@@ -55,7 +55,7 @@ typedef struct layout_part {
 
 /* === Keys === */
 
-/* Turns the key of a table into that of the checkpoint, without its slice; false if "../" leads
+/* Turns the key of a table into the key of the checkpoint, without the slice; false if "../" leads
  * above the top. `chunk` is for paths with {c}. */
 bool layout_key(const layout_map *map, const char *key, int block, int chunk,
                 char text[LAYOUT_MAX_KEY]);
@@ -66,7 +66,8 @@ const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char 
 /* Returns the length of the path that all tensors share, such as "my_vit.", or 0. */
 size_t layout_common_path(const checkpoint *c);
 
-/* Returns the length of a path without its last component: that of "module." for "module.vit.". */
+/* Returns the length of a path without its last component: the length of "module." for
+ * "module.vit.". */
 size_t layout_parent_length(const char *prefix, size_t length);
 
 /* Returns the name without the map's prefix, or the whole name if it has another. */
@@ -107,7 +108,7 @@ void layout_free_map(layout_map *map);
 layout_match layout_find(const layout_map *map, const char *tensor);
 bool layout_has(const layout_map *map, const char *tensor);
 
-/* The i-th source of a match, before its slice is taken; false for zeros and after the last
+/* Finds the i-th source of a match, before its slice is taken; false for zeros and after the last
  * source. */
 bool layout_find_part(const layout_map *map, const layout_match *match, int i, layout_part *part);
 
@@ -151,9 +152,9 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]);
 
 /* === Missing === */
 
-/* Returns the rule that should probably have made a missing tensor. It is the rule of which the
- * file has some parts, or which makes the same tensor of another block, or another tensor of the
- * module. NULL if the layout has no such tensor. */
+/* Returns the rule that should probably have made a missing tensor. The file has some parts of this
+ * rule, or the rule makes the same tensor of another block or another tensor of the module. NULL if
+ * the layout has no such tensor. */
 const layout_rule *names_meant_rule(const layout_map *map, const char *tensor);
 
 /* Returns the key from which a missing tensor should come; if no rule has a key, the name of the

@@ -2,14 +2,15 @@
  * repeated numbered groups, shapes, words in the names and, last, the order in the file.
  *
  * The tensors become parts: a weight and its bias. Parts at the same place in each group are the
- * blocks. Every part then gets a role: its name in layout_own, such as "blocks.0.attn.q". Some are
- * folded first, such as one linear layer for each head. Every tensor must get a role, or be known
- * to need none. Otherwise nothing changes, and the report names all tensors without a role.
+ * blocks. Every part then gets a role: its name in layout_own, such as "blocks.0.attn.q". Some
+ * parts are folded first, such as separate linear layers for the heads. Every tensor must get a
+ * role, or be known to need none. Otherwise nothing changes, and the report names all tensors
+ * without a role.
  *
  *     structure_parts.c    tensors into parts, parts into blocks
  *     structure_block.c    roles within a block; parts stored twice
- *     structure_rest.c     roles before and after the blocks; names for arrays without any
- *     structure_tensors.c  puts the roles' names on the tensors, folded where needed
+ *     structure_rest.c     roles before and after the blocks; names for unnamed arrays
+ *     structure_tensors.c  gives the tensors their roles' names, and folds parts
  */
 #ifndef STRUCTURE_H
 #define STRUCTURE_H
@@ -50,7 +51,7 @@ typedef struct structure {
 
 /* Renames and folds the checkpoint's tensors for layout_own, except those that `ignore` names. On
  * failure the checkpoint is unchanged and the report names the unexplained tensors. `is_matched`
- * means that the model must later give known logits. Free it in any case. */
+ * means that the model must later give known logits. Free *s in any case. */
 bool structure_find(checkpoint *c, const text_list *ignore, bool is_matched, structure *s,
                     report *r);
 void structure_free(structure *s);

@@ -8,9 +8,9 @@
 
 /* === Blocks === */
 
-/* Finds the roles within the first block; the others are alike. Words in the names come first.
- * Shapes decide the rest: attention's matrices read and write tokens, those of the MLP are [F, D]
- * and [D, F]. The order in the file comes last, and is reported.
+/* Finds the roles within the first block; the other blocks are alike. Words in the names come
+ * first. Shapes decide the rest: attention's matrices read and write tokens, and the MLP has
+ * matrices [F, D] and [D, F]. The order in the file comes last, and is reported.
  */
 
 #define ATTENTION_WORDS "attn att attention self mha msa mhsa sa multihead multi+head heads"
@@ -381,7 +381,7 @@ static int place_of(const structure_part *part, const structure_part *attention,
     return score;
 }
 
-/* True if the first of two belongs to attention. */
+/* True if the first of two parts belongs to attention. */
 static bool is_in_order(structure_parts *p, structure_part *const *two, const char **why) {
     const structure_part *attention = with_role(p, "attn.qkv"), *mlp = with_role(p, "mlp.fc1");
     int a, b;
@@ -527,8 +527,8 @@ bool structure_name_block(structure_parts *p, report *r) {
 
 /* If a module is an attribute of two other modules, it is stored under two names:
  * "embedding.3.weight" and "encoder.1.3.weight" are one tensor. The later name is left out. Layers
- * that share weights are no such copies. The names of their blocks differ only in a number, and two
- * layers of one block do not share all parts of a module.
+ * that share weights are not such copies. The names of their blocks differ only in a number, and
+ * two layers of one block do not share all parts of a module.
  */
 
 /* The earlier part of which this part is a copy, and the lengths of the names of both modules. */

@@ -135,7 +135,7 @@ typedef struct part_table {
     int slots[4 * STRUCTURE_MAX_TENSORS];
 } part_table;
 
-/* Returns the slot of a path, or the free one for it. */
+/* Returns the slot of a path, or a free slot for a new path. */
 static int *find_slot(part_table *table, const char *name, size_t length) {
     const size_t count = sizeof table->slots / sizeof *table->slots;
     vit_hash hash;
@@ -376,9 +376,9 @@ bool structure_order_tells(structure_parts *p, structure_part *const *parts, int
 
 /* Blocks are repetitions. A name with a number, such as "enc.layers.3.norm", belongs to the series
  * "enc.layers.", at the number 3. Two numbers of a series are alike if the same names with the same
- * shapes follow them. Consecutive numbers form a run if all of them are alike, or every second one.
- * A run consists of blocks if it has the minimum of a block: a norm, a matrix that reads tokens and
- * a matrix that writes them.
+ * shapes follow them. Consecutive numbers form a run if all of them are alike, or if every second
+ * number is alike. A run consists of blocks if it has the minimum of a block: a norm, a matrix that
+ * reads tokens and a matrix that writes them.
  */
 
 enum { MAX_PERIOD = 6, MAX_NUMBERS = 8, MAX_PLACES = 1024 };
@@ -499,7 +499,7 @@ static bool alike_at(const numbered *a, const numbered *b, size_t length) {
 
 /* === Runs === */
 
-/* True if it has a matrix that reads tokens, and a matrix that writes them. */
+/* True if these entries have a matrix that reads tokens, and a matrix that writes them. */
 static bool has_pair(const numbered *e, size_t length) {
     size_t i, j;
     for (i = 0; i < length; i++)
@@ -738,7 +738,7 @@ static bool may_be_in_block(const structure_parts *p, const structure_part *part
     return part->rows == width || (part->cols == width && is_read(p, part));
 }
 
-/* The last of three norms is the one after the block. */
+/* Takes a single block. The last of three norms follows the block. */
 static void take_single_block(structure_parts *p) {
     const int64_t width = common_norm(p);
     int norms = 0, i;

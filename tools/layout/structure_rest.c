@@ -111,7 +111,7 @@ static bool has_name(const structure_part *part, const char *name) {
     return !strcmp(part->path, name) || !strcmp(part->inner, name);
 }
 
-/* A part that --rename gives a name of ours has that role, or none. */
+/* If --rename gives a part a name of ours, the part gets the role of that name, or no role. */
 static bool take_names(const structure_parts *p, report *r) {
     char shape[SHAPE_TEXT_SIZE];
     int i;
@@ -178,7 +178,7 @@ static void name_token(structure_parts *p, structure_part *part) {
     else if (structure_says(part, CLASS_WORDS)) name_once(p, part, "cls_token", structure_by_name);
 }
 
-/* True for a bare parameter as long as a token that no word explains. */
+/* True for a bare parameter that is as long as a token and that no word explains. */
 static void name_last_token(structure_parts *p) {
     structure_part *found = NULL;
     int i;
@@ -478,8 +478,8 @@ static bool is_behind_blocks(const structure_parts *p, const structure_part *par
     return true;
 }
 
-/* True if the first of two norms after the blocks comes directly after them. *why is NULL if
- * nothing shows it. */
+/* True if the first of two norms comes directly after the blocks. *why is NULL if nothing shows
+ * it. */
 static bool comes_first(const structure_parts *p, const structure_part *a, const structure_part *b,
                         const char **why) {
     static const char encoder[] = "encoder transformer blocks layers backbone trunk";
@@ -558,7 +558,7 @@ static bool name_norms(structure_parts *p, report *r) {
     return true;
 }
 
-/* Returns the number of a layer in the list that holds this layer too; -1 if it is in no such
+/* Returns the number of `part` in the list of layers that also holds `list`; -1 if there is no such
  * list. */
 static int number_in_list(const structure_part *part, const structure_part *list) {
     size_t same = 0;
@@ -885,7 +885,7 @@ static void find_blocks(order *o) {
         }
 }
 
-/* The longest norm of a block that is not in the MLP is as wide as a token. */
+/* The longest norm in a block, outside the MLP, is as wide as a token. */
 static int64_t find_width(const order *o) {
     int i;
     for (i = o->first; i < o->first + o->period; i++)
@@ -973,8 +973,8 @@ static bool is_rows(const order *o, const layer *l) {
     return l->bias < 0 && t->dims[t->ndim - 1] == o->width && t->count > o->width;
 }
 
-/* Positions have three dimensions. If there is no such array, they are the last matrix without a
- * bias, provided that another layer makes tokens. */
+/* Positions have three dimensions. If there is no such array, the last matrix without a bias has
+ * the positions, provided that another layer makes tokens. */
 static int find_table(const order *o) {
     int last = -1, makers = 0, i;
     for (i = 0; i < o->first; i++) {

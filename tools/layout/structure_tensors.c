@@ -426,7 +426,8 @@ static bool put_groups(const name_groups *groups, report *r) {
     return fits || report_line(r, 200, "  and others");
 }
 
-/* True for a part that only training uses, by its name. A forward pass may read any other part. */
+/* True if the name shows that only training uses the part. A forward pass may read any other
+ * part. */
 static bool is_of_training(const structure_part *part) {
     return structure_says(part, "aux auxiliary projector predictor teacher momentum queue loss "
                                 "criterion");

@@ -348,7 +348,7 @@ static const char *const vit_prefixes[] = {
 };
 
 /* DeiT's distillation token has a second head only in the model "with teacher". If there is one
- * head, it is an ordinary token, and so a register that has a position. */
+ * head, the distillation token is an ordinary token, and so a register that has a position. */
 #define ONE_HEAD "../classifier.weight"
 /* BEiT lacks it. */
 #define KEY_BIAS "{b}attention.attention.key.bias"
@@ -483,7 +483,7 @@ static const layout_company dinov2_company[] = {
 #define DINOV2_CPP "{b}attention.attention.qkv.weight"
 
 /* If it has registers, positions are resampled as in timm. The files of dinov2.cpp do not state how
- * images are prepared; it is done as in the original. */
+ * images are prepared, so the original's preparation applies. */
 static const layout_default dinov2_defaults[] = {
     { "mean=0.485,0.456,0.406", DINOV2_CPP }, { "std=0.229,0.224,0.225", DINOV2_CPP },
     { "crop_pct=0.875", DINOV2_CPP },

@@ -286,7 +286,8 @@ const layout layout_lucidrains_2020 = {
 
 /* === Its first three days === Both branches of all blocks are one nn.Sequential, and there is no
  * norm after them. In the very first version, a patch consisted of every grid_height-th row and
- * grid_width-th column. The tensors do not show it, and it was replaced within minutes. */
+ * grid_width-th column. The tensors do not show this, and this version was replaced within
+ * minutes. */
 
 static const char *const first_blocks[] = { "transformer.net.{e}.", NULL };
 
@@ -375,8 +376,8 @@ const layout layout_einops = {
 };
 
 /* === nn.MultiheadAttention in hand-written blocks === These are from two popular courses. Both
- * have a norm, attention, a norm and an nn.Sequential; the first cuts patches with a convolution,
- * the second with a reshape, channel by channel. */
+ * have a norm, attention, a norm and an nn.Sequential; the first course cuts patches with a
+ * convolution, and the second uses a reshape, channel by channel. */
 
 #define ATTENTION(key)                                                                           \
     LAYOUT_FROM("{b}attn.qkv.weight", key ".in_proj_weight"),                                    \
@@ -430,7 +431,7 @@ static const layout_rule notebook_rules[] = {
     LAYOUT_END
 };
 
-/* It uses CIFAR-10's images, normalised by CIFAR-10's mean and deviation. */
+/* This notebook uses CIFAR-10's images, normalised by CIFAR-10's mean and deviation. */
 static const layout_default notebook_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=token", NULL },
     { "positions=all", NULL }, LAYOUT_SQUASHED,

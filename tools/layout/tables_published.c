@@ -79,8 +79,8 @@ static const char *const open_clip_blocks[] = { "transformer.resblocks.{i}.", NU
     LAYOUT_FROM2("norm_pre", "ln_pre"),                                                          \
     RESBLOCK
 
-/* CoCa pools by the first of many queries, mostly narrower than the tokens; its last norm comes
- * after the pooling. If the queries are as wide as the tokens, q, k and v are one tensor. */
+/* CoCa pools by the first of many queries, which are mostly narrower than the tokens. Its last norm
+ * comes after the pooling. If the queries are as wide as the tokens, q, k and v are one tensor. */
 #define COCA "attn_pool.query"
 #define COCA_ATTN "attn_pool.attn."
 #define COCA_RULE(tensor, axes, ...)                                                             \
@@ -186,9 +186,9 @@ const layout layout_open_clip = {
     .questions = questions
 };
 
-/* Perception Encoder has attention pooling, or else neither norm nor projection after the blocks.
- * If there is a class token, its rotary positions count from 1. They do not depend on the size of
- * the grid. */
+/* Perception Encoder has attention pooling, or else no norm and no projection after the blocks. If
+ * there is a class token, rotary positions count from 1. Rotary positions do not depend on the size
+ * of the grid. */
 static const layout_default pe_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },
     { "rope_type=cat", NULL },
@@ -326,7 +326,7 @@ static const char *const qwen_prefixes[] = {
     "module.", "model.", "visual.", "vision_tower.", "thinker.", NULL
 };
 
-/* No Qwen model has the first path, by which a layout without its probe would be guessed. */
+/* No Qwen model has the first path, which prevents a guess of this layout without its probe. */
 static const char *const qwen_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 static const layout_rule qwen_rules[] = {
@@ -375,8 +375,8 @@ static const char *const radio_prefixes[] = {
     "module.", "radio_model.model.", "base_model.", "model.", NULL
 };
 
-/* Hand-written code also has blocks with these names. No RADIO model has the first path. It keeps
- * this layout from being guessed for such code if the probe is missing. */
+/* Hand-written code also has blocks with these names. No RADIO model has the first path,
+ * which prevents a guess of this layout for such code if the probe is missing. */
 static const char *const radio_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 #define RADIO_TOKENS "patch_generator.cls_token.token"
@@ -431,8 +431,8 @@ const layout layout_radio = {
 
 /* === Sapiens 2 === */
 
-/* In its middle blocks there are half as many heads of keys and values as of queries. Only
- * attention has a LayerScale. */
+/* Its middle blocks have half as many heads of keys and values as of queries. Only attention has a
+ * LayerScale. */
 
 static const char *const sapiens2_prefixes[] = { "module.", "backbone.", "model.", NULL };
 
@@ -575,13 +575,13 @@ static const layout_extra aimv2_harmless[] = {
     { NULL, NULL }
 };
 
-/* The probes of AIM's evaluation norm each value over the batch first. */
+/* In AIM's evaluation, a probe first normalises each value over the batch. */
 static const layout_extra aimv2_lacking[] = {
     { "head.bn.*", "a batch norm before the pooling" },
     { NULL, NULL }
 };
 
-/* Its heads are 128 wide in models of every size. */
+/* AIMv2's heads are 128 wide in models of every size. */
 static const layout_default aimv2_defaults[] = {
     { "norm_type=rms", NULL }, { "norm_eps=1e-5", NULL }, { "activation=silu", NULL },
     { "pool=avg", NULL }, { "head_dim=128", NULL }, { "pool_mlp_dim=1", "head.cls_token" },

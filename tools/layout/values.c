@@ -43,7 +43,8 @@ static float *read_whole(checkpoint *c, const layout_part *part, report *r) {
     return NULL;
 }
 
-/* Row by row; a head of keys or values repeats for each head of the queries that it serves. */
+/* Reads row by row, and repeats a head of keys or values for each head of the queries that uses
+ * it. */
 static bool read_grouped(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                          float *to, report *r) {
     const int64_t third = item->tensor.dims[0] / 3, head = item->head_dim;
@@ -79,7 +80,7 @@ static bool read_joined(checkpoint *c, const layout_item *item, int64_t first, i
     return true;
 }
 
-/* The rows of a grid, whose columns have the vectors of parts[1]. */
+/* Reads rows of a grid, whose columns have the vectors of parts[1]. */
 static bool read_outer(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                        float *to, report *r) {
     const int64_t depth = item->tensor.dims[item->tensor.ndim - 1];
@@ -123,16 +124,17 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
 /* === Pooling that is narrower than the tokens === */
 
 /* Zeros fill up the pooling's heads and its output. The last norm then divides by the deviation of
- * more values, so the norm's input grows by the root of their ratio; the layer before the norm
- * subtracts the mean. Queries grow too, because vit.h divides by the root of a wider head. */
+ * more values, so its input is multiplied by the root of the ratio of widths. The layer before the
+ * norm subtracts the mean. Queries are multiplied too, because vit.h divides by the root of a wider
+ * head. */
 
-/* Returns the pooling's place for a place in vit.h's heads; -1: none. */
+/* Returns the place in the pooling's heads for a place in vit.h's wider heads; -1: none. */
 static int64_t narrow_place(const layout_item *item, int64_t wide, int64_t place) {
     const int64_t ours = wide / item->pool_heads, theirs = item->narrow / item->pool_heads;
     return place % ours < theirs ? place / ours * theirs + place % ours : -1;
 }
 
-/* Returns a value of the query: its norm, and a layer. */
+/* Returns a value of the query, after its norm and its linear layer. */
 static double narrow_query(const layout_item *item, float *const *parts, int64_t row) {
     const int64_t width = item->narrow;
     double mean = 0, variance = 0, sum = (double)parts[4][row];
@@ -226,7 +228,7 @@ static double log_distance(int64_t place, int64_t side) {
     return copysign(log1p(fabs(distance)), distance);
 }
 
-/* A row for each head, in the same order; the class token has no bias. */
+/* Computes a row for each head, in the same order; the class token has no bias. */
 static bool read_rel_pos_mlp(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                              float *to, report *r) {
     const int64_t hidden = item->parts[1].view.count, columns = item->tensor.dims[1];
@@ -267,8 +269,8 @@ static vit_rotation rotation_of(const layout_item *item, const float *given, int
     return rope_rotation_mixed(grid, first[0], first[item->parts[0].view.count / 2]);
 }
 
-/* Element i of a table of cosines or sines: [patches, pairs], or [heads, patches, pairs] if heads
- * have their own frequencies. */
+/* Returns element i of a table of cosines or sines: [patches, pairs], or [heads, patches, pairs] if
+ * heads have their own frequencies. */
 static float table_value(const layout_item *item, const float *given, int64_t i) {
     const rope_grid *rope = &item->rope;
     const vit_grid grid = { rope->height, rope->width };
@@ -279,7 +281,7 @@ static float table_value(const layout_item *item, const float *given, int64_t i)
     return item->method == LAYOUT_COS ? cosine : sine;
 }
 
-/* Element i of the rotations: [9, pairs], or [heads, 9, pairs]. */
+/* Returns element i of the rotations: [9, pairs], or [heads, 9, pairs]. */
 static float rotation_value(const layout_item *item, const float *given, int64_t i) {
     const int64_t rows = i / item->rope.pairs;
     const vit_rotation r = rotation_of(item, given, rows / 9, i % item->rope.pairs);
@@ -464,7 +466,7 @@ static bool sum_rows(const folding *f, int64_t first, int64_t rows, report *r) {
     return true;
 }
 
-/* Whole rows, each value rounded to float once. */
+/* Computes whole rows; each value is rounded to float once. */
 static bool put_rows(const folding *f, int64_t first, int64_t rows, float *to, report *r) {
     float bias[FOLDED_ROWS] = { 0 };
     int64_t i;
@@ -514,7 +516,8 @@ bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t 
 }
 
 /* === The pseudo-inverse of resizing one side ===
- * A resize of both sides is the Kronecker product of two of one side, and so is its inverse. */
+ * A resize of both sides is the Kronecker product of two resizes of one side. Its inverse is the
+ * product of their inverses. */
 
 /* Fills b [to, from] with the share that each old pixel has in each new pixel, by resizing unit
  * vectors. False if memory is exhausted. */

@@ -6,8 +6,8 @@
 
 /* === Views === */
 
-/* A slice or a permutation is only another set of dimensions, strides and offset over the same
- * storage, which checkpoint_read accepts: values are copied when they are read.
+/* A slice or a permutation only has other dimensions, strides and offset over the same storage.
+ * checkpoint_read accepts such a view, and copies values only when it reads them.
  */
 
 /* === Views === */

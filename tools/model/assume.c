@@ -205,7 +205,7 @@ static bool assume_overlap(const assumer *a) {
     return assume(a, SETTING_PATCH_STRIDE, c->patch_stride, why);
 }
 
-/* Instead of resampling, the positions of a longer sequence may be cut. */
+/* The model may cut the positions of a longer sequence instead of resampling them. */
 static bool assume_rows(const assumer *a) {
     const settings_stored *stored = &a->model->stored;
     const vit_config *c = &a->model->config;
@@ -383,8 +383,7 @@ void settings_from_arch(settings *s, const arch_choice *choice) {
     s->mean_count = s->std_count = 3;
 }
 
-/* The sources of a conversion, in which names of timm replace the given name one after the
- * other. */
+/* The sources of a conversion. Names of timm replace the given name, one after another. */
 typedef struct trial {
     settings all[FROM_COUNT];
     const settings_seen *seen;
@@ -468,8 +467,8 @@ static const char *tensor_of(setting_key key) {
     }
 }
 
-/* True if an image of this size has as many patches as there are positions, with or without those
- * of up to five other tokens. */
+/* True if an image of this size has as many patches as there are positions, or up to five fewer,
+ * because other tokens have positions too. */
 static bool has_size(const trial *t, const arch *a) {
     const int side = a->img_size / a->patch_size, other = t->seen->position_rows - side * side;
     return t->seen->position_rows == 0 || (other >= 0 && other <= 5);

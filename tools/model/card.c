@@ -29,8 +29,7 @@ void parts_add(part_list *list, const vit_tensor *tensor) {
 
 enum { PHRASE_SIZE = 64 };
 
-/* Writes the phrase of a setting whose phrase contains a number or depends on more than one
- * field. */
+/* Writes the phrase of a setting if the phrase contains a number or depends on several fields. */
 static const char *phrase_by_hand(setting_key key, const vit_config *c, char text[PHRASE_SIZE]) {
     const int blocks = c->stem_stage1 + c->stem_stage2 + c->stem_stage3 + c->stem_stage4;
     text[0] = '\0';

@@ -26,11 +26,12 @@ typedef struct part_list {
     uint64_t total;
 } part_list;
 
-/* The numbers exclude the constants of preprocessing and the outputs of the self-test, which a .vit
- * file also stores as tensors. */
+/* True for a parameter. The numbers exclude the constants of preprocessing and the outputs of the
+ * self-test, which a .vit file also stores as tensors. */
 bool parts_is_parameter(const char *tensor_name);
 
-/* Zero the list first. "blocks.3.mlp.fc1.weight" belongs to "blocks", "cls_token" to itself. */
+/* Zero the list first. "blocks.3.mlp.fc1.weight" belongs to the part "blocks"; "cls_token" is a
+ * part. */
 void parts_add(part_list *list, const vit_tensor *tensor);
 
 /* === A configuration in words === */

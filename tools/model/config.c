@@ -62,7 +62,7 @@ static bool put_size(settings *s, const json_value *value, report *r) {
     return true;
 }
 
-/* Takes GELU by erf, unless the file states another activation. */
+/* Takes the erf form of GELU, unless the file states another activation. */
 static void put_activation(settings *s, const json_value *model, const json_value *vision) {
     const char *approximate = json_string(json_get(json_get(vision, "act_kwargs"), "approximate"),
                                           "none");
@@ -160,7 +160,7 @@ typedef struct hf_processor {
     bool own_sizes; /* a photo keeps its size; without this, size 0 stands for NaFlex */
 } hf_processor;
 
-/* DINOv2's is a BitImageProcessor whose files contain these values. */
+/* DINOv2's processor is a BitImageProcessor whose files contain these values. */
 enum {
     BY_VIT,
     BY_DEIT,
@@ -447,8 +447,8 @@ static bool put_resample(settings *s, const json_value *root, const hf_processor
                        (long long)filter, filter >= 0 && filter < 6 ? names[filter] : "unknown");
 }
 
-/* Returns the fraction of the resized image that the crop keeps. It is reduced slightly, so that
- * size / fraction is not rounded to less than the resized size. */
+/* Returns the fraction of the resized image that the crop keeps. The fraction is reduced slightly,
+ * so that size / fraction is not rounded to less than the resized size. */
 static double share(int64_t crop, int64_t size) {
     return crop == size ? 1 : (double)crop / ((double)size + 1e-6);
 }
@@ -583,8 +583,8 @@ static const hf_processor *find_processor(const json_value *root, const hf_model
     return NULL;
 }
 
-/* The fields that are read, and those that cannot change the input. Any other field that is not off
- * might add a step, such as do_pad, do_flip_channel_order, crop_pct or offset. */
+/* Accepts the fields that are read, and fields that cannot change the input. Any other field,
+ * unless it is off, might add a step, such as do_pad, do_flip_channel_order, crop_pct or offset. */
 static bool check_fields(const json_value *root, report *r) {
     static const char *const known[] = { "_name_or_path",
                                          "_processor_class",
@@ -665,8 +665,8 @@ static bool read_preprocessor(settings *s, const char *path, const hf_model *mod
     return good || report_file(r, path);
 }
 
-/* The input of the model has the size that the processor gives, not the model's image_size: a
- * DINOv2 of 518 pixels gets 224. transformers omits an image_size of 224. */
+/* The input of the model has the size that the processor gives, not the model's image_size: the
+ * input of a DINOv2 for 518 pixels has 224. transformers omits an image_size of 224. */
 static void choose_input(config_file *config, const settings *s, const hf_frame *input) {
     const bool given = s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
     const double height = given ? s->value[SETTING_IMG_HEIGHT] : 224;

@@ -19,7 +19,7 @@ typedef struct config_file {
     const char *architecture; /* NULL if unknown; with the tag if there is one */
     const json_value *label_names, *label_descriptions;
     const char *processor; /* class of transformers whose defaults were used; NULL for none */
-    int input_height, input_width; /* size in preprocessor_config.json if another; else 0 */
+    int input_height, input_width; /* preprocessor_config.json's size if it differs; or 0 */
     char *text;                    /* private */
     char full_name[256];           /* private */
     json_document document;        /* private */
@@ -99,10 +99,11 @@ bool config_read_own(char *text, size_t size, config_take *take, void *user);
 /* Config.json, as it is stored beside the weights: timm's, Hugging Face transformers' or
  * open_clip's. */
 
-/* Fills s from the file. If vit.h does not run the model, it only sets *foreign; if `foreign` is
- * NULL, it fails. */
+/* Fills s from the file. If vit.h does not run the model, only sets *foreign, or fails if `foreign`
+ * is NULL. */
 bool config_read(config_file *config, settings *s, const char *path, bool *foreign, report *r);
-/* Reads a text in timm's form. The text is malloc'ed, and this function takes it over. */
+/* Reads a text in timm's form. The text is malloc'ed; config_free frees it, or this function after
+ * a failure. */
 bool config_read_json(config_file *config, settings *s, char *text, report *r);
 void config_free(config_file *config);
 

@@ -342,8 +342,8 @@ static bool put_absence(settings *s, const key_rule *rule, const json_value *val
     return true;
 }
 
-/* If the file states that there are no positions, that has priority: "pos_embed" is "" or "none",
- * or use_abs_pos_emb is false. */
+/* A statement that there are no positions has priority: a "pos_embed" of "" or "none", or a
+ * use_abs_pos_emb of false. */
 static bool put_positions(settings *s, const key_rule *rule, const char *where,
                           const json_value *value, report *r) {
     const char *text = json_string(value, NULL);
@@ -439,7 +439,7 @@ static bool get_architecture(config_file *config, const json_value *root,
     return true;
 }
 
-/* The size of a naflexvit_* is not that of its positions, but of as many patches. */
+/* The size of a naflexvit_* only gives the largest number of patches, not the grid of positions. */
 static void put_area(settings *s, const config_file *config) {
     const double patch = s->given[SETTING_PATCH_SIZE] ? s->value[SETTING_PATCH_SIZE] : 16;
     if (!config->architecture || strncmp(config->architecture, "naflexvit_", 10) != 0 ||

@@ -159,8 +159,8 @@ static bool add(finding_list *list, const char *what, const char *why, const cha
     return false;
 }
 
-/* How often an assumed value is wrong, and how far another value moves the output, if that was not
- * measured. Among 21 hand-written models, the activation was wrong for eight, and every other
+/* How often an assumed value is wrong, and how far another value moves the output if the effect was
+ * not measured. Among 21 hand-written models, the activation was wrong for eight, and every other
  * setting of the network for at most one; mean and std are wrong for half of all models. The rows
  * are in falling order of the product. */
 static const struct {
@@ -230,7 +230,7 @@ bool findings_is_minor(const finding *item) {
     return rank >= harm_rank("attn_root=") && rank <= harm_rank("norm_eps=");
 }
 
-/* Moves an item up, past items of less harm. */
+/* Moves an item up, past all items that do less harm. */
 static void move_up(finding *items, size_t at) {
     const finding moved = items[at];
     for (; at > 0 && harm_of(&items[at - 1]) < harm_of(&moved); at--) items[at] = items[at - 1];
@@ -312,9 +312,9 @@ void findings_free(findings *f) {
     memset(f, 0, sizeof *f);
 }
 
-/* === An example of what to give === The example is the first answer to a question: for
- * "--set pool=token (its default) or --set pool=avg" the first option. For an assumption it is the
- * assumed value, so that the example gives the assumed model. */
+/* === An example of what to give === The example is the first answer to a question: the first
+ * option of "--set pool=token (its default) or --set pool=avg". For an assumption the example is
+ * the assumed value, so it gives the assumed model. */
 
 /* Finds the next word outside brackets; false at the end. */
 static bool next_word(const char **at, char *word, size_t size) {
@@ -345,7 +345,7 @@ static void add_options(char *give, size_t size, const char *options) {
     }
 }
 
-/* Appends a word as a whole, or not at all; in quotes if a shell would split it. */
+/* Appends a word as a whole, or not at all. Quotes the word if a shell would split it. */
 static void add_option(char *give, size_t size, const char *option, const char *name,
                        const char *value, size_t length) {
     static const char plain[] =

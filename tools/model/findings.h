@@ -14,7 +14,7 @@
 /* === Subjects === */
 
 /* The subject of a question or an assumption, and the option that answers it: --set, or a separate
- * one. */
+ * option. */
 
 typedef struct subject {
     char name[64];
@@ -23,8 +23,8 @@ typedef struct subject {
     bool with_prefix;                  /* the option takes "name=" before the value */
 } subject;
 
-/* `name` points to "num_heads" in "num_heads=3", and comes with a length. False for an assumption
- * without an option. */
+/* `name` points into a text such as "num_heads=3"; `length` is that of "num_heads". False for an
+ * assumption without an option. */
 bool subject_find(const char *name, size_t length, subject *s);
 
 /* === Evidence of heads === */
@@ -82,8 +82,8 @@ typedef struct findings {
     finding_list wrong; /* missing, unknown or misshapen tensors; `why` is the advice, or "" */
 } findings;
 
-/* These copy their arguments. False if memory is exhausted. If a question is repeated, it is
- * dropped. */
+/* These functions copy their arguments. False if memory is exhausted. If a question is repeated, it
+ * is dropped. */
 bool findings_assume(findings *f, const char *what, const char *why, const char *options);
 bool findings_ask(findings *f, const char *what, const char *why, const char *options);
 void findings_answer(findings *f, const char *what); /* removes the question */
@@ -123,13 +123,15 @@ void findings_free(findings *f);
 /* "questions": [{"setting", "why", "means", "option", "prefix", "type", "choices", "suggested",
  * "text"}]. The answer takes two arguments, the option and the answer after the prefix: "--set" and
  * "pool=" + "avg". type: integer, number, flag (0 or 1), word (one of the choices), size (HxW) or
- * text. A choice has a "value" and a "note", or null. suggested: the default of the library, the
- * hint of the weights, or the only choice; otherwise null. text: the whole question in words. */
+ * text. A choice has a "value", and a "note" that may be null. suggested: the default of the
+ * library, the hint of the weights, or the only choice; otherwise null. text: the whole question in
+ * words. */
 void findings_put_questions(json_writer *w, const findings *f);
 
-/* "assumed": the same members, with "value" in place of "suggested"; then "otherwise", another
- * value that was tried, and "effect", its effect on the output relative to the output's length; or
- * null. An entry that does not stand for a single setting has a null option. */
+/* "assumed": the same members, with "value" in place of "suggested". In addition "otherwise" is
+ * another value that was tried, and "effect" is how far that value moves the output, relative to
+ * the output's length; both may be null. An entry that does not stand for a single setting has a
+ * null option. */
 void findings_put_assumed(json_writer *w, const findings *f);
 
 /* "wrong": [{"what", "advice"}]. */

@@ -60,7 +60,7 @@ vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float secon
 /* === Sines and cosines === */
 
 /* Writes the sines, then the cosines of one coordinate at `count` frequencies, which begin with 1
- * and fall. Frequency number `last`, if there are so many, is 1 / 10000. */
+ * and fall. Frequency number `last` is 1 / 10000, if there are that many. */
 static void put_waves(double place, int count, int last, float *to) {
     int k;
     for (k = 0; k < count; k++) {
@@ -70,7 +70,8 @@ static void put_waves(double place, int count, int last, float *to) {
     }
 }
 
-/* [sin x, cos x, sin y, cos y]. SimpleViT's frequencies reach 1 / 10000, MAE's do not. */
+/* Writes [sin x, cos x, sin y, cos y]. SimpleViT's frequencies reach 1 / 10000; MAE's frequencies
+ * do not. */
 static void put_grid(int kind, const vit_config *c, float *to) {
     const int count = c->embed_dim / 4, last = kind == SINCOS_MAE ? count : count - 1;
     int i;

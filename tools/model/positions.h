@@ -61,7 +61,7 @@ vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float secon
 /* Indices of pos_sincos' words. From SINCOS_1D on, positions run along the sequence. Even columns
  * have sines, odd columns cosines, and two columns share a frequency. The variants: all sines come
  * before all cosines; each column has its own frequency; each column has its own frequency, and
- * these fall twice as fast; all columns have the frequency 1. */
+ * frequencies fall twice as fast; all columns have the frequency 1. */
 enum {
     SINCOS_NONE,
     SINCOS_SIMPLE_VIT,

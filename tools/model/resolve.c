@@ -55,7 +55,8 @@ static bool ask(const resolver *m, const char *what, const char *why, const char
     return findings_ask(m->found, what, why, options) || report_no_memory(r);
 }
 
-/* Asks because a tensor is missing, which may have another name. */
+/* Asks because a tensor is missing, unless there are problems: then the tensor may have another
+ * name. */
 static bool ask_for_lack(const resolver *m, const char *what, const char *why, const char *options,
                          report *r) {
     return m->found->wrong.count > 0 || ask(m, what, why, options, r);
@@ -209,7 +210,7 @@ static void resolve_scale(resolver *m) {
 }
 
 /* If tokens attend only to themselves, there are no heads. Any divisor of the width is possible, if
- * the heads are not too wide for vit.h. The bias of the values is added to that of attn.proj. */
+ * vit.h supports heads of that width. The bias of the values is added to that of attn.proj. */
 static bool resolve_self(resolver *m, report *r) {
     vit_config *c = m->config;
     const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
@@ -293,8 +294,8 @@ static int patch_step(const vit_config *c) {
     return c->patch_stride ? c->patch_stride : c->patch_size;
 }
 
-/* Returns the number of patches along a side. The size of a ResNet stem's map is rounded up, that
- * of all others down. */
+/* Returns the number of patches along a side. The size of a ResNet stem's map is rounded up; other
+ * sizes are rounded down. */
 static int grid_side(const vit_config *c, double pixels) {
     const int stride = stride_of(c);
     double side = pixels / stride;
@@ -439,7 +440,8 @@ static bool ask_relative_size(const resolver *m, report *r) {
 }
 
 /* As in find_grid, the grid is that of the name or the configuration if it fits, otherwise a
- * square. If it is neither, the command line decides; otherwise it may request another size. */
+ * square. If neither fits, the command line decides. If one fits, the command line may request
+ * another size. */
 static bool find_relative_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     const int count = m->seen->relative_positions;
@@ -513,8 +515,8 @@ static void forget_other_size(resolver *m, double height, double width) {
     tensors->given[SETTING_IMG_HEIGHT] = tensors->given[SETTING_IMG_WIDTH] = false;
 }
 
-/* Leaves a question if patches side by side would make an unusual input size, but overlapping
- * patches would make a common one. */
+/* Asks if patches side by side would make an unusual input size, but overlapping patches would make
+ * a common one. */
 static bool resolve_overlap(resolver *m, report *r) {
     int side;
     double height = 0, width = 0;
@@ -536,7 +538,7 @@ static bool resolve_overlap(resolver *m, report *r) {
     return ask(m, "patch_stride", why, options, r);
 }
 
-/* Takes the requested input size, or else that of the grid. */
+/* Takes the requested input size, or else the size of the grid. */
 static bool put_img_size(resolver *m, report *r) {
     const double height = pixels_of(m->config, m->stored->grid_height);
     const double width = pixels_of(m->config, m->stored->grid_width);
@@ -604,9 +606,9 @@ static bool check_positions(const resolver *m, report *r) {
                        setting_text(SETTING_POSITIONS, c->positions, seen));
 }
 
-/* Sizes of the input and of the grid of the stored positions. pos_embed shows the number of
- * patches; a table of relative positions shows the grid. Without them a source must give the
- * sizes. */
+/* Finds the sizes of the input and of the grid of the stored positions. pos_embed shows the number
+ * of patches; a table of relative positions shows the grid. Without positions a source must give
+ * the sizes. */
 static bool resolve_size(resolver *m, report *r) {
     vit_config *c = m->config;
     const int patch = c->patch_size;

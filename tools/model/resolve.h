@@ -21,7 +21,7 @@ typedef struct norm_order_evidence {
     bool is_clear;
 } norm_order_evidence;
 
-/* The size of the biases of the supposed keys, relative to those of queries and values, for each of
+/* The size of the supposed keys' biases, relative to the biases of queries and values, for each of
  * two orders. */
 typedef struct key_bias_evidence {
     double best, next;
@@ -113,8 +113,8 @@ int settings_contradictions(const settings all[FROM_COUNT], const settings_seen 
                             const patch_request *wanted, setting_key *first);
 
 /* Lists the names whose models have these tensors, with their mean and std. If there are none,
- * lists the nearest names, and the first tensor that differs from that of the nearest model.
- * all[FROM_NAME] has no effect. */
+ * lists the nearest names, and the first tensor that differs in the nearest model. all[FROM_NAME]
+ * has no effect. */
 enum { ARCHS_TEXT = 1536 };
 bool archs_by_shape(const settings all[FROM_COUNT], const settings_seen *seen,
                     const patch_request *wanted, char text[ARCHS_TEXT]); /* true if some fit */

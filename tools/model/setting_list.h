@@ -2,16 +2,17 @@
  * its place in vit_config. Include settings.h instead.
  *
  * To add a setting:
- *     1. If it is a field of vit_config, add it there (the recipe: >>extending in vit.h).
- *     2. Add its row here. Parsing, --help, the copy into vit_config, the check of names and
- *        configurations against the tensors and the words of vit-info follow from it.
- *     3. If shown_by names a tensor, the layouts that have it need a rule for it
- *        (layout/tables*.c). If timm's models take it as an argument, add that to config_timm.c.
+ *     1. If the setting is a field of vit_config, add the field (the recipe: >>extending in vit.h).
+ *     2. Add a row here. Parsing, --help, the copy into vit_config, the check of names and
+ *        configurations against the tensors, and the words of vit-info follow from this row.
+ *     3. If shown_by names a tensor, add a rule for the tensor to the layouts that have it
+ *        (layout/tables*.c). If timm's models take the setting as an argument, add the argument to
+ *        config_timm.c.
  *     4. WORKED_OUT: resolve.c computes the field. NO_FIELD: only the code that reads the setting
  *        uses it.
  * settings.c does not compile if the kind does not fit the field's type. test_settings fails, with
- * the setting's name, if a field has no row, if the tensor in shown_by does not come and go with the
- * field, if --set does not reach the field, or if vit-info does not mention it.
+ * the setting's name, if a field has no row, if the tensor in shown_by exists without the field or
+ * is missing with it, if --set does not reach the field, or if vit-info does not mention it.
  *
  * To add an activation, a pooling, a type of block or norm, or another value of an enum of vit.h:
  *     1. Add it to vit.h (the recipe: >>extending), then run make abi.
@@ -20,8 +21,8 @@
  *     3. If libraries use other names, add these in lower case to word_aliases (settings.c), which
  *        serves --set, act_layer and hidden_act. For an activation, move the name of its class or
  *        function in layout/attributes.c from unknown_activations to activations, and add it where
- *        code calls it in checkpoint/torch_module.c. Names of pools and
- *        blocks go into config_timm.c.
+ *        code calls it in checkpoint/torch_module.c. Names of pools and blocks go into
+ *        config_timm.c.
  *     4. An activation also has a word in WORDS_OF_REPRESENTATION_ACTIVATION. test_convert_units,
  *        test_options and models/README.md list the words of a setting.
  */
@@ -30,7 +31,7 @@
 #define SETTING_LIST_H
 
 /* The words of each WORD, in the order of the enum: X(enumerator, word, phrase). The phrase is
- * settings_describe's for models with this value; "" for none. */
+ * part of settings_describe's text for models with this value; "" for none. */
 
 #define WORDS_OF_STEM(X)                                                                         \
     X(VIT_STEM_NONE, "none", "")                                                                 \

@@ -430,8 +430,8 @@ bool choices_is_square(int64_t n, int *side) {
 
 /* === Preprocessing === */
 
-/* Returns the value of a channel, which is made from the channels of the checkpoint, like its
- * weights. */
+/* Returns the value of a channel that is made, like its weights, from the channels of the
+ * checkpoint. */
 static double adapted_value(const double *values, int count, int chans, int channel) {
     double sum = 0;
     int i;

@@ -74,8 +74,8 @@ enum {
     QKV_ORDER_VKQ,
 };
 
-/* The indices of the words of qkv_interleave: the order in which head, value of a head, and query,
- * key or value vary in the rows of a joint weight. */
+/* The indices of the words of qkv_interleave: the order in which the rows of a joint weight vary by
+ * head, by value of a head, and by query, key and value. */
 enum { QKV_INTERLEAVE_NONE, QKV_INTERLEAVE_PER_HEAD, QKV_INTERLEAVE_PER_VALUE };
 
 /* Indices of attn_root's words. A well-known tutorial has the last order. */
@@ -106,8 +106,8 @@ void settings_put(settings *s, setting_key key, double value);
 /* Returns the value of a setting's field in a vit_config. */
 double setting_get_field(setting_key key, const vit_config *config);
 void setting_put_field(setting_key key, double value, vit_config *config);
-/* Sets it; refuses values out of range. A whole number from tensors or computations may be larger
- * than an int. */
+/* Sets the field; refuses values out of range. A whole number from tensors or computations may be
+ * larger than an int. */
 bool setting_put_whole(setting_key key, double value, vit_config *config, report *r);
 
 /* Takes the settings that timm's name of an architecture implies: those marked NAMED, and the
@@ -160,8 +160,8 @@ bool choices_is_square(int64_t n, int *side);
 
 /* The size before the crop, and mean and std of each channel. */
 
-/* Puts the preprocessing into the config, in which input size and channels are set. `stored_chans`
- * is the number of channels in the checkpoint, which the file may change. */
+/* Puts the preprocessing into the config, which already contains the input size and the channels.
+ * `stored_chans` is the number of channels in the checkpoint, which the .vit file may change. */
 bool preprocessing_resolve(const settings all[FROM_COUNT], int stored_chans, vit_config *c,
                            report *r);
 
@@ -174,8 +174,8 @@ typedef struct patch_request {
     int chans, patch;
 } patch_request;
 
-/* Puts the requested channels and patch size into the config, in which those of the checkpoint are
- * set. */
+/* Puts the requested channels and patch size into the config, which contains the checkpoint's
+ * values. */
 bool patch_request_apply(const patch_request *wanted, vit_config *c, report *r);
 
 #endif

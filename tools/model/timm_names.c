@@ -539,7 +539,8 @@ static const struct {
     { "vit_deit_*", "vit_", "", "", "" },
 };
 
-/* Names of timm that vit.h cannot run, with the option that it lacks. The first match decides. */
+/* Names of timm that vit.h cannot run, with the option that vit.h lacks. The first match
+ * decides. */
 static const struct {
     const char *pattern, *option;
 } lacking[] = {

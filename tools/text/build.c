@@ -103,7 +103,7 @@ static void clean_canonicalize(tplan *p) {
 }
 
 /* SiglipTokenizer of transformers adds a prefix and converts to lower case. Then, between tokens,
- * it removes punctuation and leaves one space between words. */
+ * SiglipTokenizer removes punctuation and leaves one space between words. */
 static void clean_siglip(tplan *p) {
     tplan_step_replace(p, &p->first, "\xe2\x96\x81", " ");
     tplan_step_prepend(p, &p->first, "\xe2\x96\x81", false);

@@ -28,7 +28,7 @@ static bool take_varint(message *m, uint64_t *value) {
     return false;
 }
 
-/* Reads the next field: 1: there is one; 0: the end; -1: the file is damaged. */
+/* Reads the next field. Returns 1 if there is one, 0 at the end, -1 if the file is damaged. */
 static int take_field(message *m, field *f) {
     uint64_t key;
     if (m->at == m->end) return 0;
@@ -77,7 +77,7 @@ static uint32_t unit_at(const charsmap *c, size_t i) { return bytes_load32(c->un
 
 static size_t unit_offset(uint32_t unit) { return (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6); }
 
-/* True if a key of the map begins with one of SentencePiece's symbols, so that it is never used. */
+/* True if a key of the map begins with one of SentencePiece's symbols, so the key is never used. */
 static bool is_hidden(const charsmap *c, size_t size) {
     for (size_t n = 1; n <= size; n++)
         if (tplan_find(c->fixed, c->key, n)) return true;
@@ -301,7 +301,7 @@ static bool add_pieces(tplan *p, const model *m, report *r) {
     return m->type == 1 || add_ranks(p, m, r);
 }
 
-/* The steps of SentencePiece's normaliser. Symbols in it stay unchanged. */
+/* Adds the steps of SentencePiece's normaliser. They leave user-defined symbols unchanged. */
 static bool add_steps(tplan *p, const model *m, bool dummy_prefix, bool at_begin, report *r) {
     tplan_table fixed = { 0 }, map = { 0 };
     bool good = true;
@@ -328,8 +328,8 @@ static bool add_steps(tplan *p, const model *m, bool dummy_prefix, bool at_begin
     return good;
 }
 
-/* Returns the score of SiglipTokenizer's prefix. The scores of the text are added to it, with
- * SentencePiece's rounding. */
+/* Returns the score of SiglipTokenizer's prefix. The scores of the text are added to this score,
+ * with SentencePiece's rounding. */
 static float score_prefix(tplan *p, const char *prefix) {
     float best[16] = { 0 };
     bool reached[16] = { true };

@@ -459,8 +459,7 @@ static bool put_tables(tplan *p, report *r) {
     set_header(p, 68, put_list(p, ids, p->pieces.count));
     free(ids);
     set_header(p, 64, put_table(p, &p->pieces, false));
-    /* The last value of a table is an end; here it is the end of the merges, which is their
-     * number. */
+    /* The last value of a table is an end. Here this is the end of the merges: their number. */
     if (p->algorithm != TPLAN_UNIGRAM && !p->no_memory && p->pieces.count)
         set32(p->blob.data + bytes_load32(p->blob.data + 64) + 8 + 4 * (2 * p->pieces.count + 1),
               (uint32_t)p->merges.count);

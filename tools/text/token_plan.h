@@ -110,7 +110,8 @@ void tplan_step_ftfy(tplan *p, tplan_steps *steps);        /* all but the repair
 void tplan_step_entities(tplan *p, tplan_steps *steps);    /* html.unescape, twice */
 void tplan_step_punctuation(tplan *p, tplan_steps *steps); /* string.punctuation is removed */
 
-/* Checks the tables and writes the tokenizer. The examples have the ids that it gives itself. */
+/* Checks the tables and writes the tokenizer. The tokenizer itself computes the ids of the
+ * examples. */
 bool tplan_write(tplan *p, tokenizer_blob *blob, report *r);
 
 /* === Readers: the file of a tokenizer into a plan === */
@@ -130,16 +131,16 @@ typedef struct text_facts {
 /* Reads a whole text file, malloc'ed, with a NUL at the end. */
 bool read_text(const char *path, char **text, size_t *size, report *r);
 
-/* Pieces and merges, begin and end. */
+/* Reads pieces and merges, begin and end. */
 bool clip_read_bpe(tplan *p, const char *path, report *r); /* .txt or .txt.gz */
 bool clip_read_vocab(tplan *p, const char *vocab, const char *merges, report *r);
 
-/* Pieces written in GPT-2's characters; false if one is not. */
+/* Adds pieces written in GPT-2's characters; false if a piece is not written so. */
 bool clip_add_piece(tplan *p, const char *piece, size_t size, const char *suffix, uint32_t id);
 bool clip_add_merge(tplan *p, const char *left, size_t left_size, const char *right,
                     size_t right_size, const char *suffix, uint32_t rank);
 
-/* The words that CLIP's pattern tries before letters, numbers and other characters. With
+/* Adds the words that CLIP's pattern tries before letters, numbers and other characters. With
  * `ignore_case`, U+017F counts as an s, as in Python's regex, and the tokens are words too. */
 void clip_add_words(tplan *p, bool ignore_case);
 
@@ -148,7 +149,7 @@ bool json_tokenizer_read(tplan *p, const char *path, const text_facts *facts, bo
                          report *r);
 
 /* Reads a .model file: pieces, normalisation, begin, end, pad; control symbols become raw tokens.
- * With `siglip`, the text follows a prefix that SiglipTokenizer removes again. */
+ * With `siglip`, a prefix precedes the text, and SiglipTokenizer removes this prefix again. */
 bool spiece_read(tplan *p, const char *path, bool siglip, report *r);
 /* Adds the pairs of a precompiled_charsmap, except keys that begin with one of `fixed`. */
 bool spiece_charsmap(tplan *p, const uint8_t *data, size_t size, const tplan_table *fixed,

@@ -334,8 +334,7 @@ static bool read_model(reader *d, const json_value *root) {
            read_post_processor(d, json_get(root, "post_processor"), tokens, 0);
 }
 
-/* For Gemma's and Llama's tokenizers, two options of transformers set the ends; the file does
- * not. */
+/* For Gemma's and Llama's tokenizers, two options of transformers set the ends, not this file. */
 static bool set_end(const reader *d, int said, const char *name, const json_value *tokens,
                     int *id) {
     if (said == 0) *id = TPLAN_NONE;
