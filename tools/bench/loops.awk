@@ -1,23 +1,24 @@
-# loops.awk - the loops that add up products of vectors, from assembly by gcc or clang for x86-64 or
-# AArch64: of each a line "FUNCTION MULTIPLICATIONS INSTRUCTIONS STACK", the last how many of them
-# touch the stack; then the instructions, each behind a tab.
+# loops.awk - finds the loops that add up products of vectors, in assembly by gcc or clang for
+# x86-64 or AArch64. Prints for each a line "FUNCTION MULTIPLICATIONS INSTRUCTIONS STACK", where
+# STACK counts the instructions that touch the stack. Then prints the instructions, each after a
+# tab.
 #
-# Such a loop is what lies between a label and a branch back to it, without another in it.
+# Such a loop begins at a label, ends with a branch back to it, and contains no other loop.
 
-# Multiplications of full vectors whose products are added up, at once or by later instructions.
+# True for a multiplication of full vectors whose products are added up, at once or later.
 function multiplies(line) {
     return line ~ /[\t ](v?(fn?m(add|sub)[123]+ps|dpbf16ps|p(dpbusd|madd(ubsw|wd)))|mulps)\t/ ||
         line ~ /\t(fml[as]|[su]ml[as]l2?|[su]mull2?|(us|s|u)(dot|mmla)|bf(dot|mmla|mlal[bt]))\tv/
 }
 
-# By the stack pointer, or by the frame pointer if the function has one.
+# True for an access by the stack pointer, or by the frame pointer if the function has one.
 function on_stack(line) {
     return line ~ /\(%rsp|\[sp[],]/ || (framed && line ~ /\(%rbp[,)]|\[x29[],]/)
 }
 
 function report(from, to,    i, count, all, stack, text) {
     for (i = from + 1; i <= to; i++) {
-        if (code[i] ~ /^\tret/) return # what is jumped back to is the end of the function
+        if (code[i] ~ /^\tret/) return # the label is the end of the function
         if (code[i] !~ /^\t/) continue
         all++
         count += multiplies(code[i])

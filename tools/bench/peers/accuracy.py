@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""accuracy.py - what each type of weights costs, in each runtime, for a model with real weights.
+"""accuracy.py - measures the loss of accuracy by each type of weights, in each runtime, for a real
+model.
 
 Run it as `make bench-accuracy`, from the root of the repository. All runtimes get the same inputs:
 photos as vit.h preprocesses them. The best class and the embedding are compared with those of
@@ -19,18 +20,18 @@ from bench_peers import cosine, words
 from workers import PEERS, Worker, say
 
 THREADS, BATCH = 2, 8
-MOST = 50                       # images that vit-run takes at once
+MOST = 50                       # images of one run of vit-run
 
 
 def photos(folder, count):
-    """Evenly drawn from a folder of images or of folders of images."""
+    """Draws `count` images evenly from a folder and the folders in it."""
     found = sorted(p for p in glob.glob(folder + "/**/*", recursive=True) if os.path.isfile(p))
     random.Random(1).shuffle(found)
     return found[:count]
 
 
 def write_inputs(model, files):
-    """As vit.h preprocesses them: what is in an .npy after its header."""
+    """Writes the inputs that vit.h preprocesses: the contents of an .npy after its header."""
     npy = model.folder + "/input.npy"
     with open(model.folder + "/input.f32", "wb") as to:
         for i in range(0, len(files), MOST):
@@ -49,7 +50,7 @@ def best(logits):
 
 
 def compare(options, model, refused, log):
-    """A result for each runtime and type. PyTorch's in f32 comes first of all."""
+    """Returns a result for each runtime and type, PyTorch in f32 first."""
     outputs = {}
     for runtime, dtype, command in workers.commands(model, refused, THREADS, BATCH, options):
         worker = Worker(runtime, dtype, command, "auto", log)

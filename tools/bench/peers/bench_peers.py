@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""bench_peers.py - vit.h, ONNX Runtime, PyTorch and ncnn on the same model and input, interleaved.
+"""bench_peers.py - measures vit.h, ONNX Runtime, PyTorch and ncnn on the same model and input.
 
-Run it as `make bench-peers`, from the root of the repository. Each runtime is a worker of its own
-(workers.py). One after the other gets a turn, again and again, so that whatever the machine does
-besides meets all of them alike. What is measured is the forward pass, from normalized pixels in
-memory to logits in memory, or with --cold the whole way there from the start of the process.
+Run it as `make bench-peers`, from the root of the repository. Each runtime is a worker process
+(workers.py). The workers run in turn, again and again, because other load of the machine then slows
+all of them alike. The measured time is that of the forward pass, from normalized pixels to logits
+in memory. With --cold it begins at the start of the process.
 """
 import argparse
 import datetime
@@ -28,7 +28,8 @@ TOLERANCE = 1e-4                # of f32 logits, relative to the largest
 # === Measuring ===
 
 def difference(a, b):
-    """Between outputs, relative to the largest of b; infinite where they cannot be compared."""
+    """Returns the largest difference of two outputs, relative to the largest value of b; infinite
+    if they cannot be compared."""
     if len(a) != len(b) or not all(map(math.isfinite, a)):
         return math.inf
     return max(abs(x - y) for x, y in zip(a, b)) / (max(map(abs, b)) or 1)
@@ -40,7 +41,7 @@ def cosine(a, b):
 
 
 def start_all(model, refused, threads, options, log, notes):
-    """{worker: its batch}"""
+    """Starts all workers; returns {worker: batch}."""
     started = {}
     for batch in options.batch:
         for runtime, dtype, command in workers.commands(model, refused, threads, batch, options):
@@ -56,7 +57,7 @@ def start_all(model, refused, threads, options, log, notes):
 
 
 def result(worker, model, batch, threads, times):
-    """What all results have; times are those of a batch."""
+    """Returns the common members of all results; `times` are those of a batch."""
     side, patch = int(model.sizes[5]), int(model.sizes[4])
     return {"arch": model.name, "tokens": (side // patch) ** 2 + 1, "batch": batch,
             "threads": threads, "dtype": worker.dtype, "runtime": worker.runtime,
@@ -66,7 +67,7 @@ def result(worker, model, batch, threads, times):
 
 
 def measure(model, refused, threads, options, log, notes):
-    """A list of results, one for each batch, dtype and runtime."""
+    """Returns a list of results, one for each batch, dtype and runtime."""
     started = start_all(model, refused, threads, options, log, notes)
     say("%s, %s: %d workers, %d rounds"
         % (model.name, threads_text(threads), len(started), options.rounds))
@@ -92,7 +93,7 @@ def measure(model, refused, threads, options, log, notes):
 
 
 def measure_cold(model, refused, threads, options, log, notes):
-    """From the start of a process to its first logits, and a later forward pass of the same."""
+    """Measures from the start of a process to its first logits, and a later forward pass."""
     all_commands = list(workers.commands(model, refused, threads, 1, options))
     say("%s, %s: %d workers, %d starts each"
         % (model.name, threads_text(threads), len(all_commands), options.cold))
@@ -133,7 +134,7 @@ def cpu_name():
 
 
 def limits_text(options):
-    """What --isa holds back, and what it does not."""
+    """Describes the runtimes that --isa limits, and those that it does not."""
     if options.isa == "auto":
         return ""
     limited, free = ["vit.h"], []
@@ -152,7 +153,8 @@ def limits_text(options):
 
 
 def add_to_file(path, kind, results, about):
-    """A file of figures: those of the same kind and configuration are replaced."""
+    """Adds results to a file of figures; results of the same kind and configuration are
+    replaced."""
     def key(r):
         return [r[name] for name in ("arch", "batch", "threads", "dtype", "runtime")]
     try:

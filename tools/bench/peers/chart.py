@@ -1,4 +1,4 @@
-"""chart.py - results of bench_peers.py as Markdown, and the charts of figures.py as SVG text."""
+"""chart.py - writes results of bench_peers.py as Markdown, and the charts of figures.py as SVG."""
 import math
 from xml.sax.saxutils import escape
 
@@ -12,7 +12,8 @@ def unique(values):
 
 
 def speed(results):
-    """A row for each model, batch, dtype and number of threads; a column for each runtime."""
+    """Returns a table: a row for each model, batch, dtype and number of threads; a column for each
+    runtime."""
     runtimes, rows = unique(r["runtime"] for r in results), {}
     for r in results:
         rows.setdefault((r["arch"], r["batch"], r["dtype"], r["threads"]), {})[r["runtime"]] = r
@@ -30,7 +31,7 @@ def speed(results):
 
 
 def details(results):
-    """Fastest run, memory and agreement."""
+    """Returns a table of the fastest run, memory and agreement."""
     lines = ["| model | batch | weights | threads | runtime | fastest | resident | peak "
              "| logits differ | cosine |", "|---|--:|---|--:|---|--:|--:|--:|--:|--:|"]
     for r in results:
@@ -81,12 +82,12 @@ def colour(runtime):
 
 
 def number(value):
-    """Short, as for a tick."""
+    """Returns the value in a short form, for a tick."""
     return "%g" % round(value, 4)
 
 
 def ticks(low, high):
-    """Round numbers, at most nine of them."""
+    """Returns round numbers from low to high, at most nine."""
     step = next(step for power in range(-6, 7)
                 for step in (10.0 ** power, 2 * 10.0 ** power, 5 * 10.0 ** power)
                 if (high - low) / step <= 8)
@@ -112,7 +113,7 @@ class Chart:
         self.body.append('<path d="M%.1f %.1fL%.1f %.1f" class="%s"/>' % (x1, y1, x2, y2, kind))
 
     def span(self, panel, left=LEFT):
-        """Where a panel begins and how wide it is."""
+        """Returns the left end of a panel, and its width."""
         width = (WIDTH - left - RIGHT - BETWEEN * (self.panels - 1)) / self.panels
         return left + panel * (width + BETWEEN), width
 
@@ -129,7 +130,7 @@ class Chart:
 
 def ratio_bars(title, panels, caption):
     """panels: [(name, [(group, [(runtime, ms)])])], all with the same groups, where one runtime is
-    vit.h. A bar is a runtime's speed, vit.h's being 1."""
+    vit.h. A bar is the speed of a runtime, relative to vit.h."""
     runtimes = unique(name for _, groups in panels for _, bars in groups for name, _ in bars)
     chart = Chart(title, runtimes, len(panels))
     scale = max(dict(bars)["vit.h"] / ms for _, groups in panels for _, bars in groups
@@ -163,7 +164,7 @@ class Plane:
     """Axes with labels: x(value) and y(value) are places on the chart."""
 
     def __init__(self, chart, panel, name, x_axis, y_axis):
-        """An axis: (label, low, high, ticks)"""
+        """Draws the axes, each given as (label, low, high, ticks)."""
         self.x0, self.width = chart.span(panel)
         self.x_range, self.y_range = x_axis[1:3], y_axis[1:3]
         chart.text(self.x0, TOP - 12, name, "strong")

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """figures.py - draws the charts and fills the tables of the pages from tools/bench/figures/*.json.
 
-A page says where: the lines after "<!-- KIND CLASS -->", up to an empty one, are written anew.
-CLASS is the name of a file of figures; block() knows the kinds.
+In a page, the lines between "<!-- KIND CLASS -->" and the next empty line are replaced. CLASS is
+the name of a file of figures; block() has the list of kinds.
 """
 import glob
 import json
@@ -34,7 +34,7 @@ MODELS = {
 
 
 def short(arch):
-    """vit_base_patch16_224 is B/16."""
+    """Shortens a name: vit_base_patch16_224 becomes B/16."""
     match = re.match(r"\w*?_(tiny|small|base|large)_patch(\d+)_", arch)
     return "%s/%s" % (dict(tiny="Ti", small="S", base="B", large="L")[match[1]], match[2])
 
@@ -54,7 +54,7 @@ def base(r):
 
 
 def speed_results(data):
-    """Of the models and types that were measured with every number of threads."""
+    """Returns the results of models and types that were measured with every number of threads."""
     results = [r for r in data["results"] if "@" not in r["arch"]]
     def threads(arch, dtype):
         return {r["threads"] for r in results if (r["arch"], r["dtype"]) == (arch, dtype)}
@@ -63,7 +63,7 @@ def speed_results(data):
 
 
 def tokens_results(data):
-    """Of the models that were measured with several sizes of images, f32 and int8."""
+    """Returns the results, f32 and int8, of models that were measured with several image sizes."""
     resized = {base(r) for r in data["results"] if "@" in r["arch"]}
     return sorted((r for r in data["results"] if base(r) in resized and r["threads"] == 1
                    and r["dtype"] in ("f32", "int8")),
@@ -71,7 +71,7 @@ def tokens_results(data):
 
 
 def accuracy_results(accuracy, data):
-    """With the images a second of each."""
+    """Returns the results of accuracy.json, each with its images per second."""
     if not accuracy:
         return []
     speed = {(r["runtime"], r["dtype"]): 1e3 / r["ms"] for r in data["results"]
@@ -82,7 +82,7 @@ def accuracy_results(accuracy, data):
 # === Tables ===
 
 def named(results):
-    """Under their short names."""
+    """Groups the results under the short names of their models."""
     return [{**r, "arch": short(r["arch"])} for r in results]
 
 
@@ -102,7 +102,7 @@ def accuracy_table(results):
 
 
 def readme_table(files):
-    """B/16, one thread; the fastest is bold."""
+    """Returns the table of B/16 on one thread; the fastest is bold."""
     runtimes = ["vit.h", "ONNX Runtime", "PyTorch", "ncnn"]
     lines = ["| CPU | weights | %s |" % " | ".join(runtimes), "|---|---|" + "--:|" * len(runtimes)]
     for name, title in CLASSES.items():
@@ -117,7 +117,7 @@ def readme_table(files):
 
 
 def models_table(files):
-    """README's models with the time of an image on one thread, f32 and int8."""
+    """Returns the table of README's models: time of an image on one thread, f32 and int8."""
     lines = ["| timm's name | parameters | top-1 | MB: f32, int8, int4 | AVX2: f32, int8 | AVX-512 |",
              "|---|--:|--:|--:|--:|--:|"]
     known = json.loads(subprocess.check_output(["tools/vit-get", "--list", "--json"]))["models"]
@@ -148,7 +148,7 @@ def about(data):
 # === Charts ===
 
 def speed_chart(name, files):
-    """A panel for each number of threads; a group for each model and type."""
+    """Draws a panel for each number of threads, with a group for each model and type."""
     data = files[name]
     results, panels = speed_results(data), []
     for threads in unique(r["threads"] for r in results):
@@ -180,7 +180,7 @@ def tokens_chart(name, files):
 
 
 def accuracy_chart(name, files):
-    """vit.h's types beside the int8 of the others."""
+    """Draws the types of vit.h beside int8 of the other runtimes."""
     wanted = {"vit.h": ("f32", "bf16", "int8", "int4")}
     results = [r for r in accuracy_results(files.get("accuracy"), files[name])
                if r["speed"] and r["dtype"] in wanted.get(r["runtime"], ("int8",))]
@@ -206,7 +206,7 @@ CHARTS = {"speed_chart": ("Speed", speed_chart),
 # === Pages ===
 
 def block(kind, name, files):
-    """The lines that belong after <!-- KIND NAME -->."""
+    """Returns the lines that belong after <!-- KIND NAME -->."""
     data = files.get(name, {})
     if kind == "readme":
         return readme_table(files)

@@ -1,7 +1,7 @@
-"""ncnn_model.py - a ViT as ncnn's .param, which lists the layers, and .bin, their weights in order.
+"""ncnn_model.py - writes a ViT for ncnn: .param lists the layers, .bin has their weights in order.
 
-int8 is what its ncnn2int8 writes: symmetric, a scale for each row of q, k and v, and one for each
-other matrix, as its layers have it; inputs are quantized at run time. bf16 is an option of f32.
+int8 weights are those of ncnn's program ncnn2int8: symmetric, with a scale for each row of q, k and
+v, and a scale for each other matrix. Inputs are quantized at run time. bf16 is an option of f32.
 """
 import struct
 
@@ -16,7 +16,7 @@ class Net:
         self.layers, self.blobs = [], 0
 
     def add(self, kind, inputs, output=None, outputs=1, **params):
-        """Adds a layer. Parameters have numbers for names: p3=1 is number 3."""
+        """Adds a layer. The names of parameters are numbers: p3=1 sets number 3."""
         names = ["%s_%d_%d" % (kind, len(self.layers), i) for i in range(outputs)]
         if output:
             names = [output]
@@ -31,7 +31,7 @@ class Net:
             self.data.write(np.asarray(tensor, "<f4").tobytes())
 
     def tagged(self, matrix, scale=None):
-        """In int8 if it has a scale, of which each row may have its own."""
+        """Writes a matrix, in int8 if it has a scale; each row may have its own scale."""
         if scale is None:
             self.data.write(struct.pack("<I", F32))
             self.plain(matrix)
@@ -86,7 +86,7 @@ def parameter(number, value):
 
 
 def embed(net, weights):
-    """Class token, patches, positions."""
+    """Adds the class token, the patches and the positions."""
     conv = weights["patch_embed.proj.weight"].numpy()
     width, patch = len(conv), conv.shape[-1]
     image = net.add("Input", [], "input")

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""photo_speed.py - from the bytes of JPEGs to embeddings: vit-embed beside Pillow and ONNX Runtime.
+"""photo_speed.py - measures vit-embed, and Pillow with ONNX Runtime, from JPEGs to embeddings.
 
 Run it as `make bench-photos`, from the root of the repository. It makes the photos: texture with
 the spectrum of photos, the same with strong noise, and pages of text, in four encodings each. The
-programs take turns. Python's part is Pillow with timm's steps (resize, crop, normalise), once with
-`draft`, which decodes at 1/2, 1/4 or 1/8 as vit-embed does, and once without. Its weights are
-DeiT-Ti's shape in int8, its threads one a process. With --accuracy it compares embeddings of photos
-that were decoded at a fraction of their size with those of the whole.
+programs run in turn. The part in Python is Pillow with timm's steps (resize, crop, normalise), once
+with `draft`, which decodes at 1/2, 1/4 or 1/8 as vit-embed does, and once without. The model has
+DeiT-Ti's shape, in int8, and each process has one thread. With --accuracy, embeddings of photos
+that were decoded at a fraction of their size are compared with those of the whole photos.
 """
 import argparse
 import ctypes
@@ -44,7 +44,7 @@ ROWS = [("500 x 375", KINDS, 8), ("2 MP", KINDS, 3), ("12 MP", ("texture",), 3),
 # === Python's part: a process of its own ===
 
 class OnnxRuntime:
-    """The C interface of the library in npm's package; the numbers are places in its table."""
+    """Calls the library in npm's package; the numbers are indices into its table of functions."""
 
     def __init__(self, model):
         self.library = ctypes.CDLL(os.path.abspath(
@@ -97,7 +97,8 @@ def python_input(path, draft):
 
 
 def work(how, model):
-    """Answers each line, the path of a list of photos, with the seconds and CPU seconds of all."""
+    """Reads lines, each the path of a list of photos; prints the seconds and CPU seconds for
+    each."""
     runtime = OnnxRuntime(model) if model else None
     print("ready", flush=True)
     for line in sys.stdin:
@@ -113,7 +114,7 @@ def work(how, model):
 
 
 class Python:
-    """So many processes, which share a list."""
+    """Runs several processes, which share a list."""
 
     def __init__(self, how, model, count):
         self.processes = [subprocess.Popen(
@@ -150,7 +151,7 @@ def cpu_of_children():
 
 
 def embed(model, paths, *options):
-    """Seconds from the first photo to the last result, and CPU seconds of the whole process."""
+    """Returns the seconds from first photo to last result, and the CPU seconds of the process."""
     before = cpu_of_children()
     output = subprocess.check_output(
         ["tools/vit-embed", "-m", model, "-q", "--json", "--overwrite", "--list",
@@ -167,7 +168,7 @@ class Embed:
 
 
 def classify_cold(path):
-    """Milliseconds from the start of the process to its end."""
+    """Returns the milliseconds from the start of the process to its end."""
     before, start = cpu_of_children(), time.perf_counter()
     subprocess.run(["tools/vit-classify", path], check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - start, cpu_of_children() - before
@@ -176,7 +177,7 @@ def classify_cold(path):
 # === Photos ===
 
 def octaves(width, height, generator):
-    """Noise whose amplitude is that of its wavelength, as in photos, and a little grain."""
+    """Makes noise with amplitude proportional to wavelength, as in photos, and a little grain."""
     total = np.zeros((height, width, 3), np.float32)
     for cell in 4, 8, 16, 32, 64, 128, 256, 512, 1024:
         small = generator.integers(0, 256, (height // cell + 3, width // cell + 3, 3), np.uint8)
@@ -205,7 +206,7 @@ def as_image(values):
 
 
 def write_photos(folder):
-    """All sizes are windows of one picture, or four of it, so that they have the same detail."""
+    """Writes windows of one picture, or of four copies of it, so all sizes have the same detail."""
     generator = np.random.default_rng(1)
     texture = octaves(4000, 3000, generator)
     noise = texture + generator.normal(0, 9, texture.shape).astype(np.float32)
@@ -237,7 +238,7 @@ def convert(source, to, *options):
 
 
 def write_loader(folder):
-    """A model that takes images of 224 pixels and computes next to nothing with them."""
+    """Writes a model for images of 224 pixels that computes next to nothing."""
     import prepare
     import torch
     if not os.path.exists(folder + "/loader.pth"):
@@ -248,7 +249,7 @@ def write_loader(folder):
 
 
 def measure(programs, paths, rounds):
-    """{name: (median of the seconds, least CPU seconds)}, each a photo; all take turns."""
+    """Runs all in turn; returns {name: (median of the seconds, least CPU seconds)} per photo."""
     times = {name: [] for name in programs}
     for _ in range(rounds):
         for name, program in programs.items():
@@ -258,7 +259,7 @@ def measure(programs, paths, rounds):
 
 
 def speed_rows(options, loader, int8, onnx):
-    """(title, what measure gives) of each row."""
+    """Gives (title, result of measure) for each row."""
     loading = {"vit.h": Embed(loader, "-t", "1"), "Pillow": Python("draft", "", 1),
                "vit.h exact": Embed(loader, "-t", "1", "--exact"),
                "Pillow exact": Python("exact", "", 1)}
@@ -300,7 +301,7 @@ def print_speed(options, rows):
 
 
 def print_cold(options):
-    """The bundled model, a photo of 12 megapixels, all threads."""
+    """Prints the cold start: the bundled model, a photo of 12 megapixels, all threads."""
     path = paths_of(options.folder, "12 MP", KINDS)[1]
     times = [classify_cold(path) for _ in range(20)]
     print("\nvit-classify, bundled model, one photo of 12 MP, from start to end: median %.1f ms, "
@@ -322,7 +323,7 @@ def speed(options):
 # === Accuracy ===
 
 def large_photos(folder):
-    """The pictures below it that have at least 2 million pixels, once each."""
+    """Returns the pictures below a folder with at least 2 million pixels, without copies."""
     found = {}
     for path in sorted(glob.glob(folder + "/**/*", recursive=True)):
         real = os.path.realpath(path)
@@ -335,7 +336,7 @@ def large_photos(folder):
 
 
 def window(picture, width, height, choice):
-    """A random part in its own pixels; a smaller picture's is enlarged to that size."""
+    """Cuts out a random part, without resizing; enlarges smaller pictures to that size."""
     scale = min(1, picture.width / width, picture.height / height)
     w, h = int(width * scale), int(height * scale)
     x, y = choice.randint(0, picture.width - w), choice.randint(0, picture.height - h)
@@ -344,7 +345,7 @@ def window(picture, width, height, choice):
 
 
 def mosaic(pictures, n, choice):
-    """n x n windows of 2,000 x 1,500 pixels."""
+    """Joins n x n windows of 2,000 x 1,500 pixels."""
     image = Image.new("RGB", (2000 * n, 1500 * n))
     for i in range(n * n):
         image.paste(window(choice.choice(pictures), 2000, 1500, choice),
@@ -353,7 +354,7 @@ def mosaic(pictures, n, choice):
 
 
 def enlarged(pictures, generator, choice):
-    """All of a photo in 12 MP, with the grain of a sensor."""
+    """Enlarges a whole photo to 12 megapixels, and adds the grain of a sensor."""
     picture = choice.choice(pictures)
     height = min(picture.height, picture.width * 3 // 4)
     part = window(picture, height * 4 // 3, height, choice)
@@ -362,7 +363,7 @@ def enlarged(pictures, generator, choice):
 
 
 def accuracy_sets(options):
-    """{what they are: paths}"""
+    """Returns {description: paths}."""
     pictures = large_photos(options.accuracy)
     if not pictures:
         sys.exit("%s: no photos of at least 2 million pixels" % options.accuracy)

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """prepare.py DIR WIDTH DEPTH HEADS MLP_DIM PATCH IMAGE [MODEL.safetensors] - writes the models
 
-One ViT in timm's names as DIR/model.pth, the same as ONNX graphs DIR/f32.onnx and DIR/int8.onnx and
-for ncnn as DIR/TYPE.param and .bin. Without a checkpoint its weights are random, and there are
-random images: 8 as DIR/input.f32, 32 as DIR/input32.f32, and others of their kind to calibrate
-with, DIR/calibrate/*.ppm. Always the same numbers.
+Writes one ViT in several formats: DIR/model.pth with timm's names, the ONNX graphs DIR/f32.onnx and
+DIR/int8.onnx, and DIR/TYPE.param and .bin for ncnn. Without a checkpoint, the weights are random,
+and random images are written too: 8 as DIR/input.f32, 32 as DIR/input32.f32, and
+DIR/calibrate/*.ppm for calibration. The random numbers are always the same.
 """
 import json
 import os
@@ -20,8 +20,8 @@ CLASSES = 1000
 
 
 def random_checkpoint(width, depth, mlp_dim, patch, image):
-    """Matrices N(0, 0.02) as ViTs are initialised; norms and biases are not left at 1 and 0, so
-    that an implementation which forgets one is found out."""
+    """Makes matrices N(0, 0.02), as ViTs are initialised. Norms and biases differ from 1 and 0, so
+    an implementation that ignores one is detected."""
     random = torch.Generator().manual_seed(1)
 
     def normal(*shape, mean=0.0, std=0.02):
@@ -60,7 +60,7 @@ def read_safetensors(path):
 
 
 class Graph:
-    """An ONNX graph in the making. Each method adds nodes and returns the name of the output."""
+    """Builds an ONNX graph. Each method adds nodes and returns the name of the output."""
 
     def __init__(self, weights, int8):
         self.weights, self.int8 = weights, int8
@@ -85,7 +85,7 @@ class Graph:
         return self.constant("scalar_%r" % value, np.array(value, np.float32))
 
     def output(self, name, shape):
-        """Gives the last node's output this name, and says so."""
+        """Gives this name to the last node's output, and returns a description of the output."""
         self.nodes[-1].output[0] = name
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
@@ -94,13 +94,13 @@ class Graph:
                          self.weight(name + ".bias"), axis=-1, epsilon=1e-6)
 
     def gelu(self, x):
-        """The pattern that ONNX Runtime fuses."""
+        """Adds the pattern of nodes that ONNX Runtime fuses."""
         erf = self.node("Erf", self.node("Div", x, self.scalar(2 ** 0.5)))
         product = self.node("Mul", x, self.node("Add", erf, self.scalar(1.0)))
         return self.node("Mul", product, self.scalar(0.5))
 
     def linear(self, x, name):
-        """int8: the nodes that onnxruntime.quantization.quantize_dynamic(per_channel=True) writes
+        """In int8, adds the nodes of onnxruntime.quantization.quantize_dynamic(per_channel=True)
         (int8 weights, symmetric for each row; uint8 activations, quantized at run time)."""
         w = self.weights[name + ".weight"].numpy().T
         bias = self.weight(name + ".bias")
@@ -118,7 +118,7 @@ class Graph:
         return self.node("Add", y, bias)
 
     def attention(self, x, name, width, heads):
-        """ONNX Runtime's own fused operator: faster there than MatMul, Softmax, MatMul."""
+        """Adds ONNX Runtime's fused operator, which is faster than MatMul, Softmax, MatMul."""
         q, k, v = self.node("Split", self.linear(x, name + ".qkv"),
                             self.shape(width, width, width), outputs=3, axis=2)
         context = self.node("MultiHeadAttention", q, k, v, domain="com.microsoft", num_heads=heads)
@@ -151,7 +151,7 @@ def onnx_model(weights, int8, width, depth, heads, patch, image):
 
 
 def random_image(random, side):
-    """Bytes [side, side, 3]: squares of several sizes, so that it has large and small features."""
+    """Returns bytes [side, side, 3]: squares of several sizes, for large and small features."""
     image = np.zeros((side, side, 3))
     for cell in 64, 16, 4:
         cells = random.uniform(-1, 1, (side // cell + 1, side // cell + 1, 3))

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""search_speed.py - tools/vit-search beside the machine's memory, NumPy and, if it is here, FAISS.
+"""search_speed.py - measures vit-search, the memory, NumPy and, if it is installed, FAISS.
 
-Run it as `make bench-search`. Random vectors, f32, f16, and f32 with int8 copies; one and two
-threads. Search, a loop that only adds up the same bytes (read_memory.c), and the peers take turns;
-the table shows medians, and the share of that loop's speed. Files are in build/peers, and so, once
-they were read, in memory; the first run of each, which reads them, does not count.
+Run it as `make bench-search`. The vectors are random: f32, f16, and f32 with int8 copies. There are
+one or two threads. The search, a loop that only adds up the same bytes (read_memory.c), and the
+peers run in turn. The table shows medians, and speeds relative to that loop. Files are in
+build/peers. The first run of each program, which reads them into memory, does not count.
 """
 import argparse
 import importlib.util
@@ -26,8 +26,8 @@ TYPES = {"f32": "f32", "f16": "f16", "int8": "f32"}    # type of the vectors of 
 
 
 def make_vectors(path, dtype, options):
-    """Normally distributed ones, and their names; written as programs write files: pages that a map
-    has made are slow to map again."""
+    """Writes normally distributed vectors and their names, with write() and not through a map,
+    because pages that a map has made are slow to map again."""
     random = numpy.random.default_rng(1)
     header = {"descr": dtype, "fortran_order": False, "shape": (options.vectors, options.dim)}
     with open(path, "wb") as file:
@@ -40,7 +40,7 @@ def make_vectors(path, dtype, options):
 
 
 def search(dtype, threads, query):
-    """Milliseconds, and what was found."""
+    """Returns the milliseconds and the hits."""
     answer = json.loads(subprocess.check_output(
         ["tools/vit-search", "%s/%s" % (WORK, TYPES[dtype]), "--vector", query, "--json", "-t",
          str(threads)] + (["--int8"] if dtype == "int8" else []), text=True))
@@ -48,12 +48,12 @@ def search(dtype, threads, query):
 
 
 def read(path, threads):
-    """From a new map of the file, as search has it."""
+    """Measures a new map of the file, like the one of vit-search."""
     return float(subprocess.check_output([READ, path, str(threads), "1"], text=True))
 
 
 def numpy_search(vectors, threads, query):
-    """Of a copy in its own memory, the second of two runs; lengths are not looked at."""
+    """Measures the second of two runs on a copy in memory, without dividing by lengths."""
     code = ("import numpy, sys, time; a = numpy.load(sys.argv[1]); q = numpy.load(sys.argv[2])\n"
             "for _ in range(2):\n"
             "    start = time.perf_counter(); x = a @ q; best = numpy.argpartition(x, -10)[-10:]\n"
@@ -64,7 +64,7 @@ def numpy_search(vectors, threads, query):
 
 
 def faiss_search(vectors, threads, query):
-    """As numpy_search."""
+    """Measures FAISS like numpy_search."""
     code = ("import faiss, numpy, sys, time; a = numpy.load(sys.argv[1])\n"
             "q = numpy.load(sys.argv[2])[None]; index = faiss.IndexFlatIP(a.shape[1])\n"
             "index.add(a); faiss.omp_set_num_threads(int(sys.argv[3]))\n"

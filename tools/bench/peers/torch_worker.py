@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """torch_worker.py DTYPE MODEL.pth INPUT WIDTH DEPTH HEADS MLP_DIM PATCH IMAGE THREADS BATCH
 
-timm's Vision Transformer in plain PyTorch, behind the line protocol of workers.py.
+Runs timm's Vision Transformer in plain PyTorch, by the line protocol of workers.py.
 """
 import os
 import sys
@@ -45,7 +45,7 @@ class VisionTransformer(nn.Module):
         self.head = nn.Linear(width, 1000)
 
     def forward(self, x):
-        """(logits, embedding)"""
+        """Returns (logits, embedding)."""
         x = self.patch_embed.proj(x).flatten(2).transpose(1, 2)
         x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], 1) + self.pos_embed
         embedding = self.norm(self.blocks(x)[:, 0])

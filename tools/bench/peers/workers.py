@@ -1,8 +1,8 @@
-"""workers.py - the runtimes, each a process of its own that has loaded a model and waits.
+"""workers.py - starts the runtimes, each in a process that has loaded a model and waits.
 
-A worker speaks lines: it prints "ready NAME" (or "unavailable REASON"), then answers "run" with the
-milliseconds of a forward pass of a batch, "logits FILE" or "embedding FILE" with "ok" once FILE
-holds those of all images of its input, as f32.
+Workers exchange lines with this program. A worker first prints "ready NAME" or "unavailable
+REASON". It answers "run" with the milliseconds of a forward pass of a batch. It answers "logits
+FILE" or "embedding FILE" with "ok" when FILE holds those of all images of the input, as f32.
 """
 import array
 import collections
@@ -24,9 +24,9 @@ RUNS = 3                        # runs of a turn; the first, with cold caches, d
 PAUSE = 0.03                    # seconds between turns: OpenMP's threads spin on for up to 10 ms
 CALIBRATED = ("bf16", "int8", "int4")    # by vit-convert, with images
 
-# Variables that limit PyTorch's libraries to an older instruction set, and options of ncnn's build;
-# by the --isa of vit.h. ONNX Runtime reads the CPU's features and has no switch; limit_onnxruntime
-# patches it.
+# For each --isa of vit.h: variables that limit PyTorch's libraries to an older instruction set, and
+# options of ncnn's build. ONNX Runtime reads the CPU's features and has no switch;
+# limit_onnxruntime patches it.
 LIMITS = {
     "sse2": ({"ATEN_CPU_CAPABILITY": "default", "DNNL_MAX_CPU_ISA": "SSE41",
               "OPENBLAS_CORETYPE": "Prescott"}, "-DNCNN_AVX=OFF"),
@@ -74,9 +74,9 @@ def install_onnxruntime():
 
 
 def limit_onnxruntime():
-    """The name of a copy of the package that computes as on a CPU without AVX-512: where its
-    library asks whether the system keeps AVX-512's registers, it no longer branches to these
-    kernels. None if this version of it asks in another way."""
+    """Returns the name of a copy of the package that computes as on a CPU without AVX-512: its
+    library no longer tests if the system keeps AVX-512's registers, and never calls these kernels.
+    None if this version of the library has another test."""
     asks = rb"\x48\xf7\xd0\xa8\xe0(\x0f\x84....)"       # not rax; test al, 0xe0; je
     name = "onnxruntime-node-avx2"
     folders = [PEERS + "/node_modules/" + folder for folder in (ONNXRUNTIME, name)]
@@ -96,7 +96,7 @@ def limit_onnxruntime():
 
 
 def build_ncnn(checkout, isa):
-    """The worker's path."""
+    """Builds the worker; returns its path."""
     folder = PEERS + "/ncnn" + ("-" + isa if isa in LIMITS else "")
     log = folder + ".log"
     if not os.path.exists(folder + "/ncnn_worker"):
@@ -114,7 +114,7 @@ def build_ncnn(checkout, isa):
 # === Models ===
 
 def find_model(name):
-    """NAME as timm has it; NAME@N takes images of N pixels."""
+    """Finds the model of timm's NAME; NAME@N is for images of N pixels."""
     arch, _, image = name.partition("@")
     table = subprocess.check_output(["tools/vit-convert", "--list-archs"], text=True)
     for line in table.splitlines():
@@ -130,8 +130,8 @@ def is_older(path, *others):
 
 
 def prepare(model, dtypes, checkpoint=None, calibrate=None):
-    """The model in every format; returns dtypes that vit-convert refuses, and why. A checkpoint has
-    images of its own: the caller's."""
+    """Writes the model in every format; returns the dtypes that vit-convert refuses, with reasons.
+    For a checkpoint, the caller gives the images."""
     source, scripts = model.folder + "/model.pth", [HERE + "/prepare.py", HERE + "/ncnn_model.py"]
     if is_older(source, *scripts):
         say("Writing %s for every runtime into %s" % (model.name, model.folder))
@@ -185,7 +185,7 @@ class Worker:
         self.times += [float(self.ask("run")) for _ in range(RUNS)][1:]
 
     def outputs(self, what, count):
-        """Its logits or embedding of `count` images: a list of arrays."""
+        """Returns the logits or the embeddings of `count` images: a list of arrays."""
         path, values = "%s/outputs.%d" % (PEERS, self.process.pid), array.array("f")
         self.ask("%s %s" % (what, path))
         with open(path, "rb") as f:
@@ -195,7 +195,7 @@ class Worker:
         return [values[i * width:(i + 1) * width] for i in range(count)]
 
     def memory(self):
-        """(MiB resident now, at most so far), mapped weights included."""
+        """Returns (MiB resident now, at most so far), with mapped weights."""
         with open("/proc/%d/status" % self.process.pid) as f:
             fields = dict(line.split(":", 1) for line in f)
         return tuple(int(fields[key].split()[0]) / 1024 for key in ("VmRSS", "VmHWM"))
@@ -206,12 +206,12 @@ class Worker:
 
 
 def input_for(batch):
-    """The file of images for such workers, and how many it has."""
+    """Returns the file of images for these workers, and the number of its images."""
     return ("input32.f32", 32) if batch > 8 else ("input.f32", 8)
 
 
 def native_commands(model, dtype, threads, batch, options):
-    """(runtime, command) of each that may have this dtype."""
+    """Gives (runtime, command) of each runtime that may have this dtype."""
     stem, checkpoint, image = model.folder + "/", model.folder + "/model.pth", model.sizes[-1]
     images, tail = stem + input_for(batch)[0], [str(threads), str(batch)]
     yield "vit.h", [PEERS + "/vit_worker", stem + dtype + ".vit", images] + tail + [options.isa]
@@ -231,7 +231,7 @@ def native_commands(model, dtype, threads, batch, options):
 
 
 def web_commands(model, dtype, threads, node):
-    """The same in WebAssembly."""
+    """Gives the same for the runtimes in WebAssembly."""
     stem, tail = model.folder + "/" + dtype, [model.folder + "/input.f32", model.sizes[-1],
                                               str(threads)]
     yield "vit.h", node + [HERE + "/vit_web_worker.mjs", stem + ".vit"] + tail
@@ -241,7 +241,7 @@ def web_commands(model, dtype, threads, node):
 
 
 def commands(model, refused, threads, batch, options):
-    """(runtime, dtype, command) of all; options.ncnn is the worker's path."""
+    """Gives (runtime, dtype, command) of all; options.ncnn is the path of ncnn's worker."""
     for dtype in options.dtypes:
         for runtime, command in (web_commands(model, dtype, threads, options.wasm) if options.wasm
                                  else native_commands(model, dtype, threads, batch, options)):

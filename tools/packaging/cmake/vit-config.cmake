@@ -1,6 +1,6 @@
 # find_package(vit) makes vit::vit, the header alone, and vit::static and vit::shared, the compiled
-# libraries, where they are installed. Each target that links to vit::vit gets the implementation as
-# a source file. All paths begin at the place of this file, PREFIX/share/vit, so that PREFIX can be
+# libraries, if they are installed. Each target that links to vit::vit gets the implementation as a
+# source file. All paths begin at the place of this file, PREFIX/share/vit, so that PREFIX can be
 # moved.
 get_filename_component(_vit_prefix "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
 if(NOT TARGET vit::vit)
@@ -9,7 +9,7 @@ if(NOT TARGET vit::vit)
     include("${CMAKE_CURRENT_LIST_DIR}/vit-header.cmake")
 endif()
 
-# _vit_import(TARGET KIND FILE...): the first FILE there is, of a debug build too if vcpkg has one
+# _vit_import(TARGET KIND FILE...): imports the first FILE that exists, also in vcpkg's debug build
 function(_vit_import target kind)
     set(suffixes lib lib64)
     if(CMAKE_LIBRARY_ARCHITECTURE)

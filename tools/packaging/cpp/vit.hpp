@@ -41,7 +41,7 @@ class Error : public std::runtime_error {
     vit_result result_;
 };
 
-// Options::stop ended a pass. This is no vit::Error, because the program wanted it.
+// Thrown if Options::stop ended a pass; not a vit::Error, because nothing failed.
 class Cancelled : public std::exception {
   public:
     const char *what() const noexcept override { return "the forward pass was cancelled"; }
@@ -102,7 +102,7 @@ class Model {
     const char *label(int index) const noexcept { return vit_label(get(), index); } // or nullptr
 
 #ifndef VIT_NO_DOUBLE
-    // The same file for another input size, if the model is marked dynamic_img_size.
+    // Returns the same file for another input size, if the model is marked dynamic_img_size.
     Model resized(int height, int width) const {
         Model other(std::make_shared<File>(file_));
         const vit_result result = vit_model_resize(&other.file_->c, height, width);
@@ -111,7 +111,7 @@ class Model {
     }
 #endif
 #ifndef VIT_NO_PREPROCESS
-    // The input of Session::forward.
+    // Returns the input of Session::forward.
     std::vector<float> preprocess(const vit_image &photo) const {
         std::vector<float> input(input_size());
         check(vit_preprocess(get(), &photo, input.data(), nullptr, 0));
@@ -140,7 +140,7 @@ class Model {
 
   private:
     friend class Session;
-    // At one address for its life, as sessions need it.
+    // Keeps one address, because sessions point to it.
     struct File {
         File() = default;
         explicit File(std::shared_ptr<File> from) noexcept : c(from->c), owner(std::move(from)) {}
@@ -150,14 +150,14 @@ class Model {
             if (!owner) vit_model_close(&c);
         }
         vit_model c{};
-        std::shared_ptr<File> owner; // of the bytes, if this is a copy
+        std::shared_ptr<File> owner; // owns the bytes, if this is a copy
     };
     explicit Model(std::shared_ptr<File> file) noexcept : file_(std::move(file)) {}
     std::shared_ptr<File> file_;
 };
 
 #if !defined(VIT_NO_THREADS)
-// Threads that sessions share, phase by phase; the calling thread is one of them. 0: one per core.
+// Threads that sessions share. The number includes the calling thread; 0: one per core.
 class Pool {
   public:
     explicit Pool(int num_threads = 0) {
@@ -176,9 +176,9 @@ class Pool {
 };
 #endif
 
-// Threads of the program: parallel_for(count, task) calls task(i) once for every i below count, at
-// most num_threads at a time, and returns after the last; an exception from it ends the program.
-// It must outlive the sessions.
+// Makes an executor of the program's own threads. parallel_for(count, task) calls task(i) once for
+// every i below count, at most num_threads at a time, and returns after the last call. An exception
+// from parallel_for ends the program. It must outlive the sessions.
 template <class ParallelFor> vit_executor executor(ParallelFor &parallel_for, int num_threads) {
     const auto call = [](void *user, int count, vit_task *task, void *arg) noexcept {
         (*static_cast<ParallelFor *>(user))(count, [task, arg](int i) { task(arg, i); });
@@ -191,13 +191,13 @@ struct Options {
 #if !defined(VIT_NO_THREADS)
     const Pool *pool = nullptr;
 #endif
-    vit_executor executor = { nullptr, nullptr, 0 }; // if there is no pool
+    vit_executor executor = { nullptr, nullptr, 0 }; // used if there is no pool
     bool low_memory = false;
     int batch = 0;
 #if !defined(VIT_NO_TRACE)
-    // While it is true, run and forward throw Cancelled: at once, or when the phase that runs ends
-    // (VIT_PHASE_LIST). Set it on any thread. Only runs of VIT_CROP_ASPECT complete before that.
-    // The flag must outlive the session, which can be used again.
+    // While the flag is true, run and forward throw Cancelled, at the latest when the current phase
+    // ends (VIT_PHASE_LIST). Runs of VIT_CROP_ASPECT complete first. Any thread may set the flag.
+    // It must outlive the session, which can be used again.
     const std::atomic<bool> *stop = nullptr;
 #endif
 };
@@ -245,7 +245,7 @@ class Session {
 #endif
 #if !defined(VIT_NO_TRACE)
         s.stop = options.stop;
-        // For VIT_CROP_ASPECT vit_run opens sessions of its own, whose memory a jump would leak.
+        // For VIT_CROP_ASPECT, vit_run opens its own sessions, whose memory a jump would leak.
         if (s.stop && model.config().crop_mode != VIT_CROP_ASPECT) {
             params.on_phase = on_phase;
             params.phase_user = &s;
@@ -309,7 +309,7 @@ class Session {
 };
 
 #if defined(VIT_HAS_IMAGE_LOAD)
-// Available if stb_image.h is included first. As vit_image_load, without the EXIF orientation.
+// Available if stb_image.h is included first. Ignores the EXIF orientation, like vit_image_load.
 class Photo {
   public:
     explicit Photo(const std::string &path) : c_(vit_image_load(path.c_str())) {

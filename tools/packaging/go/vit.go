@@ -22,7 +22,7 @@ package vit
 #include "handles.h"
 #include <stdlib.h>
 
-// One photo, in Go's memory, which C may read during the call only.
+// Runs one photo in Go's memory, which C may read only during the call.
 static int run_one(vith_session *session, const uint8_t *pixels, const int32_t *shape,
                    const float **scores, const float **embedding) {
     return vith_run(session, 1, &pixels, shape, scores, embedding);
@@ -44,7 +44,7 @@ import (
 	"unsafe"
 )
 
-// Code is the kind of an Error, as vit_result of vit.h: errors.Is(err, vit.Unsupported).
+// Code is the kind of an Error, like vit_result of vit.h: errors.Is(err, vit.Unsupported).
 type Code int
 
 // The kinds.
@@ -78,7 +78,7 @@ func (e *Error) Is(target error) bool {
 	return ok && code == e.Code
 }
 
-// ErrClosed is the error of calls of a closed model, pool or session.
+// ErrClosed is returned by calls of a closed model, pool or session.
 var ErrClosed = errors.New("vit: already closed")
 
 func failed(result C.int) error {
@@ -280,7 +280,7 @@ func floats(x []float32) *C.float {
 	return (*C.float)(&x[0])
 }
 
-// Cosine of the angle between two embeddings, which have the same length.
+// Cosine returns the cosine of the angle between two embeddings of the same length.
 func Cosine(a, b []float32) float32 {
 	if len(a) != len(b) {
 		panic(fmt.Sprintf("vit: embeddings of %d and %d numbers", len(a), len(b)))
@@ -327,7 +327,8 @@ const (
 	F32
 )
 
-// Photo is pixels in memory. Stride is the number of bytes from row to row, 0 for rows without gaps.
+// Photo has pixels in memory. Stride is the number of bytes from row to row, 0 for rows without
+// gaps.
 type Photo struct {
 	Pixels        []byte
 	Width, Height int
@@ -369,14 +370,14 @@ func (p *Photo) shape() ([4]C.int32_t, error) {
 	return shape, nil
 }
 
-// Pool is threads for sessions, which take turns.
+// Pool has threads that sessions use in turn.
 type Pool struct {
 	c     *C.vith_pool
 	open  *counted
 	close sync.Once
 }
 
-// NewPool starts threads; numThreads includes the one that calls Run. 0: one per core.
+// NewPool starts threads. numThreads includes the thread that calls Run; 0: one per core.
 func NewPool(numThreads int) (*Pool, error) {
 	p := &Pool{}
 	if err := failed(C.vith_pool_open(clamp(numThreads), &p.c)); err != nil {
@@ -408,14 +409,14 @@ func (p *Pool) Close() error {
 	return err
 }
 
-// Options of a session.
+// Options are the settings of a session.
 type Options struct {
 	Pool      *Pool // nil: the calling thread
 	LowMemory bool  // less than half the memory and the same bits, but slower
 	Batch     int   // photos computed together; 0: as many as the threads' caches hold
 }
 
-// Session is the memory of forward passes.
+// Session has the memory for forward passes.
 type Session struct {
 	turn  sync.Mutex
 	c     *C.vith_session
@@ -465,7 +466,7 @@ func (s *Session) release() {
 	s.model.open.release()
 }
 
-// Close frees the memory, after the call that runs.
+// Close waits for the current call, and frees the memory.
 func (s *Session) Close() error {
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -493,9 +494,9 @@ func (s *Session) Run(photos ...Photo) ([]Answer, error) {
 	return s.RunContext(context.Background(), photos...)
 }
 
-// RunContext is like Run, but ends early, with ctx.Err(), when ctx is done: at the end of the phase
-// that runs, a few milliseconds later for a base model. Models whose input has each photo's aspect
-// ratio complete the run.
+// RunContext is like Run, but ends early, with ctx.Err(), when ctx is done: at the end of the
+// current phase, which takes a few milliseconds for a base model. Models whose input has the aspect
+// ratio of each photo complete the run.
 func (s *Session) RunContext(ctx context.Context, photos ...Photo) (answers []Answer, err error) {
 	if len(photos) == 0 {
 		return nil, wrong("no photos")
@@ -517,7 +518,8 @@ func (s *Session) RunContext(ctx context.Context, photos ...Photo) (answers []An
 	return answers, err
 }
 
-// call takes the session's turn, and sets its flag when ctx is done.
+// call waits for other calls of the session, calls run, and sets the session's flag when ctx is
+// done.
 func (s *Session) call(ctx context.Context, run func() C.int) error {
 	s.turn.Lock()
 	defer s.turn.Unlock()

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// The small model of clothes that is in the module: 28 x 28 grey pixels, ten classes.
+// The module contains this small model of clothes: 28 x 28 grey pixels, ten classes.
 const file = "testdata/fashion-vit.vit"
 
 func must[T any](t *testing.T) func(T, error) T {
@@ -108,7 +108,7 @@ func TestErrors(t *testing.T) {
 	_, err = s.Attention(picture(), 1000)
 	expectError(t, err, Argument, "")
 
-	// What is closed stays closed, and what a session needs stays open.
+	// Closed models and sessions stay closed; the model of an open session stays open.
 	if m.Close() != nil || m.Close() != ErrClosed {
 		t.Fatal("closed twice")
 	}
@@ -192,7 +192,7 @@ func TestEveryWayGivesTheSameBits(t *testing.T) {
 		t.Fatal("cosine")
 	}
 
-	// A session for each goroutine, and one that they share.
+	// Each goroutine has a session, and all share another one.
 	var group sync.WaitGroup
 	for i := 0; i < 4; i++ {
 		group.Add(1)

@@ -79,7 +79,7 @@ const layout vit_h_layout[] = {
 
 
 def source(*names):
-    """A file of this folder or, if it is not there, of the repository."""
+    """Returns the path of a file in this folder or, if it is not here, in the repository."""
     for folder in (HERE, ROOT):
         path = os.path.join(folder, *names)
         if os.path.exists(path):
@@ -143,7 +143,8 @@ def compile_library(folder):
 
 
 def platform_tag(library):
-    """manylinux_X_Y for a library that needs nothing but glibc X.Y; otherwise this machine's tag."""
+    """Returns manylinux_X_Y for a library that needs only glibc X.Y, otherwise this machine's
+    tag."""
     local = re.sub(r"[-.]", "_", sysconfig.get_platform())
     if sys.platform != "linux":
         return local
@@ -208,7 +209,7 @@ def info_files(tag):
 
 
 def write(directory, name, data):
-    """To a temporary name, then renamed."""
+    """Writes a file under a temporary name, and renames it."""
     os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, name)
     with open(path + ".part", "wb") as file:

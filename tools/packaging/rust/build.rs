@@ -1,10 +1,10 @@
 //! Compiles c/handles.c, which contains vit.h, by the system's C compiler: $CC, else cc. Another
-//! target needs CC_<target> and AR_<target>, with _ for -.
+//! target needs CC_<target> and AR_<target>, with _ in place of -.
 use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The words of NAME_<target>, else of NAME or `default`, which are those of the host.
+/// Returns the words of NAME_<target>, else of NAME or `default`, which are for the host.
 fn tool(name: &str, default: &str) -> Vec<String> {
     let target = env::var("TARGET").unwrap();
     let mut names = vec![format!("{}_{}", name, target.replace('-', "_")), format!("{}_{}", name, target)];

@@ -108,7 +108,7 @@ class Model:
 
     @property
     def has_text(self) -> bool:
-        """Has the file a text encoder?"""
+        """True if the file has a text encoder."""
         try:
             self._opened().text()
         except Error:
@@ -141,7 +141,7 @@ class Model:
 
     def classify(self, photo: Any, k: int = 5, *, words: Optional[Sequence[str]] = None) -> Any:
         """The k best classes of a photo, best first; for a list of photos, a list for each.
-        `words` takes the place of the model's classes: the text encoder compares them."""
+        If `words` are given, the text encoder compares them in place of the model's classes."""
         if k < 1:
             raise ValueError("k: 1 or more expected, found %d" % k)
         if isinstance(photo, np.ndarray) and photo.ndim == 4:

@@ -69,7 +69,7 @@ class _Entry(ctypes.Structure):
 
 
 def _read_layout() -> Dict[str, Tuple[int, int]]:
-    """Offset and size of each member, and size of each struct, as compiled."""
+    """Returns the compiled offset and size of each member, and the size of each struct."""
     table: Any = (_Entry * 1024).in_dll(_library, "vit_h_layout")
     found: Dict[str, Tuple[int, int]] = {}
     for entry in table:
@@ -138,7 +138,7 @@ CROP_ASPECT = 3
 
 
 def _zeros(struct: str) -> Any:
-    """Room for a struct, aligned to 8 bytes."""
+    """Returns zeroed memory for a struct, aligned to 8 bytes."""
     return (c_uint64 * ((_layout[struct][1] + 7) // 8))()
 
 
@@ -185,8 +185,8 @@ class Native:
             _model_close(byref(self.model))
 
     def forked(self) -> None:
-        """In a child process the library's threads are gone. Calls that were running stay where they
-        were, so what they hold cannot be freed."""
+        """In a child process the library's threads are gone. Calls that were running in other
+        threads never end here, so their memory cannot be freed."""
         for session in self._free:
             _session_close(byref(session))
         self._free = []
@@ -230,7 +230,7 @@ class Native:
     # --- photos ---
 
     def run(self, images: Any, scores: Optional[int], embedding: Optional[int]) -> None:
-        """The answers for images, an array of Image, to the addresses that are not None."""
+        """Writes the answers for an array of Image to those addresses that are not None."""
         count, answer, session = len(images), Answer(), self.take()
         try:
             self.check(_run(byref(session), byref(images), count, byref(answer)))
@@ -242,7 +242,7 @@ class Native:
             self.give(session)
 
     def fitted(self, image: Image) -> Any:
-        """A copy of the model, with the input size of an image. It uses the bytes of the model."""
+        """Returns a copy of the model with the input size of an image. They share the bytes."""
         model = _zeros("vit_model")
         self.check(_model_fit(byref(self.model), byref(image), byref(model)))
         return model
@@ -277,7 +277,7 @@ class Native:
             return self.text_model
 
     def tokens_cut(self, text: bytes) -> int:
-        """How many tokens of a text are beyond the length that the encoder reads."""
+        """Returns the number of tokens of a text beyond the length that the encoder reads."""
         tokenizer, ids = Tokenizer(), TextIds()
         self.check(_model_tokenizer(byref(self.text()), byref(tokenizer)))
         room = (c_int * tokenizer.context)()

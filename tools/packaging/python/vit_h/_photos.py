@@ -34,7 +34,7 @@ MOST_PHOTOS, MOST_BYTES = 32, 64 << 20  # decoded at once
 
 
 def is_one(photos: object) -> bool:
-    """One photo, and no collection of them?"""
+    """True for one photo, False for a collection of photos."""
     if isinstance(photos, np.ndarray):
         return photos.ndim != 4
     return isinstance(photos, (str, bytes, os.PathLike)) or hasattr(photos, "getexif")
@@ -65,7 +65,7 @@ def _from_pillow(image: Any) -> npt.NDArray[np.uint8]:
 
 
 def pixels_of(photo: object) -> npt.NDArray[np.uint8]:
-    """The pixels of a photo, each row without gaps."""
+    """Returns the pixels of a photo, each row without gaps."""
     if isinstance(photo, bytes):
         photo = os.fsdecode(photo)
     if isinstance(photo, (str, os.PathLike)):
@@ -96,7 +96,7 @@ def pixels_of(photo: object) -> npt.NDArray[np.uint8]:
 
 
 def images_of(arrays: List[npt.NDArray[np.uint8]]) -> Any:
-    """An array of vit_image. The arrays must outlive it."""
+    """Returns an array of vit_image, which the arrays must outlive."""
     images = (Image * len(arrays))()
     for image, pixels in zip(images, arrays):
         image.pixels = pixels.__array_interface__["data"][0]
@@ -107,7 +107,7 @@ def images_of(arrays: List[npt.NDArray[np.uint8]]) -> Any:
 
 
 def batches(photos: object) -> Iterator[List[npt.NDArray[np.uint8]]]:
-    """The photos in their order, a few at a time, so that a long list needs little memory."""
+    """Gives the photos in their order, a few at a time, so a long list needs little memory."""
     if not isinstance(photos, Iterable):
         raise TypeError("a photo or a collection of photos expected, found %s" % type(photos).__name__)
     group: List[npt.NDArray[np.uint8]] = []
@@ -127,6 +127,6 @@ def batches(photos: object) -> Iterator[List[npt.NDArray[np.uint8]]]:
 
 
 def row_major(shape: Tuple[int, ...]) -> Tuple[npt.NDArray[np.float32], int]:
-    """Room for floats, and its address."""
+    """Returns an array for floats, and its address."""
     array = np.empty(shape, np.float32)
     return array, array.__array_interface__["data"][0]

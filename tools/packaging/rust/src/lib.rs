@@ -74,7 +74,7 @@ pub enum ErrorKind {
     Stopped,
 }
 
-/// The library's message, and its kind.
+/// An error of the library: its message and its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
@@ -108,7 +108,7 @@ impl Error {
         Error { kind: ErrorKind::Argument, message }
     }
 
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -129,13 +129,13 @@ fn check(result: c_int) -> Result<(), Error> {
     }
 }
 
-/// The version of vit.h, such as "2.0.0".
+/// Returns the version of vit.h, such as "2.0.0".
 pub fn version() -> &'static str {
     // SAFETY: a static string of digits and dots.
     unsafe { CStr::from_ptr(c::vith_version()) }.to_str().unwrap_or("")
 }
 
-/// The cosine of the angle between two embeddings.
+/// Returns the cosine of the angle between two embeddings.
 ///
 /// # Panics
 /// If their lengths differ.
@@ -154,7 +154,7 @@ pub struct Prediction {
     pub score: f32,
 }
 
-/// The k best scores, best first; ties go to the lower index.
+/// Returns the k best scores, best first; ties go to the lower index.
 pub fn top_k(scores: &[f32], k: usize) -> Vec<Prediction> {
     let k = k.min(scores.len());
     let (mut index, mut value) = (vec![0; k], vec![0.0; k]);
@@ -166,15 +166,15 @@ pub fn top_k(scores: &[f32], k: usize) -> Vec<Prediction> {
     best.map(|(index, score)| Prediction { index: index as usize, score }).collect()
 }
 
-/// The file's bytes where the largest vectors are loaded from.
+/// 64 bytes of a file, aligned for the largest vectors.
 #[repr(align(64))]
 #[derive(Clone, Copy)]
 struct Line(#[allow(dead_code)] [u8; 64]);
 
 struct OpenModel {
     c: *mut c::Model,
-    _bytes: Vec<Line>,                // of a model in memory
-    _original: Option<Arc<OpenModel>>, // of a resized one
+    _bytes: Vec<Line>,                // for a model in memory
+    _original: Option<Arc<OpenModel>>, // for a resized model
 }
 
 // SAFETY: nothing writes to an open model, and any thread may close it.
@@ -183,12 +183,12 @@ unsafe impl Sync for OpenModel {}
 
 impl Drop for OpenModel {
     fn drop(&mut self) {
-        // SAFETY: sessions hold an Arc of it, so none is left; the bytes go after this.
+        // SAFETY: sessions hold an Arc of the model, so none is left; the bytes are freed later.
         unsafe { c::vith_model_close(self.c) }
     }
 }
 
-/// An open `.vit` file. Clones share it; threads may share it too.
+/// An open `.vit` file. Clones and threads may share it.
 #[derive(Clone)]
 pub struct Model {
     open: Arc<OpenModel>,
@@ -226,7 +226,8 @@ impl Model {
 
     fn open_as(path: *const c_char, data: *const c_void, size: usize, bytes: Vec<Line>) -> Result<Model, Error> {
         Model::made(bytes, None, |model, message| {
-            // SAFETY: the path is a string, or the data stay where they are while the model is open.
+            // SAFETY: path is a string, or data has the bytes, which do not move while the model is
+            // open.
             unsafe { c::vith_model_open(path, data, size, 0, model, message) }
         })
     }
@@ -247,11 +248,11 @@ impl Model {
         Ok(Model { open: Arc::new(OpenModel { c: model, _bytes: bytes, _original: original }) })
     }
 
-    /// The same file for another input size in pixels, if the model allows that.
+    /// Returns the same file for another input size in pixels, if the model allows that.
     pub fn resized(&self, height: usize, width: usize) -> Result<Model, Error> {
         let (height, width) = (clamp(height), clamp(width));
         Model::made(Vec::new(), Some(self.open.clone()), |model, message| {
-            // SAFETY: the original stays open for as long.
+            // SAFETY: the original stays open as long as the copy.
             unsafe { c::vith_model_resized(self.open.c, height, width, model, message) }
         })
     }
@@ -261,57 +262,57 @@ impl Model {
         unsafe { c::vith_number(self.open.c, which) as usize }
     }
 
-    /// 0 for a backbone without a head.
+    /// Returns the number of classes; 0 for a backbone without a head.
     pub fn num_classes(&self) -> usize {
         self.number(0)
     }
 
-    /// The length of an embedding.
+    /// Returns the length of an embedding.
     pub fn embedding_dim(&self) -> usize {
         self.number(1)
     }
 
-    /// Channels, height and width of the input.
+    /// Returns the channels, height and width of the input.
     pub fn input(&self) -> (usize, usize, usize) {
         (self.number(2), self.number(3), self.number(4))
     }
 
-    /// The side of a patch in pixels.
+    /// Returns the side of a patch in pixels.
     pub fn patch_size(&self) -> usize {
         self.number(5)
     }
 
-    /// The width of a token.
+    /// Returns the width of a token.
     pub fn embed_dim(&self) -> usize {
         self.number(6)
     }
 
-    /// The number of blocks.
+    /// Returns the number of blocks.
     pub fn depth(&self) -> usize {
         self.number(7)
     }
 
-    /// The number of attention heads.
+    /// Returns the number of attention heads.
     pub fn num_heads(&self) -> usize {
         self.number(8)
     }
 
-    /// Rows and columns of patches.
+    /// Returns the number of rows and columns of patches.
     pub fn grid(&self) -> (usize, usize) {
         (self.number(9), self.number(10))
     }
 
-    /// The class token and registers, which precede the patches.
+    /// Counts the class token and registers, which precede the patches.
     pub fn num_prefix_tokens(&self) -> usize {
         self.number(11)
     }
 
-    /// All tokens.
+    /// Counts all tokens.
     pub fn num_tokens(&self) -> usize {
         self.number(12)
     }
 
-    /// The name of a class, if the file has it.
+    /// Returns the name of a class, if the file has it.
     pub fn label(&self, index: usize) -> Option<Cow<'_, str>> {
         // SAFETY: a string of the open file, or NULL.
         unsafe {
@@ -323,7 +324,8 @@ impl Model {
         }
     }
 
-    /// The embedding of a text, if the file has a text encoder. A text that is too long is cut.
+    /// Returns the embedding of a text, if the file has a text encoder. A text that is too long is
+    /// cut.
     pub fn embed_text(&self, text: &str) -> Result<Vec<f32>, Error> {
         let text = CString::new(text).map_err(|_| Error::argument("the text has a zero byte".to_string()))?;
         let mut embedding = vec![0.0; self.embedding_dim()];
@@ -345,7 +347,7 @@ impl fmt::Debug for Model {
     }
 }
 
-/// Keeps a number that is too large too large for the library, which refuses it.
+/// Turns a number that is too large into one that the library refuses as too large.
 fn clamp(number: usize) -> c_int {
     c_int::try_from(number).unwrap_or(c_int::MAX)
 }
@@ -375,12 +377,13 @@ pub struct Photo<'a> {
 }
 
 impl<'a> Photo<'a> {
-    /// Rows of r, g, b bytes.
+    /// Takes rows of r, g, b bytes.
     pub fn rgb8(pixels: &'a [u8], width: usize, height: usize) -> Result<Photo<'a>, Error> {
         Photo::new(pixels, width, height, 0, Format::Rgb8)
     }
 
-    /// Any layout; `stride` is the number of bytes from row to row, 0 for rows without gaps.
+    /// Takes pixels in any layout; `stride` is the number of bytes from row to row, 0 for rows
+    /// without gaps.
     pub fn new(
         pixels: &'a [u8],
         width: usize,
@@ -413,17 +416,18 @@ unsafe impl Sync for OpenPool {}
 
 impl Drop for OpenPool {
     fn drop(&mut self) {
-        // SAFETY: sessions hold an Arc of it, so none is left.
+        // SAFETY: sessions hold an Arc of the pool, so none is left.
         unsafe { c::vith_pool_close(self.0) }
     }
 }
 
-/// Threads for sessions, which take turns. Clones share them.
+/// Threads that sessions use in turn. Clones share them.
 #[derive(Clone)]
 pub struct Pool(Arc<OpenPool>);
 
 impl Pool {
-    /// `num_threads` includes the thread that calls [`Session::run`]; 0: one per core.
+    /// Starts threads. `num_threads` includes the thread that calls [`Session::run`]; 0: one per
+    /// core.
     pub fn new(num_threads: usize) -> Result<Pool, Error> {
         let mut pool = ptr::null_mut();
         // SAFETY: makes a pool or fails.
@@ -431,20 +435,20 @@ impl Pool {
         Ok(Pool(Arc::new(OpenPool(pool))))
     }
 
-    /// The number of threads, with the calling one.
+    /// Returns the number of threads, including the calling thread.
     pub fn num_threads(&self) -> usize {
         // SAFETY: an open pool.
         unsafe { c::vith_pool_threads((self.0).0) as usize }
     }
 }
 
-/// A flag that ends passes early: while it is set, sessions that have it return
-/// [`ErrorKind::Stopped`], at the end of the phase that runs. Clones are one flag.
+/// A flag that ends passes early: while it is set, its sessions return [`ErrorKind::Stopped`] at
+/// the end of the current phase. Clones share one flag.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicI32>);
 
 impl Stop {
-    /// A flag that is not set.
+    /// Makes a flag that is not set.
     pub fn new() -> Stop {
         Stop::default()
     }
@@ -462,12 +466,12 @@ impl Stop {
     }
 }
 
-/// How a session runs. The default is the calling thread.
+/// The settings of a session. By default it runs on the calling thread.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// Threads.
+    /// The threads; `None`: only the calling thread.
     pub pool: Option<Pool>,
-    /// Less than half the memory and the same bits, but slower.
+    /// Uses less than half the memory, and is slower; the bits are the same.
     pub low_memory: bool,
     /// Photos computed together; 0: as many as the threads' caches hold.
     pub batch: usize,
@@ -475,7 +479,7 @@ pub struct Options {
     pub stop: Option<Stop>,
 }
 
-/// The memory of forward passes. Its methods take `&mut self`: one thread at a time.
+/// The memory for forward passes. Its methods take `&mut self`, so one thread at a time uses it.
 pub struct Session {
     c: *mut c::Session,
     model: Model,
@@ -493,17 +497,17 @@ impl Drop for Session {
 }
 
 impl Session {
-    /// A session on the calling thread.
+    /// Makes a session on the calling thread.
     pub fn new(model: &Model) -> Result<Session, Error> {
         Session::with(model, Options::default())
     }
 
-    /// A session with a pool, a flag or less memory.
+    /// Makes a session with a pool, a flag or less memory.
     pub fn with(model: &Model, options: Options) -> Result<Session, Error> {
         let pool = options.pool.as_ref().map_or(ptr::null(), |pool| (pool.0).0 as *const c::Pool);
         let stop = options.stop.as_ref().map_or(ptr::null(), |stop| Arc::as_ptr(&stop.0) as *const i32);
         let mut session = ptr::null_mut();
-        // SAFETY: what it points to is kept in the Session.
+        // SAFETY: the Session keeps everything to which these pointers point.
         check(unsafe {
             let (low, batch) = (options.low_memory as c_int, clamp(options.batch));
             c::vith_session_open(model.open.c, pool, low, batch, stop, &mut session)
@@ -511,12 +515,12 @@ impl Session {
         Ok(Session { c: session, model: model.clone(), _options: options })
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// Probabilities and embeddings of photos of any sizes. They stay in the session's memory.
+    /// Computes probabilities and embeddings of photos of any sizes, in the session's memory.
     pub fn run(&mut self, photos: &[Photo<'_>]) -> Result<Answers<'_>, Error> {
         let pixels: Vec<*const u8> = photos.iter().map(|photo| photo.pixels.as_ptr()).collect();
         let shapes: Vec<i32> = photos.iter().flat_map(|photo| photo.shape).collect();
@@ -531,7 +535,7 @@ impl Session {
         Ok(Answers { count: photos.len(), scores, embedding, classes, dim, session: PhantomData })
     }
 
-    /// All tokens of a photo after the last norm, `num_tokens` times `embed_dim`.
+    /// Returns all tokens of a photo after the last norm, `num_tokens` times `embed_dim`.
     pub fn tokens(&mut self, photo: Photo<'_>) -> Result<Vec<f32>, Error> {
         let mut tokens = vec![0.0; self.model.num_tokens() * self.model.embed_dim()];
         // SAFETY: this many floats.
@@ -542,7 +546,8 @@ impl Session {
         Ok(tokens)
     }
 
-    /// The attention of a block (-1 is the last): `num_heads` times `num_tokens` times `num_tokens`.
+    /// Returns the attention of a block (-1 is the last): `num_heads` times `num_tokens` times
+    /// `num_tokens`.
     pub fn attention(&mut self, photo: Photo<'_>, block: i32) -> Result<Vec<f32>, Error> {
         let tokens = self.model.num_tokens();
         let mut attention = vec![0.0; self.model.num_heads() * tokens * tokens];
@@ -555,7 +560,7 @@ impl Session {
     }
 }
 
-/// The answers of a run, in memory of the session, which they borrow.
+/// The answers of a run. They borrow the session, whose memory holds them.
 pub struct Answers<'a> {
     count: usize,
     scores: *const f32,
@@ -566,12 +571,12 @@ pub struct Answers<'a> {
 }
 
 impl<'a> Answers<'a> {
-    /// The number of photos.
+    /// Returns the number of photos.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Never, because a run of no photos is an error.
+    /// Never true, because a run of no photos is an error.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -585,20 +590,20 @@ impl<'a> Answers<'a> {
         unsafe { std::slice::from_raw_parts(rows.add(photo * size), size) }
     }
 
-    /// The probabilities of all classes; none without a head.
+    /// Returns the probabilities of all classes; none without a head.
     ///
     /// # Panics
-    /// If there is no such photo; so do the next two.
+    /// If there is no such photo. `embedding` and `top` panic too.
     pub fn scores(&self, photo: usize) -> &[f32] {
         self.row(self.scores, photo, self.classes)
     }
 
-    /// The embedding. Its length varies.
+    /// Returns the embedding, which is not scaled to length 1.
     pub fn embedding(&self, photo: usize) -> &[f32] {
         self.row(self.embedding, photo, self.dim)
     }
 
-    /// The k best classes.
+    /// Returns the k best classes.
     pub fn top(&self, photo: usize, k: usize) -> Vec<Prediction> {
         top_k(self.scores(photo), k)
     }

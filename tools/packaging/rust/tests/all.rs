@@ -1,4 +1,4 @@
-//! With the small model of clothes that is in the crate: 28 x 28 grey pixels, ten classes.
+//! Uses the small model of clothes in the crate: 28 x 28 grey pixels, ten classes.
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use vit_h::{cosine, top_k, ErrorKind, Format, Model, Options, Photo, Pool, Session, Stop};
@@ -115,7 +115,7 @@ fn every_way_to_run_gives_the_same_bits() {
     for mut session in [Session::new(&Model::from_bytes(&bytes).unwrap()).unwrap(), session] {
         drop(bytes.clone());
         let thread = std::thread::spawn(move || embedding(&mut session));
-        assert_eq!(thread.join().unwrap(), expected); // the session owns what it needs
+        assert_eq!(thread.join().unwrap(), expected); // the session owns its model
     }
 
     let pixels = pixels();
@@ -174,7 +174,7 @@ fn a_flag_stops_passes() {
     stop.clear();
     assert_eq!(embedding(&mut session), expected);
 
-    // From another thread, in the middle of a run of thousands of photos.
+    // Another thread sets the flag in the middle of a run of thousands of photos.
     let (send, receive) = mpsc::channel();
     let other = stop.clone();
     let thread = std::thread::spawn(move || {
