@@ -1,9 +1,8 @@
 #!/bin/sh
-# install-packages.sh SET - installs the missing packages of one of the sets below, through Debian's
-# package manager. Prints the packages before it installs them, and does nothing if all are
-# installed.
+# install-packages.sh SET - installs the missing packages of a set below, by Debian's package
+# manager. Prints the packages before it installs them, and does nothing if all are installed.
 #
-# install-packages.sh missing PACKAGE... - prints those that are missing.
+# install-packages.sh missing PACKAGE... - prints the packages that are missing.
 set -eu
 
 # PACKAGE:PROOF, where the proof that it is installed is a command or a file

@@ -1,7 +1,7 @@
 /* vit-bench.c - measures a model's speed on this machine, relative to the machine's peak, and the
  * time of each phase.
  *
- *     vit-bench --arch vit_base_patch16_224                random weights: needs no file
+ *     vit-bench --arch vit_base_patch16_224                random weights, without a file
  *     vit-bench -m deit.vit -t 1 --json
  */
 #define _POSIX_C_SOURCE 200809L
@@ -127,7 +127,7 @@ static bool make_model(bench *b, const arch_choice *choice) {
 /* Model and session                                                         */
 /* ------------------------------------------------------------------------- */
 
-/* The type of most weights; some are f32 in every file. */
+/* Returns the type of most weights; some are f32 in every file. */
 static const char *dtype_of(const vit_model *model) {
     enum { MAX_DTYPES = 16 };
     double counts[MAX_DTYPES] = { 0 };
@@ -207,7 +207,7 @@ static bool forward(bench *b) {
  * BATCH, with numbers in decimal. */
 #define COLD "--cold-start"
 
-/* The child process classifies one batch, like any program. */
+/* Runs in the child process: classifies one batch, like any program. */
 static int run_cold(char **arguments) {
     static bench b;
     cold_start cold;
@@ -220,8 +220,8 @@ static int run_cold(char **arguments) {
     cold.open_ms = cli_now_ms() - start;
     good = good && start_session(&b, atoi(arguments[2])) && forward(&b);
     cold.ready_ms = cli_now_ms();
-    /* This counts workspace, buffers and stacks. Mapped weights do not count, not even pages that
-     * were written recently. */
+    /* This counts workspace, buffers and stacks, but no mapped weights, not even recently written
+     * pages. */
     cold.private_bytes = os_private_bytes();
     bench_free(&b);
     if (!good) return CLI_FAILED;
@@ -437,7 +437,7 @@ static void print_json(const bench *b, const figures *f) {
 /* From end to end                                                           */
 /* ------------------------------------------------------------------------- */
 
-/* Called before threads and processes are started, so that the message names the missing
+/* Called before threads and processes are started, because the message names the missing
  * feature. */
 static bool check_machine(bench *b) {
     b->params.isa = b->chosen->isa;

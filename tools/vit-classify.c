@@ -238,7 +238,7 @@ static void print_json(const classifier *c, const infer_result *result, int coun
     putchar('\n');
 }
 
-/* The time from a frame's last byte to its answer. */
+/* Measures the time from a frame's last byte to its result. */
 static void take_latency(classifier *c) {
     c->latency = cli_now_ms() - c->reader.current.read_at;
     c->sum_of_latencies += c->latency;
@@ -416,7 +416,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
     return false;
 }
 
-/* True if all threads work together on one image, for the least delay. */
+/* True if all threads work together on one image, for the shortest delay. */
 static bool is_few(const classifier *c) {
     return c->chosen->frames ||
            (!c->chosen->batch && !c->chosen->lists.count && c->photos.list.count < INFER_BATCH);

@@ -1,13 +1,13 @@
 /* vit-embed.c - writes the embeddings of photos as a NumPy array for searching.
  *
- *     embed photos/ -o photos.npy                     with the bundled model
- *     find / -name '*.jpg' -print0 | embed -m dino.vit --list - --null -o all.npy
+ *     vit-embed photos/ -o photos.npy                 with the bundled model
+ *     find / -name '*.jpg' -print0 | vit-embed -m dino.vit --list - --null -o all.npy
  *
- * In addition to photos.npy [n, dim] it writes photos.txt, with the path of each row, and
- * photos.json, with its model and options; search reads all three.
+ * In addition to photos.npy [n, dim], it writes photos.txt with the path of each row, and
+ * photos.json with the model and the options. vit-search reads all three.
  *
- *     embed --tar 'part-{00000..00999}.tar' -o OUT --part auto    shards, on many machines
- *     embed --collect OUT                                         checks that all of it is complete
+ *     vit-embed --tar 'part-{00000..00999}.tar' -o OUT --part auto    shards, on many machines
+ *     vit-embed --collect OUT                                         checks that OUT is complete
  */
 #define _POSIX_C_SOURCE 200809L /* strdup */
 
@@ -185,8 +185,8 @@ static bool has_grids(const job *j) {
     return j->choice.pool == EMBEDDING_TOKENS && j->model.config.crop_mode == VIT_CROP_ASPECT;
 }
 
-/* The recipe lists everything that affects the vectors. The journal stores f32; rounding to f16 is
- * done only at the end. */
+/* Opens the journal with a recipe, which lists everything that affects the vectors. The journal
+ * stores f32; rounding to f16 is done only at the end. */
 static bool open_journal(job *j, report *r) {
     const choices *c = j->chosen;
     const vit_isa isa = c->isa ? c->isa : vit_detect_isa();
@@ -269,7 +269,7 @@ static bool write_index(job *j, report *r) {
     return embedding_commit(&j->writer, r);
 }
 
-/* If the index cannot be written, fails at once and not after hours of work. */
+/* Fails if the index cannot be written: at once, and not after hours of work. */
 static bool try_index(job *j, report *r) {
     bool good;
     if (!embedding_create(&j->writer, r)) return false;

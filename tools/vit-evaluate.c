@@ -1,12 +1,12 @@
-/* evaluate.c - measures how often a model is right: its accuracy over a folder of labelled images.
+/* vit-evaluate.c - measures the accuracy of a model on a folder of labelled images.
  *
- *     evaluate photos/                      photos/CLASS/IMAGE, with the bundled model
+ *     vit-evaluate photos/                  photos/CLASS/IMAGE, with the bundled model
  *     vit-evaluate -m deit.vit --map classes.txt --confusion confusion.csv photos/
- *     evaluate -m dino.vit --knn train/ test/    of the embedding, by the nearest of train/
- *     evaluate -m tagger.vit --tags tags.csv photos/    of a model with several right classes
+ *     vit-evaluate -m dino.vit --knn train/ test/    by the nearest embeddings of train/
+ *     vit-evaluate -m tagger.vit --tags tags.csv photos/    several right classes
  *
- * Sums follow the order of the images, in which infer.h gives the results, so the report is the
- * same for any number of threads.
+ * infer.h gives the results in the order of the images. Sums follow this order, so the report is
+ * the same for any number of threads.
  */
 #define _POSIX_C_SOURCE 200809L /* strdup */
 
@@ -110,8 +110,8 @@ static bool load_dataset(const vit_model *model, const choices *chosen, dataset 
 /* One image                                                                 */
 /* ------------------------------------------------------------------------- */
 
-/* Computes log(sum of exp(logit)) - logit of the true class. In double, no probability becomes
- * 0. */
+/* Computes log(sum of exp(logit)) - logit of the true class, in double, because no probability may
+ * become 0. */
 static double cross_entropy(const float *logits, int count, int true_class) {
     double max = (double)logits[0], sum = 0;
     for (int i = 1; i < count; i++) {
@@ -846,7 +846,7 @@ static bool tell_all(const vit_model *model, const choices *chosen, const datase
     return good && sum->unreadable == 0;
 }
 
-/* The reasons for failures are printed to stderr. */
+/* Classifies and reports; the reasons for failures are printed to stderr. */
 static bool evaluate_classes(const vit_model *model, const choices *chosen) {
     dataset data;
     totals sum;

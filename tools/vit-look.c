@@ -1,10 +1,10 @@
-/* look.c - pictures of a model's attention, tokens and weights.
+/* vit-look.c - draws a model's attention, tokens and weights.
  *
- *     look attention cat.jpg -o heat.png              a heat map over the photo
- *     look tokens a.jpg b.jpg -o tokens.png           similar patches have one colour
- *     look similarity a.jpg b.jpg --at 200,120 -o similar.png
- *     look positions -m vit.vit -o positions.png      cosines of the position embeddings
- *     look filters -m vit.vit -o filters.png          principal components of the patch embedding
+ *     vit-look attention cat.jpg -o heat.png          a heat map over the photo
+ *     vit-look tokens a.jpg b.jpg -o tokens.png       similar patches have one colour
+ *     vit-look similarity a.jpg b.jpg --at 200,120 -o similar.png
+ *     vit-look positions -m vit.vit -o positions.png  cosines of the position embeddings
+ *     vit-look filters -m vit.vit -o filters.png      principal components of the patch embedding
  *
  * --npy and --json give the values of each picture.
  */
@@ -198,7 +198,7 @@ static bool choose(const look_command *command, int argc, char **argv, look_choi
     return false;
 }
 
-/* Without a command: prints --help, --version, or the error. */
+/* Runs without a command: prints --help, --version, or the error. */
 static int without_command(int argc, char **argv) {
     static const char description[] =
         "Draws what a model attends to and computes. A COMMAND is one of\n\n"

@@ -94,7 +94,7 @@ static bool out_of_memory(void) {
     return false;
 }
 
-/* malloc for count * each floats, at least one; NULL if that exceeds the address space. */
+/* Allocates count * each floats, at least one; NULL if they exceed the address space. */
 static float *allocate(size_t count, size_t each) {
     if (each > SIZE_MAX / sizeof(float) / count) return NULL;
     return malloc(count * each * sizeof(float));
@@ -104,7 +104,7 @@ static float *allocate(size_t count, size_t each) {
 /* Input                                                                     */
 /* ------------------------------------------------------------------------- */
 
-/* With crop_mode=aspect, the first image of the batch sets the input size. */
+/* With crop_mode=aspect, sets the input size by the first image of the batch. */
 static bool fit(run *r, const vit_config *own, const vit_image *image, int i, report *failure) {
     vit_model fitted = r->model;
     vit_result result;
@@ -162,7 +162,7 @@ static bool read_images(run *r) {
     return true;
 }
 
-/* With crop_mode=aspect, the tensor sets the input size. */
+/* With crop_mode=aspect, sets the input size by the tensor. */
 static bool fit_tensor(run *r, const npy_array *array, report *failure) {
     const int64_t *const size = array->dims + array->ndim - 2;
     if (r->model.config.crop_mode != VIT_CROP_ASPECT || array->ndim < 3) return true;
@@ -227,7 +227,7 @@ static bool read_input(run *r) {
 /* Output                                                                    */
 /* ------------------------------------------------------------------------- */
 
-/* One entry of "written". */
+/* Writes one entry of "written". */
 static void put_written(run *r, const char *tensor, const char *path, const int64_t *dims,
                         int ndim) {
     json_writer *w = &r->json;
@@ -318,7 +318,7 @@ static int output_shape(const run *r, int which, int64_t dims[5]) {
     return ndim;
 }
 
-/* Sets the place of each block's part in the output, `step` floats after that of the previous
+/* Sets the place of each block's part in the output, `step` floats after the part of the previous
  * block. */
 static void place_blocks(run *r, int which, size_t step) {
     for (int i = 0; i < r->num_blocks; i++) {
@@ -466,7 +466,8 @@ static bool run_forward(run *r) {
     return result == VIT_OK && !r->trace_failed;
 }
 
-/* Even if only a trace is requested, the whole network must run. */
+/* Allocates logits or an embedding if only a trace is requested, because the whole network must
+ * run. */
 static bool allocate_for_trace(run *r) {
     int which = r->model.config.num_classes > 0 ? LOGITS : EMBEDDING;
     int64_t dims[5];
@@ -621,7 +622,7 @@ static bool forward_and_write(run *r) {
            allocate_for_trace(r) && run_forward(r) && write_outputs(r);
 }
 
-/* NaN is reported after the outputs are written or printed, because these help to find the
+/* Reports NaN after the outputs are written or printed, because the outputs help to find the
  * cause. */
 static bool outputs_are_finite(run *r) {
     for (int i = 0; i < NUM_OUTPUTS; i++) {

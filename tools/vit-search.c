@@ -1,11 +1,11 @@
-/* search.c - finds the photos that are most similar to others, among those that vit-embed has
- * embedded.
+/* vit-search.c - finds the photos that are most similar to others, among the photos that vit-embed
+ * has embedded.
  *
- *     embed photos/ -o photos.npy
- *     search photos.npy cat.jpg                               the ten nearest
- *     search photos.npy --duplicates 0.97                     groups of near-duplicates
- *     search OUT cat.jpg                                      the nearest in all indexes of a folder
- *     search -m clip.vit --classes text.npy --class-names words.txt cat.jpg
+ *     vit-embed photos/ -o photos.npy
+ *     vit-search photos.npy cat.jpg                 the ten nearest
+ *     vit-search photos.npy --duplicates 0.97       groups of near-duplicates
+ *     vit-search OUT cat.jpg                        the nearest in all indexes of a folder
+ *     vit-search -m clip.vit --classes text.npy --class-names words.txt cat.jpg
  *
  * The program computes the cosine of every vector, without approximation or index.
  */
@@ -87,7 +87,7 @@ static void job_free(job *j) {
 /* The photos and vectors of the query                                       */
 /* ------------------------------------------------------------------------- */
 
-/* The vectors that photos are compared with. */
+/* Returns the vectors with which photos are compared. */
 static const embedding_index *compared(const job *j) {
     if (j->chosen->zero_shot.classes) return &j->zero_shot.texts;
     return j->folder.set.count ? &j->folder.about : &j->index;
@@ -293,8 +293,8 @@ static bool draw_sheet(const job *j, const found_photo *found, int count, report
     return good;
 }
 
-/* Reports photos that are gone: some names are files, and the names of those photos are not. If
- * none is a file, the paths are from another folder, or no paths. */
+/* Reports photos that no longer exist, if some names are files and others are not. If no name is a
+ * file, the names are paths from another folder, or no paths. */
 static void report_gone(const job *j, const found_photo *found, int count) {
     const char *first = NULL;
     int gone = 0;
@@ -386,8 +386,8 @@ static void print_member(job *j, int64_t group, const found_photo *found) {
     json_put_end(w, '}');
 }
 
-/* Makes a chain of each group: each row gets the next row, or 0. `last`, zeroed, receives the end
- * of each chain at the place of its first row. */
+/* Makes a chain of each group: each row receives the number of the next row, or 0. `last`, zeroed,
+ * receives the end of each chain at the place of its first row. */
 static void chain(int64_t *group, int64_t *last, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         const int64_t first = group[i];
@@ -398,7 +398,7 @@ static void chain(int64_t *group, int64_t *last, int64_t count) {
 }
 
 /* Lists the members of all groups, one group after the other, each beginning with its first row. If
- * `hits` is NULL, only counts them. */
+ * `hits` is NULL, only counts the members. */
 static int list_members(const int64_t *group, const int64_t *last, int64_t rows,
                         nearest_hit *hits) {
     int64_t row;

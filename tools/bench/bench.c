@@ -246,7 +246,7 @@ typedef struct peak_job {
     double rates[MAX_THREADS]; /* GFLOP/s of each task */
 } peak_job;
 
-/* One task per thread: all tasks take equally long. */
+/* Runs on each thread; all tasks take equally long. */
 static void peak_task(void *arg, int index) {
     enum { CHUNK = 10000 }; /* some 20 microseconds; reading the clock takes far less */
     peak_job *job = arg;
@@ -272,8 +272,8 @@ double peak_measure(const peak_loop *loop, const vit_executor *executor, double 
 
 /* === The operations of a model === */
 
-/* Multiply-adds of a block that computes k and v for all tokens, and the rest only for the first
- * `queries` tokens. */
+/* Counts the multiply-adds of a block that computes k and v for all tokens, and the rest only for
+ * the first `queries` tokens. */
 static double block_products(const vit_config *c, double queries) {
     double tokens = c->num_tokens, dim = c->embed_dim;
     double width = (double)c->num_heads * c->head_dim;
@@ -282,7 +282,7 @@ static double block_products(const vit_config *c, double queries) {
     return kv + attention + queries * (2 * dim * width + 2 * dim * c->mlp_dim);
 }
 
-/* Pixels of the feature map that the named convolution of the stem produces. */
+/* Returns the number of pixels in the output of the named convolution of the stem. */
 static double map_pixels(const vit_config *c, const char *name) {
     int stage = 0, block = 0, stride = 4;
     char layer[64] = "";
@@ -297,7 +297,7 @@ static double map_pixels(const vit_config *c, const char *name) {
     return ceil((double)c->img_height / stride) * ceil((double)c->img_width / stride);
 }
 
-/* Multiply-adds of the stem and the patch embedding. */
+/* Counts the multiply-adds of the stem and the patch embedding. */
 static double patch_products(const vit_config *c) {
     static const char stem[] = "patch_embed.backbone.";
     vit_tensor t;

@@ -12,8 +12,8 @@
 
 /* === The peak of this machine === */
 
-/* The loops measure how fast this machine multiplies and adds: they use only registers and the main
- * instruction of the matrix products of a given tier and type.
+/* The loops measure how fast this machine multiplies and adds. They use only registers, and the
+ * main instruction of the matrix products of a given tier and type.
  *
  *     const peak_loop *loop = peak_find("avx512", "f32");
  *     double best = peak_measure(loop, &executor, 30);     GFLOP/s of all its threads at once
@@ -40,8 +40,8 @@ double peak_measure(const peak_loop *loop, const vit_executor *executor, double 
 
 /* The number of arithmetic operations in a forward pass. */
 
-/* Counts multiplications and additions for one image, if only the logits (or the embedding) are
- * computed. */
+/* Counts the multiplications and additions of a forward pass for one image, if only the logits (or
+ * the embedding) are computed. */
 double bench_operations(const vit_config *config);
 
 /* === A model of random weights === */

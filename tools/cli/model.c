@@ -24,7 +24,7 @@ static const char *kind_of_zip(const unsigned char *head) {
     return strstr(name, ".npy") ? "an .npz of NumPy arrays" : "a PyTorch checkpoint";
 }
 
-/* Returns the kind of a file that vit-convert reads, by its first bytes; otherwise NULL. */
+/* Returns the kind of a file by its first bytes; NULL if vit-convert does not read it. */
 static const char *kind_of(const unsigned char *head) {
     int i;
     if (!memcmp(head, "PK\3\4", 4)) return kind_of_zip(head);

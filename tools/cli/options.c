@@ -161,7 +161,8 @@ static bool set_value(const parser *p, const cli_option *o, const char *word, co
     return false;
 }
 
-/* `attached` is the value in the same word; if it is NULL, the next word is the value. */
+/* Stores the value of an option: `attached`, from the same word, or if that is NULL the next
+ * word. */
 static bool take_option(parser *p, const cli_option *o, const char *word, const char *attached) {
     if (o->type == CLI_FLAG && attached) {
         return usage_error(p, "option '%.80s' takes no value", word);

@@ -124,21 +124,22 @@ const char *cli_name(void);
 int cli_wrong(const char *program, const char *format, ...) REPORT_PRINTF(2, 3);
 
 /* Sets the options' values and collects the operands (NULL if the program takes none). Returns
- * false if the program should exit with *status, after --help, --version or a usage error, which it
- * has printed. If it returns false, there is nothing to free. */
+ * false if the program should exit with *status, because it has printed --help, --version or a
+ * usage error. Then there is nothing to free. */
 bool cli_parse(const cli_program *program, int argc, char **argv, text_list *operands, int *status);
 
 /* === The model of a program, with better messages than vit.h's === */
 
-/* vit_model_open. The message gives the reason why a file cannot be opened, or states that it is a
- * checkpoint that must be converted first. */
+/* Calls vit_model_open. On failure, the message gives the reason, or states that the file is a
+ * checkpoint, which must be converted first. */
 bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *r);
 
 /* Returns the path of -m, or that of the bundled model for NULL, malloc'ed. NULL if there is no
  * such model. */
 char *cli_model_path(const char *given, report *r);
 
-/* Height and width of --img-size and the number of --max-patches; 0: the model's own. */
+/* The height and width of --img-size, and the number of --max-patches; 0 stands for the model's
+ * own. */
 typedef int cli_size[3];
 
 /* Resizes the model. A size that the model already has changes nothing, even if its size is

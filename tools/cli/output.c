@@ -78,7 +78,7 @@ void cli_output_read(const char *path) {
     }
 }
 
-/* False if an output was read; then no output is written. */
+/* Returns false if an output was read, so no output may be written. */
 static bool outputs_spare(report *r) {
     for (int i = 0; i < num_outputs; i++) {
         const declared *d = &outputs[i];
@@ -126,8 +126,8 @@ static bool is_one(const declared *a, const declared *b) {
     return a->exists ? is_same(&a->file, &b->file) : is_same_place(a->path, b->path);
 }
 
-/* Several outputs may write to one device, so devices are not kept: for them it returns NULL,
- * without a failure. If the path is a folder, opening it will fail later. */
+/* Declares a file. Several outputs may write to one device, so a device is not kept: the result is
+ * NULL, without a failure. If the path is a folder, opening it will fail later. */
 static declared *declare(const char *path, report *r) {
     const os_kind kind = strcmp(path, "-") ? os_kind_of(path) : OS_NONE;
     declared *d = &outputs[num_outputs];
@@ -212,8 +212,8 @@ static void watch(const char *temporary) {
 }
 
 /* Returns the length of the part of the path that a temporary name keeps. A long name is cut to
- * make room for the suffix. A name that is too long for the system is not cut, so that creating the
- * file fails at once. UTF-8 letters stay whole. */
+ * make room for the suffix. A name that is too long for the system is not cut, because creating the
+ * file must fail at once. UTF-8 letters stay whole. */
 static int kept_of(const char *path) {
     const char *name = path;
     size_t length;
@@ -251,7 +251,7 @@ static bool open_temporary(cli_output *output, const char *replaced) {
     return false;
 }
 
-/* Frees everything. Call it after the file was closed, and then renamed or removed. */
+/* Frees everything. Call it when the file has been closed, and renamed or removed. */
 static void output_clear(cli_output *output) {
     undeclare(output->name);
     if (output->temporary) {

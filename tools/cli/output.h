@@ -14,8 +14,8 @@
 /* Exit status of every program. */
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
-/* Flushes stdout. Returns false if output was lost (full disk, closed pipe). It has reported the
- * loss, and the program should end. */
+/* Flushes stdout. Returns false if output was lost (full disk, closed pipe). The loss has been
+ * reported, and the program should end. */
 bool cli_flush(const char *program);
 
 /* Flushes stdout, and returns the exit status for main. If output was lost, reports the loss and
@@ -72,7 +72,7 @@ const char *cli_output_written(const cli_output *output);
 
 /* === A clock, and a progress bar for long steps === */
 
-/* Milliseconds since some fixed moment. The value never decreases. */
+/* Returns the milliseconds since some fixed moment; they never decrease. */
 double cli_now_ms(void);
 
 typedef struct cli_progress {

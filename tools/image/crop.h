@@ -31,8 +31,8 @@ bool crop_find(crop *c, const vit_config *config, int width, int height, report 
  * row by row. */
 int crop_patch(const crop *c, double x, double y);
 
-/* Finds the visible part of the photo without padding, in pixels of the photo: left, top, right,
- * bottom. */
+/* Finds the visible part of the photo, without padding: left, top, right, bottom in pixels of the
+ * photo. */
 void crop_seen(const crop *c, double seen[4]);
 
 #endif

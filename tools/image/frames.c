@@ -50,7 +50,8 @@ static size_t raw_size(const vit_image *raw) {
     return 3 * pixels;
 }
 
-/* Refuses rows that end with half a pair of pixels, which programs pad in different ways. */
+/* Refuses rows that end within a pair of pixels, because programs pad such rows in different
+ * ways. */
 static bool sides_fit(const vit_image *raw) {
     if (raw->format == VIT_PIXEL_NV12) return raw->width % 2 == 0 && raw->height % 2 == 0;
     return raw->format != VIT_PIXEL_YUYV || raw->width % 2 == 0;

@@ -39,7 +39,7 @@ typedef struct frame_stream {
 } frame_stream;
 
 /* Begins a stream. The stream also ends when the descriptor `stop` is readable or its other end is
- * closed; if `stop` is -1, only the end of the input ends the stream. The caller closes both
+ * closed. If `stop` is -1, only the end of the input ends the stream. The caller closes both
  * descriptors. */
 void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int stop);
 

@@ -13,13 +13,13 @@
  * without Huffman tables, as from many webcams, gets the standard ones. Grey, palette, 16-bit and
  * CMYK images become RGB; alpha is dropped, as by Pillow's convert("RGB").
  *
- * stb_image was not written for hostile files. The code below guards it by limits on the size of a
- * file, on the number of pixels (which the file's header shows before decoding) and on each block
- * of memory. Every failure frees all memory, and damaged or truncated files are refused before or
- * after decoding. Bugs in stb_image's decoders remain, so decode untrusted files only in a sandbox
- * (sandbox.h). All programs do so through photos.c, the only file that includes this one.
+ * stb_image was not written for hostile files. The code below limits the size of a file, the number
+ * of pixels (which the header of the file shows before decoding) and each block of memory. Every
+ * failure frees all memory, and damaged or truncated files are refused before or after decoding.
+ * Bugs in stb_image's decoders remain, so decode untrusted files only in a sandbox (sandbox.h). All
+ * programs do so through photos.c, the only file that includes this one.
  *
- * Include it in one file of a program. Several threads may use it at once.
+ * Include this header in one file of a program. Several threads may use it at once.
  *
  * tools/image owns image files as pixels, lists of photos, photos sorted into folders, streams of
  * frames; it may include os base cli.
@@ -226,7 +226,7 @@ static bool image_file__begins(const image_file__job *job, const char *magic, si
     return job->size >= size && memcmp(job->data, magic, size) == 0;
 }
 
-/* stb_image's test for the start of a JPEG: any number of 0xff, then 0xd8. */
+/* True if stb_image recognises the start of a JPEG: any number of 0xff, then 0xd8. */
 static bool image_file__is_jpeg(const image_file__job *job) {
     size_t at = 0;
     while (at < job->size && job->data[at] == 0xff) at++;
@@ -537,8 +537,8 @@ static bool image_file__add_tables(image_file__job *job) {
 /* ------------------------------------------------------------------------- */
 
 /* stb_image reads zeros past the end of a file, and so accepts many truncated files. These
- * callbacks detect such reads. stb_image either refills its buffer, always the same one, with as
- * many bytes as there are, or reads directly into a destination; then all bytes must be there. */
+ * callbacks detect such reads. stb_image refills its only buffer with as many bytes as there are,
+ * or it reads directly into a destination. In the second case all bytes must be there. */
 typedef struct image_file__stream {
     const uint8_t *data;
     size_t size, at;

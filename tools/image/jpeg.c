@@ -49,7 +49,7 @@ static void fail(j_common_ptr info) {
     longjmp(d->failed, 1);
 }
 
-/* A level below 0 is a warning; other levels are traces. */
+/* Keeps the first warning: a level below 0. Other levels are traces. */
 static void warn(j_common_ptr info, int level) {
     decoder *d = info->client_data;
     char text[JMSG_LENGTH_MAX];
@@ -117,7 +117,7 @@ static void begin(decoder *d) {
     info->progress = &d->progress;
 }
 
-/* Pillow's formula for Adobe's inverted CMYK: a colour is the product of its ink and black, divided
+/* Converts Adobe's inverted CMYK like Pillow: a colour is the product of its ink and black, divided
  * by 255 and rounded. Works in place; the row has room for four bytes a pixel. */
 static void rgb_from_cmyk(uint8_t *to, const uint8_t *row, int width) {
     for (int x = 0; x < width; x++)

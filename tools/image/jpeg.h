@@ -13,7 +13,7 @@
 
 #include "base/report.h"
 
-/* "libjpeg-turbo 2.1.5", from the headers; NULL if stb_image decodes JPEGs. */
+/* Returns "libjpeg-turbo 2.1.5", from the headers; NULL if stb_image decodes JPEGs. */
 const char *jpeg_library(void);
 
 typedef struct jpeg_request {

@@ -80,7 +80,7 @@ static bool open_list(photo_paths *paths, report *r) {
     return report_file(r, name);
 }
 
-/* A path may hold any byte but NUL: a NUL before the end of the line indicates a list from find
+/* Refuses a NUL before the end of a line, which no path has: it indicates a list from find
  * -print0. */
 static bool check_line(const photo_paths *paths, size_t length, report *r) {
     if (strlen(paths->line) == length) return true;
@@ -316,7 +316,7 @@ bool frame_reader_open(frame_reader *reader, const char *path, report *r) {
     return report_fail(r, "a thread to read with cannot be started: %s", strerror(errno));
 }
 
-/* The thread may be waiting for a free slot, or for a frame that never comes. */
+/* Ends the thread, which may be waiting for a free slot, or for a frame that never comes. */
 void frame_reader_close(frame_reader *reader) {
     pthread_mutex_lock(&reader->lock);
     reader->stopped = true;

@@ -98,9 +98,9 @@ typedef struct frame_facts {
     double decode_ms; /* time of decoding; 0 if it was not decoded ahead */
 } frame_facts;
 
-/* While the caller works on a frame, the thread reads and decodes the next one. In real time it
- * does not wait for the caller. It goes on reading and keeps only the latest frame, without
- * decoding it; older frames are dropped. */
+/* While the caller works on a frame, the thread reads and decodes the next one. In real time the
+ * thread does not wait for the caller: it keeps only the latest frame, not decoded, and drops older
+ * frames. */
 typedef struct frame_reader {
     vit_image raw;          /* from frames_choose */
     photo_decoder *decoder; /* for images; raw pixels need none */

@@ -222,7 +222,8 @@ bool photos_prepare(const vit_model *model, const vit_image *image, float *input
     return !result || report_fail(r, "%s", vit_result_string(result));
 }
 
-/* Skips an unreadable image; false if no image would be left, or if the image is not at fault. */
+/* Skips an unreadable image. Returns false if no image would be left, or if the image is not at
+ * fault. */
 static bool skip(photo_list *list, int i, report *r) {
     char *path = list->paths[i];
     if (r->no_memory || list->count == 1) return false;
@@ -441,7 +442,8 @@ static bool judge(const command *c, os_end end, int status, const char *errors, 
     return report_fail(r, "'%s' failed with status %d%s", c->text, status, said);
 }
 
-/* Runs the command on `photo`, with its files in `folder`, and reads the picture that it wrote. */
+/* Runs the command on `photo`, with temporary files in `folder`, and reads the resulting
+ * picture. */
 static bool run_files(const command *c, const char *folder, const char *photo, size_t max_bytes,
                       unsigned char **data, size_t *size, report *r) {
     char *picture = join(folder, "picture.png"), *output = join(folder, "output");
@@ -482,7 +484,7 @@ static bool run_files(const command *c, const char *folder, const char *photo, s
     return good;
 }
 
-/* Runs the command on a photo, and puts the picture that it makes into *made, malloc'ed. */
+/* Runs the command on a photo; *made receives the resulting picture, malloc'ed. */
 static bool by_command(command *c, const void *data, size_t size, size_t max_bytes,
                        unsigned char **made, size_t *made_size, report *r) {
     const image_file_kind *kind = image_file_kind_of(data, size);
@@ -586,8 +588,8 @@ void photo_decoder_close(photo_decoder *decoder) {
     free(decoder);
 }
 
-/* A pipe must hold one photo and nothing else. For a stream, an answer about its first frame would
- * mislead. */
+/* Refuses standard input that holds more than one photo, because an answer about the first frame of
+ * a stream would mislead. */
 static bool check_stdin(const void *data, size_t size, report *r) {
     return !frames_follow(data, size) ||
            report_fail(r, "more images follow the first; vit-classify --frames auto reads a "
@@ -641,7 +643,7 @@ static bool lack_command(photo_decoder *decoder, const image_file_kind *kind, re
     return report_fail(r, "is %s, for which no --decoder is named", kind->name);
 }
 
-/* If the decoder ignored damage, r->text keeps that, like the text of a failure. */
+/* If the decoder ignored damage, r->text describes it, like a failure. */
 static bool ask(const char *name, photo_decoder *decoder, sandbox_request *request,
                 vit_image *image, report *r) {
     const bool known = image_file_is_known(request->data, request->size);

@@ -56,11 +56,11 @@ typedef struct photo_options {
     const char *command; /* command for other formats, see below; NULL: $VIT_DECODER */
 } photo_options;
 
-/* Decodes image files. Every program uses such a decoder: no other code in tools/ includes
+/* Decodes image files. All programs use such a decoder; no other code in tools/ includes
  * image_file.h. A decoder has confined processes (sandbox.h) for this many threads (0: one per
  * core), unless options disable them or the system has no sandbox. If the system has a sandbox but
- * no process can be made, no image is decoded, and the message has the reason. Open the
- * decoder before the program starts threads and allocates large data. */
+ * no process can be made, no image is decoded, and the message has the reason. Open the decoder
+ * before the program starts threads and allocates large data. */
 typedef struct photo_decoder photo_decoder;
 
 /* The command decodes files of other formats, by their first bytes: HEIC, WebP, AVIF, TIFF. The
@@ -71,12 +71,12 @@ typedef struct photo_decoder photo_decoder;
  * EXIF orientation is ignored, because the command must turn the picture upright.
  *
  * The command runs as this user. rlimits bound the memory and CPU time of each process and the size
- * of each file. After a minute it is killed, with all processes that it has started. On Linux,
- * unless no_sandbox is set, the command has no sockets, hence no network, and cannot leave its
- * process group. It can read and write all files of this user. */
+ * of each file. After a minute the command is killed, with all processes that it has started. On
+ * Linux, unless no_sandbox is set, the command has no sockets, hence no network, and cannot leave
+ * its process group. The command can read and write all files of this user. */
 
-/* Opens a decoder. If it returns NULL, the report has the reason. On Linux, a line on stderr has
- * the reason if there is no sandbox. */
+/* Opens a decoder. On failure returns NULL, with the reason in the report. If there is no sandbox
+ * on Linux, a line on stderr gives the reason. */
 photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
                                   int num_threads, report *r);
 void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
@@ -139,17 +139,17 @@ bool photos_prepare(const vit_model *model, const vit_image *image, float *input
 bool photos_bytes(const char *name, const photo_decoder *decoder, void **data, size_t *size,
                   report *r);
 
-/* Decodes and preprocesses in one step. This is faster, because only the input leaves the sandbox,
- * and because photos that are much larger are decoded at a fraction of their size, unless the
- * options are `exact`. `data` has the bytes of the file; if it is NULL, they are read. If the
- * decoder ignored damage, r->text has it, and r->failed is false. */
+/* Decodes and preprocesses in one step. This is faster, because only the input leaves the sandbox.
+ * Also, much larger photos are decoded at a fraction of their size, unless the options are `exact`.
+ * `data` has the bytes of the file; if `data` is NULL, the file is read. If the decoder ignored
+ * damage, r->text describes it, and r->failed is false. */
 bool photos_input(const char *name, const void *data, size_t size, photo_decoder *decoder,
                   const vit_model *model, float *input, report *r);
 
 /* Prepares image i of the list for the model, or only decodes it, if image is not NULL; the caller
- * then frees the image. An unreadable image moves to the skipped ones, and the next image takes its
- * place; if no image would be left, the call fails. Returns false after the last image, and after a
- * failure, with a message in *r. */
+ * then frees the image. An unreadable image moves to the skipped images, and the next image takes
+ * its place. If no image would be left, the call fails. Returns false after the last image, and
+ * after a failure, with a message in *r. */
 bool photos_read(const vit_model *model, photo_decoder *decoder, photo_list *list, int i,
                  float *input, vit_image *image, report *r);
 

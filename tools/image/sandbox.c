@@ -183,7 +183,7 @@ bool sandbox_confine_command(void) {
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
-/* The size of this process's address space in bytes; 0: unknown. */
+/* Returns the size of this process's address space in bytes; 0 if it is unknown. */
 static uint64_t address_space(void) {
     unsigned long long pages = 0;
     char text[64] = "";
@@ -337,8 +337,8 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Waits for a message of the child. Time is counted in slices, because a job and its decoders may
- * be stopped for hours; a slice never counts for more than its nominal length. */
+/* Waits for a message of the child. Time is counted in slices of a nominal length, because a job
+ * and its decoders may be stopped for hours. */
 static heard hear(const child *c, int seconds, uint32_t what, uint32_t number) {
     static const double slice = 0.1;
     struct pollfd ready = { c->socket, POLLIN, 0 };
@@ -435,8 +435,8 @@ static void drop_child(sandbox *box, child *c) {
     pthread_mutex_unlock(&box->lock);
 }
 
-/* The kernel ends a child that computes forever, even if its parent is gone. False if the child has
- * less time left than an image may take, because its limit was lowered. */
+/* Lets the kernel end a child that computes forever, even if its parent is gone. False if the child
+ * has less time left than an image may take, because its limit was lowered. */
 static bool limit_time(child *c, int seconds) {
     struct timespec used = { 0, 0 };
     struct rlimit limit;
@@ -494,8 +494,8 @@ static void return_child(sandbox *box, child *c, size_t used_input, size_t used_
     pthread_mutex_unlock(&box->lock);
 }
 
-/* If the address space is limited, the number of children for which half of the remaining space is
- * enough, but at least one. */
+/* Returns the largest number of children, at least one. If the address space is limited, half of
+ * the remaining space must be enough for them. */
 static int most_children(const sandbox *box) {
     struct rlimit limit;
     uint64_t left;
@@ -662,9 +662,9 @@ static child *answered(sandbox *box, const sandbox_request *request, report *r) 
     return NULL;
 }
 
-/* A child that refused an image may be under the control of that image, so the next image gets a
- * new child. AddressSanitizer is an exception: its malloc may stay locked in a child that is forked
- * next to threads. */
+/* An image that a child refused may control this child, so the next image gets a new child.
+ * AddressSanitizer is an exception: its malloc may stay locked in a child that is forked next to
+ * threads. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { KEEPS_REFUSERS = 1 };
 #else

@@ -7,14 +7,14 @@
  *     ...
  *     sandbox_close(box);
  *
- * It exists only on Linux. Each thread that decodes has a child process, whose only open file is a
- * socket to the parent. seccomp allows the child to use that socket and its own non-executable
- * memory; any other system call ends it. rlimits bound the child's memory and time; existing limits
- * that are lower stay. Child and parent exchange bytes and pixels, or a model's input, through
- * memory that only the two share. The parent checks everything that the child reports. If a child
- * ends or refuses its image, only that image is lost, and the next image gets a new child. If no
- * child can be made, no image is decoded. Open it before there are threads, because a child that is
- * forked next to threads depends on an intact malloc.
+ * A sandbox exists only on Linux. Each thread that decodes has a child process, whose only open
+ * file is a socket to the parent. seccomp allows the child to use that socket and its own
+ * non-executable memory; any other system call ends it. rlimits bound the child's memory and time;
+ * existing limits that are lower stay. Child and parent exchange bytes and pixels, or a model's
+ * input, through memory that only the two share. The parent checks everything that the child
+ * reports. If a child ends or refuses its image, only that image is lost, and the next image gets a
+ * new child. If no child can be made, no image is decoded. Open the sandbox before there are
+ * threads, because a child that is forked next to threads depends on an intact malloc.
  */
 #ifndef SANDBOX_H
 #define SANDBOX_H
@@ -61,9 +61,9 @@ typedef struct sandbox sandbox;
 sandbox *sandbox_open(const sandbox_settings *settings, report *r);
 void sandbox_close(sandbox *box); /* NULL is allowed */
 
-/* Free the pixels like any memory of settings.allocate. If decoding fails, or if the request does
- * not ask for pixels, image is empty. r->no_memory means that the photo is not at fault: no child
- * could be started, or the limits of the child are too low. */
+/* Free the pixels like any memory of settings.allocate. If decoding fails, or if the request is not
+ * for pixels, image is empty. r->no_memory means that the photo is not at fault: no child could be
+ * started, or the limits of the child are too low. */
 bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *image, report *r);
 
 /* Confines the command that the user names (os_command.confine): it gets no socket, cannot leave

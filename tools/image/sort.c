@@ -158,7 +158,7 @@ static bool copy_bytes(FILE *from, FILE *to) {
     return !ferror(from);
 }
 
-/* If the name is taken, returns false with EEXIST and without a message. */
+/* Copies a photo. If the name is taken, returns false with EEXIST and without a message. */
 static bool copy_photo(const char *photo, const char *target, report *r) {
     FILE *from = os_fopen(photo, "rb");
     cli_output output;
@@ -178,7 +178,7 @@ static bool copy_photo(const char *photo, const char *target, report *r) {
     return good;
 }
 
-/* A file that cannot be renamed to another disk is copied, then removed. */
+/* Renames a file, or copies it to another disk and then removes it. */
 static bool move_photo(const char *photo, const char *target, report *r) {
     if (os_rename_new(photo, target)) {
         if (os_kind_of(target) != OS_NONE) return true;

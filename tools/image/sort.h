@@ -28,7 +28,7 @@ bool sort_open(photo_sorter *s, const char *const *labels, int count, report *r)
 void sort_close(photo_sorter *s); /* also accepts zeros */
 
 /* Puts a photo into the folder of a class, under its own name or, if that is taken, as NAME-2,
- * NAME-3 ...; existing files are never replaced. SORT_THERE: an earlier call, of this run or
+ * NAME-3 ...; existing files are never replaced. SORT_THERE: an earlier call, in this run or
  * another, has put it there. SORT_GONE: its file no longer exists. *target, malloc'ed, is the path
  * of the photo, or in a dry run the folder; NULL on failure. New files are complete: a copy gets
  * its name at the end. */

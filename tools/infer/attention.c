@@ -5,7 +5,7 @@
 
 #include "numbers/tokens.h"
 
-/* Keeps the maps of as many blocks as fit; a rollout runs the model again for the other blocks. */
+/* Keeps the maps of as many blocks as fit. For the other blocks, a rollout runs the model again. */
 #ifndef ATTENTION_BYTES
 #define ATTENTION_BYTES ((size_t)512 << 20)
 #endif

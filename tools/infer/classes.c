@@ -20,7 +20,7 @@ static bool same_name(const char *piece, size_t length, const char *name) {
     return true;
 }
 
-/* ImageNet's labels are lists: "tabby, tabby cat". */
+/* True if the name is in a list of names, such as ImageNet's label "tabby, tabby cat". */
 static bool is_alias(const char *label, const char *name) {
     while (*label) {
         size_t length = strcspn(label, ",");

@@ -22,8 +22,8 @@ int class_find(const vit_model *model, const char *name);
 /* Returns the label of a class, or its number as "class 7"; `text` has `size` bytes. */
 const char *class_name(const vit_model *model, int index, char *text, size_t size);
 
-/* A file that maps folders to classes: lines "FOLDER<tab>CLASS", or with a space if FOLDER has
- * none; comments begin with '#'. */
+/* A file that maps folders to classes. Its lines are "FOLDER<tab>CLASS", or with a space if FOLDER
+ * has none. Comments begin with '#'. */
 typedef struct class_map {
     photo_list folders;
     int *classes;
@@ -43,7 +43,7 @@ bool class_map_all(const class_map *map, const vit_model *model, const photo_lis
 /* === Classes by texts === */
 
 /* Classes from texts, which the model's text encoder turns into vectors, or from stored vectors of
- * texts, as CLIP and SigLIP compute them. A photo's class is the nearest text.
+ * texts. CLIP and SigLIP classify in this way. A photo's class is the nearest text.
  *
  *     if (zero_shot_open(&z, &options, &asked, &model, &path, &choice, &r)) ...
  *     zero_shot_logits(&z, embedding_of(&choice, &model, result), logits);
@@ -62,7 +62,7 @@ typedef struct zero_shot_options {
 #define ZERO_SHOT_NONE                                                                             \
     { NULL, NULL, { NULL, 0 }, (double)NAN, (double)NAN, false }
 
-/* Rows of a table of options; --sigmoid has one in each program. */
+/* Rows of a table of options; each program has its own row for --sigmoid. */
 /* clang-format off */
 #define ZERO_SHOT_OPTIONS(o)                                                                       \
     { 0, "classes", "TEXTS",                                                                       \

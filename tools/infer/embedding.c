@@ -218,8 +218,8 @@ void embedding_abandon(embedding_writer *w) {
     w->opened = 0;
 }
 
-/* Renames the names first and the vectors last, so that a program that waits for the vectors finds
-   the others complete. */
+/* Renames the names first and the vectors last. A program that waits for the vectors then finds the
+ * other files complete. */
 bool embedding_commit(embedding_writer *w, report *r) {
     cli_output *const outputs[3] = { &w->names, &w->json, &w->npy };
     bool good;
@@ -411,8 +411,7 @@ static bool load_rows(embedding_journal *j, const char *program, report *r) {
     return !ferror(j->file) || journal_failed(j, "read", r);
 }
 
-/* True if the recipes give the same vectors, and differ only in a decoder for photos that had
- * none. */
+/* True if the recipes give the same vectors: one only adds a decoder for photos that had none. */
 static bool adds_decoder(const embedding_journal *j, const char *found) {
     const size_t length = strlen(found);
     return !strstr(found, ", others by ") && strncmp(j->recipe, found, length) == 0 &&
@@ -497,7 +496,7 @@ const float *journal_read(embedding_journal *j, int64_t at, report *r) {
     return NULL;
 }
 
-/* Each row is passed to the system at once, so that kill -9 loses none, and reaches the disk within
+/* Passes each row to the system at once, so kill -9 loses no row; rows reach the disk within
  * seconds. */
 bool journal_add(embedding_journal *j, const char *name, const journal_stamp *stamp,
                  const float *row, int64_t known, int64_t *at, report *r) {

@@ -1,5 +1,5 @@
-/* embedding.h - chooses the vector of a photo, or a vector for each token; reads and writes the
- * files with the vectors of many photos. vit-embed writes these files, and vit-search reads them.
+/* embedding.h - chooses the vector of a photo, or a vector for each token. Reads and writes the
+ * files with the vectors of many photos, which vit-embed writes and vit-search reads.
  */
 #ifndef EMBEDDING_H
 #define EMBEDDING_H
@@ -121,7 +121,7 @@ typedef struct embedding_journal {
     size_t record_size;
 } embedding_journal;
 
-/* Opens or creates it. It fails if another process has the file open, or if the file has another
+/* Opens or creates it. Fails if another process has the file open, or if the file has another
  * recipe. With `anew`, all records are discarded instead. The rest of a damaged file is dropped,
  * with a line on stderr. path must live as long as the journal; NULL: a temporary file. On failure
  * there is nothing to close. */
@@ -136,9 +136,9 @@ bool journal_add(embedding_journal *j, const char *name, const journal_stamp *st
                  const float *row, int64_t known, int64_t *at, report *r);
 /* Returns the row, which is valid until the next call; NULL: see the report. */
 const float *journal_read(embedding_journal *j, int64_t at, report *r);
-/* Closes the journal. `at` [count] has the places of the rows in a complete index, or -1; NULL
- * means that the index is not complete. If most records do not belong to the index, those records
- * are removed. An empty journal is deleted. */
+/* Closes the journal. `at` [count] has the places of the rows in a complete index, or -1. NULL
+ * means that the index is incomplete. If most records do not belong to the index, those records are
+ * removed. An empty journal is deleted. */
 bool journal_close(embedding_journal *j, const int64_t *at, size_t count, report *r);
 
 /* Writes, as members of an object, the facts about the model and about the choice that a reader of
@@ -146,15 +146,15 @@ bool journal_close(embedding_journal *j, const int64_t *at, size_t count, report
 void embedding_put(json_writer *w, const embedding_choice *choice, const vit_model *model,
                    const char *path);
 
-/* Returns a hash of the architecture and of all tensors' checksums, which is equal for files with
-   the same weights. */
+/* Returns a hash of the architecture and of all tensors' checksums. Files with the same weights
+ * have the same hash. */
 uint64_t embedding_model_hash(const vit_model *model);
 
 typedef struct embedding_index {
     const char *path;   /* as given */
     npy_array vectors;  /* [n, dim], mapped */
     const char **names; /* [n] */
-    bool described;     /* NAME.json exists and has the following */
+    bool described;     /* NAME.json exists and has the members below */
     embedding_choice choice;
     cli_size img_size;
     char *model_path; /* NULL if unknown */
@@ -183,9 +183,9 @@ typedef struct embedding_request {
 } embedding_request;
 
 /* Settings that are not requested are those of the index. If NAME.json is missing, the model is the
- * bundled one. Its logits are taken if they are as wide as the index, otherwise its embedding. A
- * vector of another width is a failure; an index from another model is reported. Zero *model and
- * *path before the call. Close the model and free the path in any case. */
+ * bundled one. The model's logits are compared if they are as wide as the index, otherwise its
+ * embedding. A vector of another width is a failure; an index from another model is reported. Zero
+ * *model and *path before the call. Close the model and free the path in any case. */
 bool embedding_open_model(const embedding_request *asked, const embedding_index *index,
                           vit_model *model, char **path, embedding_choice *choice, report *r);
 

@@ -59,8 +59,8 @@ static size_t outputs_size(const line *l) {
     return l->logits_size + l->embedding_size + l->tokens_size;
 }
 
-/* Unless the outputs are large, there are enough slots that no thread has to wait, even if another
- * thread's photo takes as long as a hundred others. */
+/* Unless the outputs are large, no thread has to wait for a slot, even if another thread's photo
+ * takes as long as a hundred others. */
 static size_t line_capacity(const line *l) {
     enum { BATCHES = 32, MOST_BYTES = 64 << 20 };
     const size_t busy = (size_t)l->workers * (size_t)l->batch;
@@ -121,8 +121,8 @@ static int batch_now(const line *l, int taken) {
 }
 
 /* Gives the next photo to a thread that has already taken `taken` photos. Returns NULL if the
- * thread has enough, if no photo is left, or if all slots are in use, because the thread must not
- * wait for its own slots. */
+ * thread has enough, or if no photo is left. It also returns NULL if all slots are in use, because
+ * the thread must not wait for its own slots. */
 static slot *line_take(line *l, int taken) {
     slot *s = NULL;
     pthread_mutex_lock(&l->lock);
@@ -253,8 +253,8 @@ static bool recall(worker *w, slot *s, report *r) {
     return true;
 }
 
-/* Puts the photo's input into the batch. False if the photo cannot be read (the slot has the
- * reason), or if its result is known. */
+/* Puts the photo's input into the batch. Returns false if the photo cannot be read (the slot has
+ * the reason), or if its result is known. */
 static bool read_photo(worker *w, slot *s) {
     line *l = w->line;
     const infer_settings *settings = l->settings;
@@ -360,7 +360,7 @@ static bool forward(worker *w, report *r) {
     return true;
 }
 
-/* A vit_task that works until no photo is left. One call does all the work; several calls are
+/* A vit_task that works until no photo is left. One call can do all the work; several calls are
  * faster. */
 static void work(void *arg, int index) {
     line *l = arg;

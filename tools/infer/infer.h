@@ -56,8 +56,8 @@ int infer_num_tokens(const vit_config *config);
 typedef bool infer_take(void *user, infer_result *result, report *r);
 
 /* Called, on any thread, for each photo that is a file, with the hash and the number of its bytes.
- * If it returns -1, the photo is computed. Otherwise it is not, and its result has the number as
- * `recalled`. */
+ * If it returns -1, the photo is computed. Otherwise the photo is not computed, and its result has
+ * the number as `recalled`. */
 typedef int64_t infer_recall(void *user, uint64_t content, uint64_t size);
 
 /* Zero the struct, then set the members that you need. */

@@ -191,7 +191,7 @@ typedef struct taking {
     const int *first, *classes; /* photo i has classes [first[i], first[i + 1]) */
 } taking;
 
-/* The embedding as f16. */
+/* Rounds the embedding to f16. */
 static bool round_vector(const learned_set *set, const float *vector, uint16_t *to,
                          const char *path, report *r) {
     for (int d = 0; d < set->dim; d++) {
@@ -660,8 +660,8 @@ static void fill_values(learning *l) {
     }
 }
 
-/* Assigns the photos of each class to the folds in turn. The only photo of a class is in no
- * fold. */
+/* Assigns the photos of each class to the folds in turn. If a class has only one photo, this photo
+ * is in no fold. */
 static void choose_folds(learning *l, int folds) {
     const int count = l->set->count;
     int *seen = l->which; /* [classes + 1] of them are there */
@@ -722,7 +722,7 @@ static const float *value_row(const learning *l, int i) {
     return l->values + (size_t)i * (size_t)l->set->dim;
 }
 
-/* Fits the photos that are not in a fold; -1: all photos. */
+/* Fits the photos outside a fold; if the fold is -1, fits all photos. */
 static int fit(learning *l, int fold, double *weights) {
     const learned_set *set = l->set;
     const vit_executor *executor = l->choice->executor;
@@ -754,7 +754,7 @@ static void hold_out(learning *l) {
 }
 
 /* Returns the cross-entropy of held-out photos, with scores divided by a temperature. A photo with
- * the mean scores and an unknown class is added. Without it, a few photos that are all right would
+ * the mean scores and an unknown class is added. Without this photo, a few correct answers would
  * seem to prove certainty. */
 static double cross_entropy(learning *l, double temperature) {
     const learned_set *set = l->set;
@@ -849,8 +849,8 @@ static bool has_none_already(const learned_set *set) {
     return false;
 }
 
-/* Returns the likeness of photo i to all classes at once: its product with the mean of the classes'
- * means. If the photo is one of those in s, the means exclude it. */
+/* Returns the likeness of photo i to all classes together: its product with the mean of the
+ * classes' means. If the photo is one of those in s, the means exclude it. */
 static double likeness(const learning *l, const vit_learn_sums *s, bool within, const double *mean,
                        int i) {
     const float *x = value_row(l, i);
@@ -872,9 +872,9 @@ static double deviation(const double *values, int count) {
 }
 
 /* Adds to the score of each held-out photo its likeness, scaled so that it varies half as much as
- * the score. This is done by subtracting it from the score of LEARNED_NONE, so that the weights of
- * the classes stay. Of the factors that were tried, one half is never much worse than 0, and mostly
- * far better: tools/bench/README.md. */
+ * the score. The code subtracts the likeness from the score of LEARNED_NONE, so the weights of the
+ * classes stay. Among the factors that were tried, one half is never much worse than 0, and mostly
+ * far better (tools/bench/README.md). */
 static void add_likeness(learning *l, const vit_learn_sums *s, bool within, double *values) {
     const size_t dim = (size_t)l->set->dim;
     double *mean = l->head->weights + l->classes * l->row, *scores = values + l->head->held_out;
@@ -939,9 +939,9 @@ static bool add_none_to_all(learning *l, report *r) {
     return good;
 }
 
-/* For a single class, the score is the product with its mean, relative to the product of the mean
- * with itself. For a held-out photo, the mean is that of the other photos. The threshold lets the
- * given share of these photos pass. */
+/* Learns a single class. The score is the product with the mean of the class, relative to the
+ * product of the mean with itself. For a held-out photo, the mean is that of the other photos. The
+ * threshold lets the given share of held-out photos pass. */
 static bool fit_alone(learning *l, report *r) {
     const size_t dim = (size_t)l->set->dim;
     const int count = l->set->count;
@@ -1151,8 +1151,7 @@ static int count_right(const learning *l) {
     return right;
 }
 
-/* Subtracts the common part of all classes' weights, which vit_learn_fit's weights do not have
- * either. */
+/* Subtracts the mean of all classes' weights, as in the weights of vit_learn_fit. */
 static bool fit_ridge(learning *l, const adding *a, double share) {
     if (!vit_learn_ridge(&a->sums, share, a->scratch, l->weights)) return false;
     for (size_t d = 0; d < l->row; d++) {
@@ -1164,7 +1163,7 @@ static bool fit_ridge(learning *l, const adding *a, double share) {
     return true;
 }
 
-/* The share with which most held-out photos are right; if several are equal, the first. */
+/* Chooses the share with which most held-out photos are right, the first if several are equal. */
 static bool choose_share(learning *l, const adding *a, report *r) {
     static const double shares[] = { 0.1, 0.01, 0.001, 0.0001, 0.5 };
     double chosen = 0;

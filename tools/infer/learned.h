@@ -31,8 +31,8 @@ typedef struct learned_photo {
     uint64_t hash;    /* hash of its embedding, by which photos are sorted */
 } learned_photo;
 
-/* Zero it. Embeddings are rounded to f16, the stored type, so that adding photos later gives the
- * same result as all at once. */
+/* Zero it. Embeddings are rounded to f16, the stored type. So adding photos later gives the same
+ * result as adding all photos at once. */
 typedef struct learned_set {
     photo_list classes; /* their names, sorted by learned_sort */
     bool several;       /* any number of classes may be right, or none */
@@ -59,8 +59,8 @@ typedef struct learned_record {
 /* Another backbone is refused. */
 bool learned_add_stored(learned_set *set, const learned_record *record, report *r);
 
-/* Embeds photos. They are in a folder with a folder for each class, or are listed in a file with
- * lines "PATH,CLASS;CLASS", whose paths are relative to the folder of the file. settings: model,
+/* Embeds photos. They are in a folder with a folder for each class, or in a list with lines
+ * "PATH,CLASS;CLASS". Paths in a list are relative to the folder of the list. settings: model,
  * program, num_threads, batch, isa, decoder and progress. Unreadable photos are named and
  * counted. */
 bool learned_add_photos(learned_set *set, const char *path, const infer_settings *settings,
@@ -73,8 +73,8 @@ bool learned_add_rows(learned_set *set, const char *path, const vit_model *model
 /* Removes the class, and the photos that have no other class. */
 bool learned_forget(learned_set *set, const char *name, report *r);
 
-/* Sorts classes and photos, so that the order in which they were added has no effect. Of several
- * copies of a photo, one is kept. Copies with different classes are a failure; so is a class
+/* Sorts classes and photos, so that the order in which they were added has no effect. One of
+ * several copies of a photo is kept. Copies with different classes are a failure; so is a class
  * without photos. */
 bool learned_sort(learned_set *set, const char *program, report *r);
 
@@ -127,9 +127,9 @@ bool learned_fit(const learned_set *set, const learned_choice *choice, learned_h
 void learned_head_free(learned_head *head);
 
 /* Learns from the rows of files OUT.npy, as learned_add_rows does, by vit_learn_ridge. It reads them
- * once. Apart from 5 bytes and a name per row, its memory does not grow with the number of rows. It
- * does not learn from one row in ten of each class, at most LEARNED_HELD in all. These held-out
- * rows decide the shrinkage and the temperature, and only they are put into `set`. */
+ * once. Apart from 5 bytes and a name per row, its memory does not grow with the number of rows.
+ * One row in ten of each class is held out, at most LEARNED_HELD in all. These held-out rows decide
+ * the shrinkage and the temperature, and only they are put into `set`. */
 enum { LEARNED_HELD = 5000 };
 bool learned_fit_sums(learned_set *set, const vit_model *model, const text_list *paths,
                       const learned_choice *choice, learned_head *head, report *r);

@@ -25,8 +25,8 @@ static void embedded_free(embedded *e) {
     free(e->classes);
 }
 
-/* Finds the photos of a set. Its folders must be among those of `train`, which may be the same
- * set. */
+/* Finds the photos of a set. Each of its folders must have a folder of the same name in `train`,
+ * which may be the same set. */
 static bool find_photos(embedded *e, const embedded *train, const char *path, int limit,
                         report *r) {
     const photo_list *own = &e->photos.folders, *known = &train->photos.folders;

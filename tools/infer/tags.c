@@ -161,7 +161,7 @@ static int compare_places(const void *a, const void *b) {
     return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Every name is one. */
+/* Makes a class of every name. */
 static bool make_classes(reader *d) {
     photo_list *names = &d->lists->names;
     if (d->count) qsort(d->tags, (size_t)d->count, sizeof *d->tags, compare_names);

@@ -37,7 +37,7 @@ void words_close(words *w) {
     memset(w, 0, sizeof *w);
 }
 
-/* Memory for a text of that many bytes, which is kept for the next text. */
+/* Provides memory for a text of that many bytes, and keeps it for the next text. */
 static bool take_scratch(words *w, size_t bytes, report *r) {
     const size_t size = vit_tokenize_size(&w->tokenizer, bytes);
     if (w->scratch && w->scratch_size >= size) return true;

@@ -29,13 +29,13 @@ bool words_open(words *w, const vit_model *model, vit_isa isa, const char *progr
  * stderr. */
 bool words_embed(words *w, const char *text, float *vector, report *r);
 
-/* Does the same for the mean over templates such as "a photo of a {}"; without templates, for the
- * text alone. */
+/* Writes the mean over templates such as "a photo of a {}"; without templates, the vector of the
+ * text. */
 bool words_embed_in(words *w, const char *text, const text_list *templates, float *vector,
                     report *r);
 void words_close(words *w);
 
-/* Reads a list of texts: 'a cat, a dog', or a file with a text a line, '-' for standard input.
+/* Reads a list of texts: 'a cat, a dog', or a file with one text per line, '-' for standard input.
  * (*names)[*count] are texts within *list; free both in any case. */
 bool words_read(const char *from, char **list, const char ***names, int *count, report *r);
 

@@ -34,7 +34,7 @@ static const float *text_vector(const zero_shot *z, int i) {
     return z->texts.vectors.data + (size_t)i * (size_t)z->texts.vectors.dims[1];
 }
 
-/* For a vector without a direction, the cosine with itself is not 1. */
+/* Refuses a vector without a direction: its cosine with itself is not 1. */
 static bool check_texts(const zero_shot *z, report *r) {
     const int64_t count = z->texts.vectors.dims[0], dim = z->texts.vectors.dims[1];
     if (count < 1 || count > MOST_TEXTS || dim < 1)

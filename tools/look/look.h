@@ -1,6 +1,6 @@
 /* look.h - pictures of a model's attention, tokens and weights: the commands of tools/vit-look.
  *
- * A command has three steps: it prepares, lets the model read each photo, and draws. Drawing fills
+ * A command has three steps: it prepares, runs the model on each photo, and draws. Drawing fills
  * in the sheet of pictures and the values that they show. look_write writes the requested outputs.
  *
  * To add a command, write its functions in maps.c (if it shows photos) or weights.c (if it shows

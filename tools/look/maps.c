@@ -146,7 +146,7 @@ bool look_prepare_tokens(look_job *j, report *r) {
     return look_check_block(j, r);
 }
 
-/* Reads the tokens after the final norm, or after a block. */
+/* Computes the tokens after the final norm, or after a block. */
 bool look_read_tokens(look_job *j, look_photo *s, report *r) {
     const vit_block_output block = { s->values, NULL, j->chosen->block, 0 };
     vit_outputs outputs;

@@ -78,7 +78,7 @@ static bool start(look_job *j, report *r) {
     return start_session(j, &j->model, r);
 }
 
-/* With crop_mode=aspect, each photo has a session of its own. */
+/* Opens a session for a photo with crop_mode=aspect, because each photo has its own size. */
 static bool fit_session(look_job *j, const vit_image *image, report *r) {
     vit_result result;
     if (j->model.config.crop_mode != VIT_CROP_ASPECT) return true;
@@ -115,7 +115,7 @@ static bool read_photo(look_job *j, const vit_image *image, look_photo *s, repor
                            "such a weight"));
 }
 
-/* An undecodable photo is named and counted. */
+/* Reads a photo. One that cannot be decoded is reported and counted. */
 static bool see(look_job *j, char *name, report *r) {
     report unreadable = report_make();
     look_photo *s = &j->seen[j->num_seen];
@@ -271,7 +271,7 @@ static void print_json(const look_job *j) {
     putchar('\n');
 }
 
-/* One array holds the maps of all photos only if they have one grid. */
+/* Checks that all photos have the same grid, because one array holds their maps. */
 static bool check_grids(const look_job *j, report *r) {
     const vit_config *first = j->num_seen ? &j->seen[0].config : NULL;
     for (int i = 1; j->chosen->npy && i < j->num_seen; i++) {

@@ -17,8 +17,8 @@
  *                        over any number of photos
  *     vit_learn_fit      logistic regression, with one class a photo or several; keeps the photos
  *
- * All arithmetic is done in double, in a fixed order, and with its own exp and log. So any number
- * of threads gives the same bits. All CPUs give the same bits too, if the compiler fuses no
+ * All arithmetic is done in double, in a fixed order, and with the exp and log of this file. So any
+ * number of threads gives the same bits. All CPUs give the same bits too, if the compiler fuses no
  * multiplication with an addition (-std=c99, or -ffp-contract=off). MIT license, as vit.h.
  */
 #ifndef VIT_LEARN_H
@@ -107,14 +107,15 @@ VIT_LEARN_API void vit_learn_add(vit_learn_sums *s, const float *x, int index);
 
 /* Weights [max_classes, dim + 1]. A class without photos has the score -1e30. The score of a class
  * is the logarithm of a Gaussian density about its mean, with equal variances, and without the
- * terms that all classes have in common. Returns 0 if no class has two photos. Then there is no
- * variance within classes, and the variance of all photos about their mean replaces it, or 1. */
+ * terms that all classes have in common. Returns 0 if no class has two different photos: the
+ * variance within classes is then unknown, and taken as 1. */
 VIT_LEARN_API int vit_learn_means(const vit_learn_sums *s, double *weights);
 
-/* Like vit_learn_means, but with a common covariance, shrunk towards equal variances by `share`, 0
- * to 1. This is ridge regression, or scikit-learn's LinearDiscriminantAnalysis(solver="lsqr",
- * shrinkage=share) with equal priors. scratch is [dim (dim + 1) / 2]. If the covariance cannot be
- * inverted, returns 0 and leaves the weights unchanged; a larger `share` helps. */
+/* Computes weights like vit_learn_means, but with a common covariance, shrunk towards equal
+ * variances by `share`, 0 to 1. This is ridge regression, or scikit-learn's
+ * LinearDiscriminantAnalysis(solver="lsqr", shrinkage=share) with equal priors. scratch is [dim
+ * (dim + 1) / 2]. If the covariance cannot be inverted, returns 0 and leaves the weights unchanged;
+ * a larger `share` helps. */
 VIT_LEARN_API int vit_learn_ridge(const vit_learn_sums *s, double share, double *scratch,
                                   double *weights);
 
@@ -495,8 +496,8 @@ VIT_LEARN_API void vit_learn_add(vit_learn_sums *s, const float *x, int index) {
     }
 }
 
-/* Returns the number of photos without the first of each class. Variances can be estimated from
- * these. */
+/* Counts the photos without the first of each class; variances can be estimated from these
+ * photos. */
 static double vit_learn__freedom(const vit_learn_sums *s) {
     double freedom = 0;
     int c;
@@ -509,7 +510,7 @@ static double vit_learn__mean(const vit_learn_sums *s, int c, int i) {
     return s->sums[(size_t)c * (size_t)s->dim + (size_t)i] / s->counts[c];
 }
 
-/* The bias of a class with these weights: -mean . weights / 2. */
+/* Sets the bias of a class with these weights: -mean . weights / 2. */
 static void vit_learn__set_bias(const vit_learn_sums *s, int c, double *weights) {
     double sum = 0;
     int i;

@@ -23,12 +23,12 @@ enum { LANES = 8 };
 
 /* === Floats and halves === */
 
-/* 8 values of a row. */
+/* Loads 8 values of a row. */
 typedef void load_lanes(lanes *to, const void *from);
 
 INLINE void load_floats(lanes *to, const void *from) { memcpy(to, from, sizeof *to); }
 
-/* A multiplication corrects the exponent, and also makes subnormal halves normal. */
+/* Widens 8 halves. A multiplication corrects the exponent, and makes subnormal halves normal. */
 INLINE void load_halves(lanes *to, const void *from) {
     const lanes scale = { 0x1p112f, 0x1p112f, 0x1p112f, 0x1p112f,
                           0x1p112f, 0x1p112f, 0x1p112f, 0x1p112f };
@@ -59,7 +59,7 @@ INLINE void add_up_plain(const lanes *sums, float *totals) {
     }
 }
 
-/* One step of all products of a tile. Sums are in sums[q * DOT_TILE_ROWS + r]. */
+/* Does one step of all products of a tile. Sums are in sums[q * DOT_TILE_ROWS + r]. */
 INLINE void tile_step(lanes *sums, const float *const *q, const float *const *r, int i) {
     lanes a, b0, b1;
     load_floats(&b0, r[0] + i);
@@ -98,7 +98,7 @@ INLINE void multiply_tile(add_lanes *add_up, const float *const *q, const float 
 
 enum { ROWS = TOTALS / 2 }; /* rows whose lanes are added up together */
 
-/* One step for a row: its products go to sums[0], its squares to sums[ROWS]. */
+/* Does one step for a row: adds its products to sums[0], and its squares to sums[ROWS]. */
 INLINE void row_step(load_lanes *load, lanes *sums, const lanes *a, const char *row) {
     lanes b;
     load(&b, row);
@@ -132,8 +132,8 @@ INLINE void rows_step(load_lanes *load, lanes *sums, const float *q, const char 
     row_step(load, &sums[3], &a, rows[3]);
 }
 
-/* Memory delivers halves faster than a CPU can add them to the sum of one row, so several rows are
- * summed side by side. The CPU does not prefetch in this order, so rows are prefetched
+/* Sums several rows side by side, because memory delivers halves faster than a CPU can add them to
+ * the sum of one row. The CPU does not prefetch in this order, so rows are prefetched
  * explicitly. */
 INLINE void sum_halves(load_lanes *load, const float *q, const char *const *rows, int dim,
                        lanes *sums) {
@@ -234,7 +234,7 @@ AVX2 INLINE __m256 add_pairs(__m256 a, __m256 b) {
                          _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
 }
 
-/* The tree of add_up_plain, for all sums at once. */
+/* Adds in the order of add_up_plain, but all sums at once. */
 AVX2 INLINE void add_up_avx2(const lanes *s, float *totals) {
     const __m256 a = add_pairs(add_halves(s[0], s[4]), add_halves(s[1], s[5]));
     const __m256 b = add_pairs(add_halves(s[2], s[6]), add_halves(s[3], s[7]));
@@ -525,7 +525,7 @@ static int merge(const one_search *s, nearest_hit *hits) {
     return count;
 }
 
-/* Pass two computes the cosines of the candidates, in the order of their rows. */
+/* Computes the cosines of the candidates (pass two), in the order of their rows. */
 static int rescore(one_search *s, float least, nearest_hit *hits, int64_t *rescored) {
     int64_t first = 0;
     int count = 0, p = 0;
@@ -546,7 +546,7 @@ static int rescore(one_search *s, float least, nearest_hit *hits, int64_t *resco
     return count;
 }
 
-/* Beyond these values, products of floats overflow or lose bits, and the bounds do not hold. */
+/* True if the bounds hold; for other values, products of floats overflow or lose bits. */
 static bool is_usual(float square) { return square >= 0x1p-40f && square <= 0x1p40f; }
 
 /* False if memory is exhausted. */
@@ -666,7 +666,7 @@ typedef struct copy_job {
     int8_t *bytes;
 } copy_job;
 
-/* vit_task: a part of the rows. */
+/* A vit_task that copies a part of the rows. */
 static void copy_rows(void *arg, int index) {
     const copy_job *j = arg;
     const int64_t end = j->part->count * (index + 1) / j->tasks;
@@ -796,7 +796,7 @@ static void keep_best(many_search *s, const row_block *q, const row_block *r,
     }
 }
 
-/* vit_task: compares one block of queries with all rows. */
+/* A vit_task that compares one block of queries with all rows. */
 static void search_block(void *arg, int index) {
     many_search *s = arg;
     const int64_t q = (int64_t)index * BLOCK;
@@ -861,7 +861,7 @@ static void join_near(many_search *s, const row_block *q, const row_block *r,
     }
 }
 
-/* vit_task: compares one block of rows with itself and all later rows. */
+/* A vit_task that compares one block of rows with itself and all later rows. */
 static void join_block(void *arg, int index) {
     many_search *s = arg;
     each_block(s, (int64_t)index * BLOCK, (int64_t)index * BLOCK, join_near);

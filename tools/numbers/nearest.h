@@ -1,7 +1,7 @@
 /* nearest.h - the nearest of many vectors by their cosine: exact, because every vector is compared.
  *
  * The results have the same bits on every CPU and for any number of threads (see dot_rows). A
- * single query reads the vectors as fast as memory delivers them.
+ * single query is as fast as memory delivers the vectors.
  *
  * tools/numbers owns arithmetic on embeddings: PCA, attention rollout, nearest neighbours, learning
  * classes, average precision, running means; it may include base.
@@ -18,7 +18,7 @@
 /* === Dot products === */
 
 /* Dot products of a query with many rows. The order of additions is fixed, so the bits are the same
- * on every CPU. The search below is based on them.
+ * on every CPU. The search below uses these products.
  *
  * The code is plain C with vectors of 8 floats, and is also compiled for AVX2. Each of 8 lanes has
  * a chain of additions, padded with zeros at the end; a tree then adds up the lanes.
@@ -51,8 +51,8 @@ int dot_bytes_limit(int dim);
 
 /* === The nearest === */
 
-/* Vectors [count, dim]. Their lengths do not matter to the cosine. The cosine of a zero vector is
- * 0; a vector with NaN matches nothing. */
+/* Vectors [count, dim]. The lengths do not change the cosine. The cosine of a zero vector is 0; a
+ * vector with NaN matches nothing. */
 typedef struct nearest_rows {
     const float *values;
     int64_t count;
@@ -90,15 +90,15 @@ typedef struct nearest_set {
     int count, dim;
 } nearest_set;
 
-/* Like nearest_find, but among the rows of all parts, whose numbers continue from part to part. If
- * every part has int8 copies, these are read first. The error of each copy is known, so only rows
- * whose cosine may be among the best are read in full. *rescored is their number. The result does
- * not change. */
+/* Finds rows like nearest_find, but in all parts; row numbers continue from part to part. If every
+ * part has int8 copies, the copies are read first. The error of each copy is known, so only rows
+ * whose cosine may be among the best are read in full. *rescored is the number of these rows. The
+ * result does not change. */
 int nearest_find_in(const nearest_set *set, const float *query, int k, const vit_executor *executor,
                     nearest_hit *hits, int64_t *rescored);
 
-/* Makes the copies of all rows of a part: scales [count], bytes [count, dim]. A row with a NaN, or
- * whose square overflows a float, has an infinite error and is always read. */
+/* Makes the copies of all rows of a part: scales [count], bytes [count, dim]. A row has an infinite
+ * error, and is always read, if it has a NaN or if its square overflows a float. */
 void nearest_make_bytes(const nearest_part *part, int dim, const vit_executor *executor,
                         nearest_scale *scales, int8_t *bytes);
 

@@ -51,8 +51,8 @@ static void apply(const fit *f) {
     }
 }
 
-/* Gram-Schmidt, twice, which is enough (Giraud, Langou, Rozloznik 2005). A row that is a
- * combination of earlier rows is replaced by an axis, so that the block keeps its width. */
+/* Applies Gram-Schmidt twice, which is enough (Giraud, Langou, Rozloznik 2005). An axis replaces a
+ * row that is a combination of earlier rows, so the block keeps its width. */
 static void orthonormalise(double *block, int width, int dim) {
     int axis = 0;
     for (int k = 0; k < width; k++) {
@@ -95,8 +95,8 @@ static void rotate_pair(double *matrix, double *vectors, int p, int q, int width
     rotate(row_of(vectors, p, width), row_of(vectors, q, width), c, s, width, 1);
 }
 
-/* The rows of `vectors` become the eigenvectors, and the diagonal of `matrix` their eigenvalues, in
- * no order. */
+/* Writes the eigenvectors to the rows of `vectors`, and their eigenvalues to the diagonal of
+ * `matrix`, in no order. */
 static void jacobi(double *matrix, double *vectors, int width) {
     const double tiny = sqrt(dot(matrix, matrix, width * width)) * 1e-17;
     memset(vectors, 0, (size_t)width * (size_t)width * sizeof *vectors);
@@ -180,7 +180,8 @@ static double residual(const fit *f, int count) {
     return sqrt(worst);
 }
 
-/* Any start that is not orthogonal to the result works; this is splitmix64 (Steele, Lea, Flood). */
+/* Fills the block with random numbers by splitmix64 (Steele, Lea, Flood); any start that is not
+ * orthogonal to the result works. */
 static void fill(double *block, size_t count) {
     uint64_t seed = 1;
     for (size_t i = 0; i < count; i++) {

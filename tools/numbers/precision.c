@@ -8,7 +8,7 @@
 
 /* === Average precision === */
 
-/* For qsort: the highest score comes first, NaN last. */
+/* Compares for qsort: the highest score comes first, NaN last. */
 static int compare_scores(const void *a, const void *b) {
     const float x = ((const precision_score *)a)->score, y = ((const precision_score *)b)->score;
     if (x > y || (!isnan(x) && isnan(y))) return -1;

@@ -28,22 +28,22 @@ typedef struct pca {
 bool pca_fit(pca *p, const float *rows, int n, int dim, int count, report *r);
 void pca_free(pca *p);
 
-/* The coordinates of a row along the components, [count]. */
+/* Writes the coordinates of a row along the components, [count]. */
 void pca_project(const pca *p, const float *row, float *coordinates);
 
 /* === Values of a tensor === */
 
 /* A tensor of an open model, as float. */
 
-/* Its values, [dims of the tensor], malloc'ed; *tensor receives its description. NULL on failure,
- * or if a value is NaN or infinite. */
+/* Returns the values of the tensor, [dims of the tensor], malloc'ed. *tensor receives its
+ * description. NULL on failure, or if a value is NaN or infinite. */
 float *tensor_values(const vit_model *model, const char *name, vit_tensor *tensor, report *r);
 
 /* === Positions === */
 
 /* Vectors for the positions of a model's grid, for any kind of positions. */
 
-/* How a model encodes its patches' positions. It may use several kinds.
+/* How a model encodes its patches' positions. A model may use several kinds.
  *
  *     embedding   the vector that is added to a patch: learned, or sines and cosines in one
  *                 dimension or two. [embed_dim]
@@ -79,12 +79,12 @@ typedef struct positions {
     int dim;
 } positions;
 
-/* The model must have the kind. `block`, counted from 0, matters for relative positions, and for
- * rotary positions if each block has its own. Empty on failure. */
+/* Reads positions of a kind that the model has. `block`, counted from 0, matters for relative
+ * positions, and for rotary positions if each block has its own. Empty on failure. */
 bool positions_read(const vit_model *model, position_kind kind, int block, positions *p, report *r);
 void positions_free(positions *p);
 
-/* The cosines of all positions with all positions: [n, n] for n = rows * columns. */
+/* Computes the cosines of all positions with all positions: [n, n] for n = rows * columns. */
 void positions_cosines(const positions *p, float *cosines);
 
 /* === Attention rollout === */
@@ -103,8 +103,8 @@ void rollout_begin(double *shares, int num_tokens, int from);
 void rollout_block(double *shares, const float *maps, int num_heads, int num_tokens,
                    double *scratch);
 
-/* shares = shares map, where `map` [num_tokens, num_tokens] is that of one head, without the
- * residual. scratch is [num_tokens]. */
+/* Computes shares = shares map, where `map` [num_tokens, num_tokens] is the map of one head,
+ * without the residual. scratch is [num_tokens]. */
 void rollout_head(double *shares, const float *map, int num_tokens, double *scratch);
 
 /* === Patch tokens === */

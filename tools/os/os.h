@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* main calls this first. On POSIX systems, it keeps files from taking the place of a closed
+/* main calls this first. On POSIX systems, it keeps files from taking the descriptor of a closed
  * standard stream (Windows' C library does so itself), and restores the default handling of
  * children. On Windows, it converts arguments to UTF-8, turns off the translation of line ends in
  * standard streams, and sets up the console for UTF-8 and escape sequences. */
@@ -27,7 +27,7 @@ void os_start(int *argc, char ***argv);
  * ends with exit status 1. (On Windows no other program can truncate a mapped file.) */
 void os_on_lost(const char *program);
 
-/* Like strerror, but with a clearer text if the file is open in another program. */
+/* Returns the text of strerror, or a clearer text if the file is open in another program. */
 const char *os_error(int number);
 
 /* === Files === */
@@ -35,7 +35,7 @@ const char *os_error(int number);
 typedef enum os_kind { OS_NONE, OS_FILE, OS_FOLDER, OS_OTHER } os_kind;
 
 os_kind os_kind_of(const char *path);
-/* A link to a folder is OS_OTHER. */
+/* Does not follow links to folders: they are OS_OTHER. */
 os_kind os_kind_of_link(const char *path);
 bool os_is_slash(char c); /* separators within a path */
 /* Identifies the file behind a path, independently of its name; "-" stands for standard input.
@@ -67,14 +67,14 @@ void os_copy_time(const char *from, const char *to);  /* time of the last change
 void os_remove(const char *path);
 bool os_make_folder(const char *path);
 void os_remove_empty(const char *path); /* a folder, unless it has contents */
-/* Calls this function, on any thread, with the path of each file that is opened for reading. */
+/* Sets a function to call, on any thread, with the path of each file that is opened for reading. */
 void os_on_read(void (*seen)(const char *path));
-/* Calls this function when a signal or the keyboard is about to end the program. It may only call
- * os_remove and os_remove_folder_late. */
+/* Sets a function to call when a signal or the keyboard is about to end the program. The function
+ * may call only os_remove and os_remove_folder_late. */
 void os_before_end(void (*clean)(void));
-/* From now on the first Ctrl-C, SIGTERM or SIGHUP only makes os_stopped true; the second one ends
- * the program. os_end_stopped ends the program by the first signal, so that a loop in a shell ends
- * as well. */
+/* From now on the first Ctrl-C, SIGTERM or SIGHUP only makes os_stopped true; the second signal
+ * ends the program. os_end_stopped ends the program by the first signal, so a loop in a shell ends
+ * too. */
 void os_stop_softly(void);
 bool os_stopped(void);
 void os_end_stopped(void);
@@ -88,7 +88,7 @@ void os_close(int descriptor);
 
 /* Ends of a pipe, to read from and to write to. */
 bool os_pipe(int ends[2]);
-/* Waits for bytes and reads some. Returns 0 at the end of the file, and when the other end of the
+/* Waits for bytes and reads some. Returns 0 at the end of the file, or when the other end of the
  * pipe `stop` has been closed; -1 on failure. */
 ptrdiff_t os_read_until(int descriptor, int stop, void *to, size_t size);
 
@@ -153,7 +153,7 @@ char *os_find_program(const char *name); /* in PATH; malloc'ed; NULL: errno says
 /* Makes a folder for temporary files that only this user may read; malloc'ed. */
 char *os_make_temporary(void);
 void os_remove_folder(const char *path); /* removes a folder and its contents */
-/* Does the same, in another process, for the function of os_before_end. */
+/* Removes it in another process, for the function of os_before_end. */
 void os_remove_folder_late(const char *path);
 
 #endif

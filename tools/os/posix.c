@@ -44,9 +44,9 @@
 
 /* === The beginning === */
 
-/* Reading and writing a closed standard stream still fail, but no file can take its place and
- * receive messages. The root folder takes the descriptor's place: through names like /dev/stdout it
- * can be opened neither for reading nor for writing. */
+/* Keeps files from taking the descriptor of a closed standard stream and receiving messages.
+ * Instead it opens the root folder there, which names like /dev/stdout can open neither for reading
+ * nor for writing. Reading and writing the stream still fail. */
 static void keep_closed(int descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0 && open("/", O_RDONLY | O_PATH) != descriptor) {
         perror("standard streams");
@@ -136,8 +136,8 @@ static bool is_gone(int descriptor, const char *path) {
             named.st_dev != locked.st_dev);
 }
 
-/* fcntl's locks work on NFS, and children do not inherit them. On file systems without locks the
- * file is opened without one. */
+/* Uses fcntl's locks, which work on NFS and which children do not inherit. On file systems without
+ * locks the file is opened unlocked. */
 FILE *os_open_alone(const char *path) {
     struct flock lock;
     int descriptor = -1, why;
@@ -177,7 +177,7 @@ bool os_make_folder(const char *path) { return mkdir(path, 0777) == 0; }
 
 static volatile sig_atomic_t is_soft, stopped_by;
 
-/* After this function returns, the default action of the signal follows. */
+/* Calls the function of os_before_end; then the default action of the signal follows. */
 static void on_signal(int number) {
     const bool asks = number == SIGINT || number == SIGTERM || number == SIGHUP;
     if (is_soft && !stopped_by && asks) {
@@ -295,7 +295,7 @@ static char *copy_text(const char *text) {
     return copy;
 }
 
-/* The links of Linux, FreeBSD and NetBSD; macOS has a function. */
+/* Reads the links of Linux, FreeBSD and NetBSD; macOS has a function. */
 char *os_executable(void) {
     char path[PATH_MAX];
 #if defined(__APPLE__)
@@ -506,8 +506,8 @@ static pid_t start_command(const os_command *c) {
     return child;
 }
 
-/* The process number stays reserved until the process is waited for. A nap counts with its nominal
- * length, because a job may be stopped for hours. */
+/* Waits in naps. Each counts with its nominal length, because a job may be stopped for hours. The
+ * process number stays reserved until the process is waited for. */
 static bool ends_in_time(pid_t child, int seconds) {
     int64_t nap = 1000000, waited = 0; /* nanoseconds */
     for (;; waited += nap, nap = nap < 20000000 ? nap * 13 / 10 : nap) {

@@ -82,7 +82,8 @@ static char *to_utf8(const wchar_t *wide) {
     return text;
 }
 
-/* With a prefix the system accepts paths of more than 260 characters, but only absolute ones. */
+/* Makes the path absolute and adds a prefix, with which the system accepts more than 260
+ * characters. */
 static wchar_t *lengthened(wchar_t *path) {
     const DWORD size = GetFullPathNameW(path, 0, NULL, NULL);
     wchar_t *full = size ? malloc(((size_t)size + 8) * sizeof *full) : NULL, *from;
@@ -135,8 +136,8 @@ static void start_console(DWORD number) {
         SetConsoleMode(handle, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING);
 }
 
-/* MinGW-w64's exp and log use the x87. MinGW sets its precision to 64 bits in the first thread, and
- * the system sets it to 53 bits in all others. One setting for all threads gives equal results. */
+/* Sets one precision of the x87 for all threads, for equal results: MinGW-w64's exp and log use the
+ * x87. MinGW sets 64 bits in the first thread, and the system sets 53 bits in all others. */
 static void start_x87(void) {
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
     const unsigned short control = 0x27f;
@@ -353,7 +354,7 @@ bool os_rename_new(const char *from, const char *to) {
     return good;
 }
 
-/* Only an administrator, or a developer with a system setting, may make one. */
+/* False, because only an administrator, or a developer with a system setting, may make links. */
 bool os_has_links(void) { return false; }
 
 bool os_link(const char *to, const char *path) {
@@ -462,7 +463,7 @@ void os_close(int descriptor) { _close(descriptor); }
 
 bool os_pipe(int ends[2]) { return _pipe(ends, 1 << 16, _O_BINARY | _O_NOINHERIT) == 0; }
 
-/* Two pipes cannot be waited for together, so they are polled in turn. */
+/* Polls two pipes in turn, because the system cannot wait for both. */
 static bool wait_for_bytes(HANDLE pipe, int stop) {
     DWORD ready;
     for (;;) {
@@ -718,8 +719,8 @@ bool os_run_again(char **arguments, void *output, size_t size) {
     return good && status == 0;
 }
 
-/* Returns the path of a program, malloc'ed, or NULL if there is none. The current folder counts
- * only if PATH names it. */
+/* Returns the path of a program, malloc'ed, or NULL if there is none. The current folder is
+ * searched only if PATH contains it. */
 static wchar_t *program_path(const char *name) {
     enum { LONGEST = 32768 };
     wchar_t *wide = to_wide(name), *folders = malloc(LONGEST * sizeof *folders);

@@ -11,7 +11,7 @@
 
 struct vith_model {
     vit_model c;
-    int is_copy; /* its bytes are those of another */
+    int is_copy; /* it uses the bytes of another model */
 };
 
 struct vith_pool {

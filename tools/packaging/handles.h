@@ -56,9 +56,9 @@ int vith_pool_open(int num_threads, vith_pool **pool);
 int vith_pool_threads(const vith_pool *pool);
 void vith_pool_close(vith_pool *pool);
 
-/* pool may be NULL; it and the model must stay open until the session is closed. A pass ends with
-   VITH_STOPPED when *stop is not zero; stop may be NULL, is read atomically, and must outlive the
-   session. */
+/* Opens a session. pool may be NULL; pool and model must stay open until the session is closed. A
+   pass ends with VITH_STOPPED when *stop is not zero. stop may be NULL, is read atomically, and must
+   outlive the session. */
 int vith_session_open(const vith_model *model, const vith_pool *pool, int low_memory, int batch,
                       const int32_t *stop, vith_session **session);
 void vith_session_close(vith_session *session);
@@ -72,17 +72,17 @@ uint64_t vith_photo_size(const int32_t *shape);
 int vith_run(vith_session *session, int count, const uint8_t *const *pixels, const int32_t *shapes,
              const float **scores, const float **embedding);
 
-/* One photo's tokens [num_tokens, embed_dim] after the final norm, and the attention
+/* Computes the tokens of a photo [num_tokens, embed_dim] after the final norm, and the attention
    [num_heads, num_tokens, num_tokens] of a block, negative from the end; both may be NULL. */
 int vith_look(vith_session *session, const uint8_t *pixels, const int32_t *shape, float *tokens,
               int block, float *attention);
 
-/* Writes the k best of n, best first, to index and value; returns how many it wrote. */
+/* Writes the k best of n, best first, to index and value; returns their number. */
 int vith_top_k(const float *scores, int n, int k, int32_t *index, float *value);
 float vith_cosine(const float *a, const float *b, int n);
 
-/* The first computes a text's embedding. The second turns the cosines of a photo and n texts into
-   probabilities, in place. */
+/* vith_text_embed computes the embedding of a text. vith_text_scores turns the cosines of a photo
+   and n texts into probabilities, in place. */
 int vith_text_embed(const vith_model *model, const char *text, float *embedding);
 int vith_text_scores(const vith_model *model, float *cosines, int n);
 

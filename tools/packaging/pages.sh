@@ -1,8 +1,8 @@
 #!/bin/sh
 # pages.sh FOLDER OUT VERSION DAY - makes man pages and completions of the programs in FOLDER from
 # their --help: OUT/man/man1/NAME.1, OUT/bash-completion/completions/NAME and
-# OUT/zsh/site-functions/_NAME. Each command of vit-look has its own page. If the programs are for
-# another machine, writes nothing. `pages.sh names` prints the paths below OUT instead.
+# OUT/zsh/site-functions/_NAME. Each command of vit-look has its own page. Writes nothing if the
+# programs are for another machine. `pages.sh names` prints the paths below OUT instead.
 set -eu
 umask 022
 export LC_ALL=C

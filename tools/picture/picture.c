@@ -74,7 +74,7 @@ picture_colour picture_mix(picture_colour a, picture_colour b, double share_of_b
 
 /* === Photos === */
 
-/* The pixels of a photo that pixel `at` of `count` covers along one side; at least one. */
+/* The pixels of a photo, at least one, that pixel `at` of `count` covers along one side. */
 typedef struct span {
     int begin, end;
 } span;
@@ -358,7 +358,7 @@ static void measure(const sheet *s, layout *l) {
     for (int i = 0; i < l->rows; i++) l->height += l->heights[i] + MARGIN;
 }
 
-/* One line of a caption, shortened in the middle if it is too wide. */
+/* Draws one line of a caption, shortened in the middle if it is too wide. */
 static void draw_line(picture *p, int x, int y, int width, const char *line, size_t length) {
     char text[256];
     size_t kept = length < sizeof text ? length : sizeof text - 1;

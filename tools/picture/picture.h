@@ -66,7 +66,7 @@ bool picture_save(const picture *p, const char *path, report *r);
  * their colours. */
 typedef enum colour_map { COLOUR_VIRIDIS, COLOUR_INFERNO } colour_map;
 
-/* `value` is clamped to 0 .. 1; NaN is grey. */
+/* Returns the colour of `value`, clamped to 0 .. 1; NaN is grey. */
 picture_colour colour_of(colour_map map, double value);
 
 /* === Grids === */
@@ -137,8 +137,8 @@ typedef struct sheet {
 /* Takes over the picture, even on failure, and copies the caption. */
 bool sheet_add(sheet *s, picture *shown, const char *caption, report *r);
 
-/* Decodes a photo, with `side` as its longer side. An unreadable photo is an empty grey square with
- * an explanation as caption. False if memory is exhausted. */
+/* Decodes a photo, with `side` as its longer side. An unreadable photo becomes an empty grey square
+ * whose caption gives the reason. False if memory is exhausted. */
 bool sheet_add_photo(sheet *s, const char *path, photo_decoder *decoder, int side,
                      const char *caption, report *r);
 

@@ -77,7 +77,7 @@ typedef struct corner { /* stb_easy_font writes four of them for each line of a 
     unsigned char colour[4];
 } corner;
 
-/* The characters that stb_easy_font can draw; continuation bytes of UTF-8 are left out. */
+/* Copies the characters that stb_easy_font can draw, without continuation bytes of UTF-8. */
 static char *plain_text(const char *text, char plain[MAX_TEXT]) {
     int length = 0;
     for (; *text && length < MAX_TEXT - 1; text++) {

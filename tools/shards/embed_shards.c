@@ -121,7 +121,8 @@ static bool commit(shard_job *j, report *r) {
     return shard_writer_commit(&j->writer, &w, r);
 }
 
-/* If the model's file was overwritten while it was mapped, the vectors are wrong. */
+/* Checks if the model's file was overwritten while it was mapped, because then the vectors are
+ * wrong. */
 static bool check_model(const shard_job *j, report *r) {
     vit_model model = *j->task->recipe.model; /* a copy, because its message must not change */
     if (vit_model_verify(&model) == VIT_OK) return true;
@@ -336,7 +337,7 @@ void shard_totals_print(const shard_task *task, const shard_totals *totals, bool
 
 /* === Names in a folder === */
 
-/* A folder that does not exist yet has no names. */
+/* Lists the names in a folder; none if the folder does not exist yet. */
 static bool names_in(const char *folder, const char *kind, photo_list *names, report *r) {
     const size_t size = strlen(folder) + strlen(kind) + 2;
     char *path = malloc(size);
@@ -349,7 +350,7 @@ static bool names_in(const char *folder, const char *kind, photo_list *names, re
     return good;
 }
 
-/* "00017" of "stats_00017.json", in place; NULL for other names. */
+/* Returns "00017" of "stats_00017.json", in place; NULL for other names. */
 static char *number_in(char *name, const char *kind, const char *suffix) {
     const size_t before = strlen(kind) + 1, after = strlen(suffix), length = strlen(name);
     if (length <= before + after || memcmp(name, kind, before - 1) != 0 ||

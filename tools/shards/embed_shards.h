@@ -24,19 +24,20 @@ typedef struct shard_list {
 
 enum { SHARD_LIST_MAX = 10 * 1000 * 1000 };
 
-/* An operand is a file, a text with one or more ranges as in a shell ("{0..3}/{00..99}.tar"), or a
- * folder, which stands for all files in it that end in .tar, sorted. A list has an operand in each
- * line. `name` stands for standard input, or is NULL. On failure there is nothing to free. */
+/* Lists the shards of operands. An operand is a file, a text with one or more ranges as in a shell
+ * ("{0..3}/{00..99}.tar"), or a folder, which stands for all its files that end in .tar, sorted. A
+ * list has an operand in each line. `name` is the name of standard input, or NULL. On failure there
+ * is nothing to free. */
 bool shard_list_open(shard_list *list, const text_list *operands, const text_list *lists,
                      const char *name, report *r);
 void shard_list_close(shard_list *list);
 
-/* The name of a shard in records and metadata: its file name, without folders. */
+/* Returns the name of a shard in records and metadata: its file name, without folders. */
 const char *shard_name(const char *file, const char *name);
 
 /* === One task's part === */
 
-/* The part of all shards that belongs to a task: "3/8", or from the variables of its launcher. */
+/* The part of all shards that a task embeds: given as "3/8", or by variables of the launcher. */
 
 typedef struct shard_part {
     long index, count; /* every count-th shard, from index on */
@@ -69,14 +70,14 @@ typedef struct shard_source {
     struct shard_queued *first, *last; /* the samples of photos that are in progress */
 } shard_source;
 
-/* `file` is a path, or "-"; `name` is the name of the shard, with which the names of its photos
- * begin. The struct is large: keep it off the stack. Close it even after a failure. */
+/* Opens an archive. `file` is a path, or "-". The names of its photos begin with `name`, the name
+ * of the shard. The struct is large: keep it off the stack. Close it even after a failure. */
 bool shard_source_open(shard_source *s, const char *file, const char *name, size_t max_bytes,
                        report *r);
 void shard_source_close(shard_source *s);
 
 photo_source shard_source_photos(shard_source *s);
-/* The sample of the photo that comes next in order, without its bytes; the caller frees it. */
+/* Returns the sample of the next photo in order, without its bytes; the caller frees it. */
 sample shard_source_take(shard_source *s);
 
 /* === Embedding === */
@@ -99,9 +100,9 @@ typedef struct shard_totals {
     double seconds;
 } shard_totals;
 
-/* Embeds the shards of the part. A damaged or unreadable shard is named, and the run goes on with
- * the next one. Returns false if all later shards would fail too (no room, no memory, a changed
- * model, an output of another model). */
+/* Embeds the shards of the part. A damaged or unreadable shard is reported, and the run continues
+ * with the next shard. Returns false if all later shards would fail too (no room, no memory, a
+ * changed model, an output of another model). */
 bool shard_task_run(const shard_task *task, shard_totals *totals, report *r);
 
 /* Prints a line on stderr, or an object on stdout. */
@@ -120,15 +121,15 @@ typedef struct shard_collected {
     char recipe[256]; /* the common recipe of all shards */
 } shard_collected;
 
-/* Verifies every shard with a record in the folder and adds them up. Names on stderr the shards
- * that are missing or damaged, or have another recipe than the first. `shards` lists the expected
- * ones; if it is empty, gaps between the numbers count as missing. False only if the folder cannot
- * be read. */
+/* Verifies every shard that has a record in the folder, and adds up the results. Lists on stderr
+ * the shards that are missing or damaged, or have another recipe than the first. `shards` lists the
+ * expected ones; if it is empty, gaps between the numbers count as missing. False only if the
+ * folder cannot be read. */
 bool shard_collect(const char *program, const char *folder, const shard_list *shards,
                    shard_collected *all, report *r);
 bool shard_all_there(const shard_collected *all);
 
-/* Prints a line, or an object; leftovers of killed tasks are named on stderr. */
+/* Prints a line, or an object; reports leftovers of killed tasks on stderr. */
 void shard_collected_print(const char *program, const char *folder, const shard_collected *all,
                            bool json);
 

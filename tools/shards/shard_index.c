@@ -162,7 +162,7 @@ static char *join(const char *folder, const char *before, const char *middle, co
     return path;
 }
 
-/* Takes `other` over. All shards must come from one model, by one recipe. */
+/* Takes `other` over. Checks that all shards come from one model, by one recipe. */
 static bool check_same(shard_index *index, const indexed_shard *shard, embedding_index *other,
                        report *r) {
     embedding_index *first = &index->about;
@@ -213,8 +213,8 @@ static void leave_out(shard_index *index, const char *program, const report *why
 }
 
 /* Takes over `vectors` and `names`, which may be NULL. `json` is the description of the shard, or
- * NULL. `seen` has the times from before the shard was read, because a task may be making it
- * again. */
+ * NULL. `seen` has the files' times before the shard was read, because a task may be making the
+ * shard again. */
 static bool open_shard(shard_index *index, const char *program, char *vectors, char *names,
                        int64_t unreadable, const char *json, const shard_times *seen, report *r) {
     indexed_shard shard;
@@ -244,7 +244,7 @@ static bool open_shard(shard_index *index, const char *program, char *vectors, c
     return !damage.no_memory || report_no_memory(r);
 }
 
-/* === Output of embed --tar or clip-retrieval === */
+/* === Output of vit-embed --tar or clip-retrieval === */
 
 static bool open_recorded(shard_index *index, const char *program, const char *number, report *r) {
     shard_paths paths;
@@ -328,8 +328,8 @@ static bool find_beside(char **path, const char *folder, const char *before, con
     return joined || report_no_memory(r);
 }
 
-/* Opens or names the shards without a record: clip-retrieval writes no records, and unfinished
- * tasks of vit-embed have not written theirs yet. */
+/* Opens or reports the shards without a record. clip-retrieval writes no records, and unfinished
+ * tasks of vit-embed have not written their records yet. */
 static bool open_unrecorded(shard_index *index, const char *program, const photo_list *names,
                             bool records, report *r) {
     bool good = true;

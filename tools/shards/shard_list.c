@@ -71,8 +71,7 @@ static bool add_range(shard_list *list, const char *text, const char *open, repo
     return good;
 }
 
-/* Adds the shards of an operand. If a file with this name exists, it is taken, even if the name
- * looks like a range. */
+/* Adds the shards of an operand. An existing file is added even if its name looks like a range. */
 static bool add_all(shard_list *list, const char *text, report *r) {
     const char *open = strchr(text, '{');
     if (open && !source_exists(text)) return add_range(list, text, open, r);
@@ -156,7 +155,7 @@ static char *number_of(const char *file, const char *name) {
     return number;
 }
 
-/* Equal names keep the order of the files. */
+/* Compares numbers; files with equal numbers keep their order. */
 static int compare_numbers(const void *a, const void *b) {
     char **const x = *(char **const *)a, **const y = *(char **const *)b;
     const int order = strcmp(*x, *y);
@@ -230,8 +229,8 @@ static bool read_part(shard_part *part, const char *text, report *r) {
                        text);
 }
 
-/* Reads two variables; *found is set if both exist. One alone means nothing: batch scripts of Slurm
- * have a rank without a size. */
+/* Reads two variables; *found is set if both exist. One variable alone means nothing: batch scripts
+ * of Slurm have a rank without a size. */
 static bool read_pair(const char *rank_name, const char *size_name, shard_part *part, bool *found,
                       report *r) {
     const char *rank = getenv(rank_name), *size = getenv(size_name);

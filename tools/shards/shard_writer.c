@@ -212,7 +212,7 @@ bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *
 
 /* === Lines and rows === */
 
-/* Writes a number if the text is one; any other text of a .cls file is written as a word. */
+/* Writes the text of a .cls file as a number if it is one, otherwise as a word. */
 static void put_label(json_writer *w, const char *label) {
     char text[64];
     long number;
@@ -341,7 +341,7 @@ static bool put_header(shard_writer *w, report *r) {
            write_failed(&w->vectors, r);
 }
 
-/* The files are read back from the system, which may not have written them to the disk yet. */
+/* Reads the files back from the system, which may not have written them to the disk yet. */
 static bool put_files(shard_writer *w, json_writer *record, report *r) {
     json_put_begin(record, "shape", '[');
     for (int i = 0; i < w->ndim; i++) json_put_integer(record, NULL, w->dims[i]);
@@ -356,8 +356,8 @@ static bool put_files(shard_writer *w, json_writer *record, report *r) {
     return fflush(w->stats.file) == 0 || write_failed(&w->stats, r);
 }
 
-/* The record comes last, because it promises that the files exist. The existing record of an
- * archive that has changed does not match these files, so it is removed first. */
+/* Writes the record last, because it promises that the files exist. An existing record of an
+ * archive that has changed does not match these files, so this record is removed first. */
 bool shard_writer_commit(shard_writer *w, json_writer *record, report *r) {
     cli_output *const outputs[3] = { &w->metadata, &w->vectors, &w->stats };
     bool good;

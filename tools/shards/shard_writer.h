@@ -62,7 +62,7 @@ typedef enum shard_state {
 } shard_state;
 
 /* Reads the record and verifies both files; without `bytes`, compares only their sizes. If a file
- * is damaged, it sets only *r, to the reason. Close the record in any state. */
+ * is damaged, sets only *r, to the reason. Close the record in any state. */
 shard_state shard_record_open(shard_record *record, const shard_paths *paths, bool bytes,
                               report *r);
 
@@ -90,7 +90,8 @@ typedef struct shard_writer {
     size_t num_unreadable, capacity;
 } shard_writer;
 
-/* `shard` is the archive, which must not be an output. On failure nothing is open. */
+/* Opens the files. `shard` is the archive, which must not be an output. On failure nothing is
+ * open. */
 bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *folder,
                        const char *number, const char *shard, report *r);
 
@@ -102,8 +103,8 @@ bool shard_writer_add(shard_writer *w, const sample *s, const char *path, const 
  * name. */
 bool shard_writer_add_unreadable(shard_writer *w, sample *s, const char *path, report *r);
 
-/* Writes and checks all files. Then puts "shape", "vectors" and "metadata" into the record, which
- * is an object that shard_writer_record has begun and the caller may have added members to. Then
+/* Writes and checks all files. Then puts "shape", "vectors" and "metadata" into the record, an
+ * object. shard_writer_record has begun this object, and the caller may have added members. Then
  * renames all files. Closes the writer in any case. */
 bool shard_writer_commit(shard_writer *w, json_writer *record, report *r);
 json_writer shard_writer_record(shard_writer *w);
@@ -134,8 +135,8 @@ void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, ne
 
 /* === Folders === */
 
-/* A folder of vectors, for searching: the output of embed --tar (shard_writer.h) or clip-retrieval,
- * or .npy files with their names in NAME.txt. */
+/* A folder of vectors, for searching: the output of vit-embed --tar or clip-retrieval, or .npy
+ * files with their names in NAME.txt. */
 
 /* Times of the files' last changes; -1 if missing. */
 typedef struct shard_times {
@@ -161,9 +162,10 @@ typedef struct shard_index {
     size_t capacity; /* private */
 } shard_index;
 
-/* Names and leaves out a shard that is missing, damaged or being written, or that lacks a record
- * while others have one. Shards of different widths or models are a failure. It does not verify
- * checksums; embed --collect does. Close it in any case. `folder` must live as long. */
+/* Opens all shards of a folder. Reports and leaves out a shard that is missing, damaged or being
+ * written, or that lacks a record if other shards have records. Shards of different widths or
+ * models are a failure. It does not verify checksums; vit-embed --collect does. Close the folder in
+ * any case. `folder` must live as long. */
 bool shard_index_open(shard_index *index, const char *program, const char *folder, report *r);
 void shard_index_close(shard_index *index);
 
@@ -180,8 +182,8 @@ typedef struct indexed_row {
     char *key, *caption, *label, *url;
 } indexed_row;
 
-/* Fills in the rows, of which only .row is set; these numbers count through all shards, and must
- * all differ. It fails if a file lacks the line of a row. Free them even after a failure. */
+/* Fills in the rows, in which only .row is set. Row numbers count through all shards, and must all
+ * differ. Fails if a file lacks the line of a row. Free the rows even after a failure. */
 bool shard_index_rows(const shard_index *index, indexed_row *rows, int count, report *r);
 void indexed_row_free(indexed_row *row);
 

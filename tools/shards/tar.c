@@ -126,8 +126,8 @@ static bool read_pax(tar_stream *s, size_t size, report *r) {
     return true;
 }
 
-/* A path or size in a global header would apply to all members. No program that writes photos makes
- * such a header. */
+/* Refuses a path or size in a global header, which would apply to all members. No program that
+ * writes photos makes such a header. */
 static bool read_global(tar_stream *s, size_t size, report *r) {
     if (!read_pax(s, size, r)) return false;
     return (!s->long_name && !s->resized && !s->sparse) ||
@@ -165,8 +165,8 @@ static const char *refusal_by_type(char type) {
     }
 }
 
-/* True for "a/../b", "..", "/a" and "C:\a", which a program that unpacks the archive would write
- * outside its folder. */
+/* True for "a/../b", "..", "/a" and "C:\a". A program that unpacks the archive would write such
+ * files outside its folder. */
 static bool leads_out(const char *name) {
     const char *part = name;
     const bool letter = (*name >= 'A' && *name <= 'Z') || (*name >= 'a' && *name <= 'z');
@@ -224,8 +224,8 @@ static bool is_zero(const uint8_t *bytes, size_t size) {
     return i == size;
 }
 
-/* After a block of zeros, reads on to the end of the stream, so that the program that writes to a
- * pipe can finish. Always returns false. */
+/* Reads to the end of the stream after a block of zeros, because a program that writes to the pipe
+ * must be able to finish. Always returns false. */
 static bool finish(tar_stream *s, report *r) {
     uint8_t bytes[1 << 14];
     size_t got;
@@ -499,7 +499,7 @@ static bool read_sample(samples *s, report *r) {
     return read_json(s, r);
 }
 
-/* Each image of a sample gets the sample's texts. */
+/* Copies the sample's texts to each of its images. */
 static bool share(const sample *from, sample *to, report *r) {
     return (!from->caption || copy_text(&to->caption, from->caption, r)) &&
            (!from->label || copy_text(&to->label, from->label, r)) &&

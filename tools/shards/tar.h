@@ -62,9 +62,8 @@ bool tar_data(tar_stream *s, void *to, size_t size, report *r);
 /* Reads the photos of a tar archive in webdataset's form, with their texts.
  *
  * Consecutive members KEY.jpg, KEY.txt, KEY.cls and KEY.json are a sample; KEY ends at the first
- * dot of the file's name. Gives every image of a sample with a caption (KEY.txt, or "caption" in
- * KEY.json), a label (KEY.cls, or "label") and a "url". An archive that holds only photos has this
- * form too.
+ * dot of the file's name. Each image comes with a caption (KEY.txt, or "caption" in KEY.json), a
+ * label (KEY.cls, or "label") and a "url". An archive that holds only photos has this form too.
  */
 
 /* malloc'ed texts; NULL if missing. */
@@ -101,8 +100,8 @@ typedef struct samples {
 void samples_begin(samples *s, tar_read *read, void *user, size_t max_bytes);
 void samples_end(samples *s);
 
-/* The next image, which the caller frees. False after the last image, and after a failure, with a
- * message in *r. */
+/* Gives the next image, which the caller frees. False after the last image, and after a failure,
+ * with a message in *r. */
 bool samples_next(samples *s, sample *image, report *r);
 
 #endif

@@ -3,8 +3,8 @@
 //
 //     node tools/bench/peers/browser.mjs [--rounds 24] [--cold 5] [--markdown FILE]
 //ViT-Ti/16 with random weights, f32 and int8, one and two threads, each runtime in a worker of a
-// page. A cold start lasts from the navigation to the first class; each runtime has its own
-// profile. Warm: both run in one page, one run each in alternating order, then the next round. The
+// page. A cold start lasts from the navigation to the first class. Each runtime has its own
+// profile. When warm, both run in one page: one run each per round, in alternating order. The
 // time is from normalized pixels to logits.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -113,7 +113,7 @@ const sleep = (ms) => new Promise((done) => { setTimeout(done, ms); });
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[numbers.length >> 1];
 const least = (numbers) => Math.min(...numbers);
 
-/** The order changes each time, but is the same whenever the program is started. */
+/** Shuffles a list; the order depends only on the seed. */
 function shuffled(list, seed) {
     let state = seed + 1;
     const next = () => (state = state * 48271 % 2147483647) / 2147483647;
@@ -137,8 +137,8 @@ async function measureCold(browser, url) {
     }
 }
 
-/** Only two runtimes run in turn, with one type and number of threads, because the threads of
- * others would disturb them. */
+/** Runs two runtimes in turn, with one type and number of threads; threads of others would disturb
+ * them. */
 async function measureWarm(browser, url, pair) {
     const page = await browser.newPage();
     await page.goto(url);

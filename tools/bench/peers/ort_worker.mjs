@@ -1,5 +1,5 @@
 // ort_worker.mjs onnxruntime-node|onnxruntime-web MODEL.onnx INPUT IMAGE THREADS BATCH
-// ONNX Runtime, native or in WebAssembly, behind the line protocol of workers.py.
+// Runs ONNX Runtime, native or in WebAssembly, by the line protocol of workers.py.
 import { closeSync, fstatSync, openSync, readFileSync, readSync, writeSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { createInterface } from 'node:readline'

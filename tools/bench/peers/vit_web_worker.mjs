@@ -1,5 +1,5 @@
 // vit_web_worker.mjs MODEL.vit INPUT IMAGE THREADS
-// Runs vit.h in WebAssembly, and speaks the line protocol of workers.py; it gives no embeddings.
+// Runs vit.h in WebAssembly, by the line protocol of workers.py, without embeddings.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { Model } from '../../../examples/web/vit/vit.mjs'
@@ -11,7 +11,7 @@ async function main () {
   const bytes = readFileSync(input)
   const images = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4)
 
-  // The milliseconds of the forward pass.
+  // Returns the milliseconds of the forward pass.
   function run (index) {
     const photo = images.subarray(index * size, (index + 1) * size)
     const start = process.hrtime.bigint()

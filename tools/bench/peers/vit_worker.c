@@ -1,4 +1,4 @@
-/* vit_worker.c - vit.h behind the line protocol of workers.py.
+/* vit_worker.c - runs vit.h by the line protocol of workers.py.
  *
  *     vit_worker MODEL.vit INPUT THREADS BATCH [ISA]
  */
@@ -32,7 +32,7 @@ static double now_ms(void) {
     return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
 }
 
-/* VIT_NUM_ISAS if no tier has this name. */
+/* Returns the tier with this name; VIT_NUM_ISAS if there is none. */
 static vit_isa isa_of(const char *name) {
     int isa = 0;
     while (isa < VIT_NUM_ISAS && strcmp(vit_isa_name((vit_isa)isa), name) != 0) isa++;

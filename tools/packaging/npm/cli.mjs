@@ -56,7 +56,7 @@ const commands = {
         return [...(photos.length > 1 ? [file] : []), ...classes.map(shown)];
     },
 
-    /** Nine digits keep all bits of a float. */
+    /** Prints nine digits, which keep all bits of a float. */
     embed(model, file, photo) {
         const { embedding } = model.run(photo, { embedding: true });
         const numbers = Array.from(embedding, (x) => Number(x.toPrecision(9)));

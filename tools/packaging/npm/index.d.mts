@@ -18,7 +18,7 @@ export type Picture = Of<'HTMLImageElement'> | Of<'HTMLCanvasElement'> | Of<'HTM
  * such as an ImageData; in a page, a picture that it shows.
  *
  * Node, Deno, Bun and Workers read JPEG, PNG, BMP, GIF, TGA, PGM and PPM files. Pages read PNG,
- * PGM, PPM and what the browser decodes.
+ * PGM, PPM and all formats of the browser.
  */
 export type PhotoSource =
     string | URL | Blob | Response | ArrayBuffer | Uint8Array | Photo | Picture;
@@ -27,25 +27,27 @@ export type PhotoSource =
 export type ModelSource = Parameters<typeof Model.open>[0];
 
 export interface Options extends OpenOptions {
-    /** By default the bundled model, of CIFAR-10's ten classes. It stays open until close(). */
+    /** The model; by default the bundled model, with CIFAR-10's ten classes. It stays open until
+     * close(). */
     model?: ModelSource | Model;
 }
 
 export interface ClassifyOptions extends Options {
-    /** The number of classes, the best first; 5 by default, Infinity for all. */
+    /** The number of classes to return, best first; 5 by default, Infinity for all. */
     top?: number;
 }
 
-/** The most probable classes of a photo, the best first. */
+/** Returns the most probable classes of a photo, best first. */
 export function classify(photo: PhotoSource, options?: ClassifyOptions): Promise<Prediction[]>;
 
-/** The vector of a photo, whose cosine to another photo's is their similarity. */
+/** Returns the vector of a photo. The cosine of two vectors is the similarity of the photos. */
 export function embed(photo: PhotoSource, options?: Options): Promise<Float32Array>;
 
 /** Opens a model for all other methods of Model; close it yourself. */
 export function open(model?: ModelSource, options?: OpenOptions): Promise<Model>;
 
-/** The pixels of a photo, for the methods of Model. Throws a PhotoError if a file is no photo. */
+/** Returns the pixels of a photo, for the methods of Model. Throws a PhotoError if a file is not a
+ * photo. */
 export function photoOf(photo: PhotoSource): Promise<Photo>;
 
 /** Closes the models that classify() and embed() have opened. */

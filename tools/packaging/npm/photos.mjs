@@ -1,5 +1,5 @@
-// photos.mjs - pixels of a photo, wherever it comes from. Pages use the browser's decoders;
-// photo.wasm decodes where there are none.
+// photos.mjs - reads the pixels of photos from any source. Pages use the browser's decoders;
+// without a browser, photo.wasm decodes.
 import { addressOf, bytesOf, loadModule } from './load.mjs';
 import { inNode } from './pool.mjs';
 
@@ -16,7 +16,7 @@ export class PhotoError extends Error {
     name = 'PhotoError';
 }
 
-/** The pixels of a picture that the browser has decoded. */
+/** Returns the pixels of a picture that the browser has decoded. */
 async function ofPicture(picture) {
     const { exact, pixelsOf } = await import('./decode.mjs');
     if (isA(picture, 'HTMLImageElement')) await picture.decode();
@@ -65,7 +65,7 @@ async function ofBytes(bytes) {
 const isPixels = ({ width, height, data }) =>
     Number.isInteger(width) && Number.isInteger(height) && ArrayBuffer.isView(data);
 
-/** A photo of vit.mjs, from anything that shows one. */
+/** Makes a photo of vit.mjs from any object that contains one. */
 export async function photoOf(source) {
     if (typeof source === 'string' || source instanceof URL) {
         const name = String(source).slice(0, 200);

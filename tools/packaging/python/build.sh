@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# build.sh OUTDIR - the source archive of the Python package and its wheel; on x86-64, with Debian's
-# cross compiler, also the wheel for 64-bit ARM. CC and others are as for make; CC makes one wheel.
+# build.sh OUTDIR - makes the source archive of the Python package and its wheel. On x86-64, with
+# Debian's cross compiler, also makes the wheel for 64-bit ARM. CC and others are as for make; CC
+# makes one wheel.
 set -euo pipefail
 [ $# = 1 ] || { echo "usage: build.sh OUTDIR" >&2; exit 2; }
 build() { "${PYTHON:-python3}" -B "$(dirname "$0")/backend.py" "$1"; }

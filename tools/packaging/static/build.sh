@@ -59,7 +59,7 @@ musl_for_arm() {
     rm -rf "$lists"
 }
 
-# set_up PLATFORM: the compiler and its flags, and the libraries in the programs, a line each:
+# set_up PLATFORM: sets the compiler, its flags, and the libraries in the programs, one per line:
 # NAME|VERSION|LICENCE|SUPPLIER|FILE WITH ITS LICENCE
 set_up() {
     platform=$1 built=build/static/$1 exe='' includes='' ldflags=-static flags=''

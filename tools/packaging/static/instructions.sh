@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # instructions.sh PROGRAM... - fails if a program has an instruction that the oldest CPU lacks
-# (x86-64: SSE2 is the newest allowed; 64-bit ARM: ARMv8.0) outside of the kernels that vit.h chooses
-# at run time, or a kernel has one that its own tier lacks. It disassembles with objdump and lets the
-# assembler, restricted to that CPU, judge each distinct instruction. A kernel is a function of vit.h
-# whose name ends in its tier, so programs must still have their symbols.
+# (x86-64: SSE2 is the newest allowed; 64-bit ARM: ARMv8.0). The kernels that vit.h chooses at run
+# time may have the instructions of their own tier. The program is disassembled with objdump, and
+# each distinct instruction assembled for that CPU or tier. A kernel is a function of vit.h whose
+# name ends in its tier, so programs must still have their symbols.
 set -euo pipefail
 export LC_ALL=C
 work=$(mktemp -d)
@@ -48,9 +48,9 @@ choose() {
     done
 }
 
-# Each instruction of a tier once, as "INSTRUCTION<tab>FUNCTION", without jumps and no-ops, whose
-# targets and prefixes the assembler does not take back. vit.h runs xgetbv only on CPUs that announce
-# it. tzcnt is the code of `rep bsf`. MinGW has constants between its functions.
+# Lists each instruction of a tier once, as "INSTRUCTION<tab>FUNCTION". Jumps and no-ops are left
+# out, because the assembler does not accept their targets and prefixes. vit.h runs xgetbv only on
+# CPUs that announce it. tzcnt is the code of `rep bsf`. MinGW has constants between its functions.
 collect() {
     "$prefix"objdump -d --no-show-raw-insn "$1" | awk -v tiers="$tiers" -v comment="$comment" -v work="$work" '
         BEGIN {

@@ -1,5 +1,5 @@
 // ncnn_worker.cpp MODEL.param MODEL.bin INPUT IMAGE THREADS BATCH DTYPE
-// Runs ncnn, and speaks the line protocol of workers.py. It takes the images of a batch one after
+// Runs ncnn by the line protocol of workers.py. It takes the images of a batch one after
 // another.
 #include <stdio.h>
 #include <stdlib.h>
