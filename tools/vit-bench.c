@@ -280,7 +280,7 @@ static bool measure_cold(bench *b) {
 /* Runs                                                                      */
 /* ------------------------------------------------------------------------- */
 
-/* vit_on_phase. It is called in every run, because some hundred calls of at most 50 ns per pass are
+/* The vit_on_phase of every run: some hundred calls per pass, of at most 50 ns each, are
  * negligible. */
 static void on_phase(void *user, vit_phase phase) {
     stopwatch *watch = user;
@@ -346,7 +346,7 @@ typedef struct figures {
     int num_phases;
 } figures;
 
-/* Phases that take no time stay in the list, so that the list is the same for every model. */
+/* Phases without time stay in the list, because the list must be the same for every model. */
 static void share_phases(const stopwatch *watch, figures *f) {
     double sum = 0;
     for (int i = 0; i < VIT_NUM_PHASES; i++) sum += i == VIT_PHASE_END ? 0 : watch->ms[i];

@@ -33,7 +33,7 @@ typedef struct choices {
     const char *model;
     cli_size img_size;
     int k;        /* 0: not given */
-    double above; /* print all classes at least this likely; negative: not given */
+    double above; /* prints all classes at least this likely; negative: not given */
     int num_threads, batch;
     vit_isa isa;
     bool json, csv, quiet;

@@ -76,7 +76,7 @@ static void dataset_free(dataset *data) {
     labelled_free(&data->photos);
 }
 
-/* `classes` has the class of each folder. */
+/* Makes a sample of each image; `classes` has the class of each folder. */
 static bool make_samples(dataset *data, const int *classes) {
     data->count = data->photos.photos.count;
     data->samples = calloc((size_t)data->count, sizeof *data->samples);
@@ -432,7 +432,7 @@ static void write_samples(FILE *file, const vit_model *model, const dataset *dat
     }
 }
 
-/* For an unreadable image, the last three fields are empty. */
+/* Writes a line for each image; for an unreadable image, the last three fields are empty. */
 static bool write_predictions(const vit_model *model, const choices *chosen, const dataset *data) {
     report r = report_make();
     cli_output output;

@@ -205,7 +205,8 @@ typedef struct found_photo {
     const char *name;
 } found_photo;
 
-/* rows [count] receive the metadata of a folder's rows; or NULL. */
+/* Finds the names of hits. For a folder, rows [count] receive the metadata; otherwise rows is
+ * NULL. */
 static bool name_hits(const job *j, const nearest_hit *hits, int count, indexed_row *rows,
                       found_photo *found, report *r) {
     for (int i = 0; rows && i < count; i++) rows[i].row = hits[i].row;

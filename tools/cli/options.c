@@ -209,7 +209,7 @@ static bool is_any(const char *word, const char *a, const char *b) {
     return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-/* --help and --version work anywhere before "--", even after a mistake. */
+/* True if a word before "--" is this option: --help and --version work even after a mistake. */
 static bool asks_for(int argc, char **argv, const char *name, const char *letter) {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (is_any(argv[i], name, letter)) return true;

@@ -274,8 +274,9 @@ static bool image_file__unknown(const image_file__job *job) {
                                "PGM, PPM)");
 }
 
-/* stb_image's reasons are for programmers; the common ones are translated here. For a damaged
- * header stb_image's reason is "unknown image type", because its guess of every format failed. */
+/* Reports a failure of stb_image. Its reasons are for programmers, so the common ones are
+ * translated. For a damaged header the reason is "unknown image type", because its guess of every
+ * format failed. */
 static bool image_file__stb_failed(const image_file__job *job) {
     const char *reason = stbi_failure_reason();
     if (!reason) reason = "unknown reason";
@@ -559,7 +560,7 @@ static int image_file__read(void *user, char *destination, int size) {
     return (int)count;
 }
 
-/* With a negative count, from a damaged header, stb_image would step back forever. */
+/* Skips bytes. A negative count, from a damaged header, would make stb_image step back forever. */
 static void image_file__skip(void *user, int count) {
     image_file__stream *stream = user;
     size_t left = stream->size - stream->at;

@@ -158,7 +158,7 @@ static bool confine(void) {
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
-/* x32's calls have other numbers. */
+/* Calls of x32 have other numbers. */
 bool sandbox_confine_command(void) {
     static struct sock_filter rules[] = {
         LOAD(arch),
@@ -209,8 +209,8 @@ static bool lower(resource_kind resource, rlim_t most) {
     return setrlimit(resource, &limit) == 0;
 }
 
-/* `before` is the size of the address space in bytes, and `room` the number of bytes by which it
- * may grow. */
+/* Limits the address space. `before` is its size in bytes; `room` receives the number of bytes by
+ * which it may grow. */
 static bool bound(const sandbox *box, uint64_t before, uint64_t *room) {
     struct rlimit space, data;
     if (!lower(RLIMIT_AS, (rlim_t)(before + box->settings.memory)) || !lower(RLIMIT_CORE, 0) ||
@@ -590,7 +590,7 @@ static bool say_text(const sandbox *box, const child *c, exchange *answer, repor
     return report_fail(r, "%s", answer->text[0] ? answer->text : "cannot be decoded");
 }
 
-/* `answer` is a copy that the child cannot change. */
+/* Takes the answer of a child; `answer` is a copy, which the child cannot change. */
 static bool take_answer(const sandbox *box, const child *c, exchange *answer,
                         const sandbox_request *request, vit_image *image, report *r) {
     const uint8_t *pixels = (const uint8_t *)c->shared + EXCHANGE_SIZE + box->input_size;

@@ -191,7 +191,7 @@ static void worker_free(worker *w) {
     free(w->slots);
 }
 
-/* For size 0, the result is a pointer that may be freed. False if memory is exhausted. */
+/* Allocates values; for size 0, a pointer that may be freed. False if memory is exhausted. */
 static bool allocate(float **values, int count, size_t size) {
     if (size > SIZE_MAX / sizeof **values / (size_t)count) return false;
     *values = size ? malloc((size_t)count * size * sizeof **values) : NULL;

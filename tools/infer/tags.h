@@ -32,13 +32,13 @@ typedef struct tag_lists {
     photo_list names;     /* without a model: the names of the classes, sorted */
 } tag_lists;
 
-/* CSV or TSV: lines "PATH,TAGS" or "PATH<tab>TAGS", one for each photo. A first line whose second
- * field is "tags" or "labels" is a header; comments begin with '#'. Each tag is a field of the
- * line, or all tags are in one field. Within a field, the separator is the first of ';', '|', ','
- * and space that occurs in it. A photo may have no tags. Tags are looked up by class_find, so '_'
- * may stand for a space. Names without a class are dropped, and the first ten are named on stderr.
- * If no name has a class, the call fails. Without a model, every name is a class, and spaces do not
- * separate names. On failure there is nothing to free. */
+/* Reads CSV or TSV: lines "PATH,TAGS" or "PATH<tab>TAGS", one for each photo. A first line whose
+ * second field is "tags" or "labels" is a header; comments begin with '#'. Each tag is a field of
+ * the line, or all tags are in one field. Within a field, the separator is the first of ';', '|',
+ * ',' and space that occurs in it. A photo may have no tags. Tags are looked up by class_find, so
+ * '_' may stand for a space. Names without a class are dropped, and the first ten are named on
+ * stderr. If no name has a class, the call fails. Without a model, every name is a class, and
+ * spaces do not separate names. On failure there is nothing to free. */
 bool tag_lists_read(tag_lists *lists, const tag_lists_choice *choice, const vit_model *model,
                     report *r);
 void tag_lists_free(tag_lists *lists);

@@ -19,12 +19,12 @@ typedef struct vith_model vith_model;
 typedef struct vith_pool vith_pool;
 typedef struct vith_session vith_session;
 
-/* Never NULL; the string is static. */
+/* Returns a static string, never NULL. */
 const char *vith_result_string(int result);
 const char *vith_version(void);
 
-/* Opens the file `path`, or if path is NULL the `size` bytes at data, which must stay where they are
-   until the model is closed. On failure *model is NULL and message has the reason. */
+/* Opens the file `path`. If path is NULL, opens the `size` bytes at data, which must not move until
+   the model is closed. On failure *model is NULL and message has the reason. */
 int vith_model_open(const char *path, const void *data, size_t size, unsigned flags,
                     vith_model **model, char *message);
 
@@ -51,20 +51,20 @@ enum {
 };
 int vith_number(const vith_model *model, int which);
 
-/* num_threads includes the caller; 0 for one per core. */
+/* Starts a pool. num_threads includes the caller; 0 stands for one per core. */
 int vith_pool_open(int num_threads, vith_pool **pool);
 int vith_pool_threads(const vith_pool *pool);
 void vith_pool_close(vith_pool *pool);
 
 /* Opens a session. pool may be NULL; pool and model must stay open until the session is closed. A
-   pass ends with VITH_STOPPED when *stop is not zero. stop may be NULL, is read atomically, and must
-   outlive the session. */
+   pass ends with VITH_STOPPED when *stop is not zero. stop may be NULL, is read atomically, and
+   must outlive the session. */
 int vith_session_open(const vith_model *model, const vith_pool *pool, int low_memory, int batch,
                       const int32_t *stop, vith_session **session);
 void vith_session_close(vith_session *session);
 
-/* shape has the width, height, stride and format of a photo, as in vit_image. Returns the bytes that
-   such a photo has, 0 for invalid numbers. */
+/* Returns the number of bytes of a photo, 0 for an invalid shape. shape has the width, height,
+   stride and format of the photo, as in vit_image. */
 uint64_t vith_photo_size(const int32_t *shape);
 
 /* Runs `count` photos. Photo i has pixels[i] and the shape at shapes[4 i]. scores (NULL without a

@@ -96,7 +96,7 @@ typedef struct samples {
     sample shared; /* key and texts of the current sample */
 } samples;
 
-/* `max_bytes` limits the images of a sample together. */
+/* Begins to read; `max_bytes` limits the images of a sample together. */
 void samples_begin(samples *s, tar_read *read, void *user, size_t max_bytes);
 void samples_end(samples *s);
 
