@@ -1,12 +1,12 @@
 # vit.h - builds the tools, the examples and the tests. `make help` lists the targets.
 #
-# CC, CFLAGS and PREFIX may be set on the command line, with the same values for `make` and `make
-# install`; CFLAGS='-O2 -g' is for a debugger. No flag is needed for speed: the kernels for larger
-# instruction sets are in every build and chosen at run time.
+# The command line may set CC, CFLAGS and PREFIX, with the same values for `make` and `make
+# install`. CFLAGS='-O2 -g' is for a debugger. No flag is needed for speed: every build contains the
+# kernels of larger instruction sets, and chooses the best one at run time.
 #
-# "## GROUP: TEXT" behind a target is its line of `make help`.
+# `make help` prints the "## GROUP: TEXT" behind each target.
 
-# Compiles one file per core at a time, unless -j is given; `make clean all` runs its targets one
+# Compiles one file per core at a time, unless -j is given. `make clean all` runs its targets one
 # after the other.
 CORES := $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 ifeq ($(MAKELEVEL)$(filter clean,$(MAKECMDGOALS)),0)
@@ -38,8 +38,8 @@ MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/% tools/packaging/%,$
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 SHELL_TESTS = $(filter-out $(TESTS:%=%.sh),$(wildcard tests/test_*.sh))
 
-# STB is the folder with stb_image.h, if the compiler does not find stb/stb_image.h. A link gives
-# the folder that name.
+# STB is the folder with stb_image.h, if the compiler does not find stb/stb_image.h. The link
+# build/stb/stb leads to the folder.
 ifdef STB
 ifeq ($(wildcard $(STB)/stb_image.h),)
 $(error STB=$(STB): this folder has no stb_image.h)
@@ -56,7 +56,7 @@ COMPILER_FOUND = command -v $(firstword $(CC)) >/dev/null || \
     { echo "there is no compiler called $(firstword $(CC)): install it (Debian: gcc libc6-dev libstb-dev," \
         "for Windows gcc-mingw-w64-x86-64), or name another: make CC=NAME" >&2; exit 1; }
 
-# Targets for this machine, beside the tests.
+# yes: `make` or `make all` with the default compiler, which may install libjpeg-turbo
 INSTALLS = $(if $(filter all,$(or $(MAKECMDGOALS),all)),$(if $(filter file,$(origin CC)),yes))
 
 .PHONY: all windows test-windows libraries abi demo wasm web npm npm-modules no-relaxed firmware firmware-accuracy firmware-check \
@@ -79,7 +79,7 @@ help: ## 1: print this
 packages-%:
 	@sh tools/install-packages.sh $*
 
-# A script may call make, which then gets the variables of the command line, but not the jobs.
+# A script may call make. That make gets the variables of the command line, but not the jobs.
 SCRIPT = MAKELEVEL=0 MAKEFLAGS='$(MAKEOVERRIDES)' bash
 
 # Compiled files depend on a file that holds the flags and the section of this Makefile that uses
@@ -144,20 +144,21 @@ $$(TESTS:%=build/$(2)/%) build/$(2)/tests/soak build/$(2)/tests/token_ids: build
 	$$(CC) $$(CFLAGS) $(3) $$(LDFLAGS) $$(filter-out %/libs,$$^) $$$$(cat build/$(2)/libs) $$(LDLIBS) -o $$@
 endef
 
-# -O1 and line numbers alone: compiling is most of what these cost.
+# -O1 and only line numbers, because these builds take most of their time for compiling.
 SANITIZE_FLAGS = -O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all
 $(eval $(call VARIANT,,plain,,$(MODULES)))
 $(eval $(call VARIANT,build/asan/,asan,-fsanitize=address -fsanitize=undefined $(SANITIZE_FLAGS),$(MODULES)))
 $(eval $(call VARIANT,build/tsan/,tsan,-fsanitize=thread $(SANITIZE_FLAGS),tools/base/vit))
-# Tests kernels with instructions that this CPU may lack; see tests/simde/immintrin.h. All have FMA.
+# Tests kernels with instructions that this CPU may lack; see tests/simde/immintrin.h. The kernels
+# use FMA.
 $(eval $(call VARIANT,build/simde/,simde,-std=gnu11 -mavx2 -mfma -mf16c -Wno-psabi -Itests/simde,tools/base/vit))
 ifdef TARGET # one more, under build/$(TARGET)/: for another compiler, CPU or configuration
 $(eval $(call VARIANT,build/$(TARGET)/,$(TARGET),,$(MODULES)))
 endif
 
 # clang compiles the fuzzers, and the same modules with sanitizers and coverage counters. Tracing
-# comparisons too would take ten times as long, so dictionaries and seeds replace that. build/msan/
-# runs the fuzzers' findings again, under the memory sanitizer.
+# comparisons would take ten times as long; dictionaries and seeds replace it. The programs in
+# build/msan/ run the fuzzers' findings again, under the memory sanitizer.
 FUZZERS = $(patsubst tests/fuzz/fuzz_%.c,build/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_FLAGS = -fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp $(SANITIZE_FLAGS) -O2 \
              -fsanitize-ignorelist=tests/fuzz/ignore.txt
@@ -165,10 +166,10 @@ FUZZ_WATCH = -fsanitize=address -fsanitize=undefined
 $(eval $(call VARIANT,build/fuzz/,fuzz,$(FUZZ_FLAGS) $(FUZZ_WATCH),$(MODULES)))
 $(eval $(call VARIANT,build/msan/,msan,$(FUZZ_FLAGS) -fsanitize=memory,$(MODULES)))
 build/fuzz/% build/msan/%: override CC = clang
-# libjpeg-turbo is not watched
+# The memory sanitizer cannot watch libjpeg-turbo.
 build/msan/libs: override DECODER := stb
 build/fuzz/tools/base/vit.o: override CPPFLAGS += -include tests/fuzz/memcmp.h
-build/fuzz/tools/checkpoint/torch_state_dict.o: override CPPFLAGS += -DTORCH_MAX_STEPS=2000 # more takes time, no other way
+build/fuzz/tools/checkpoint/torch_state_dict.o: override CPPFLAGS += -DTORCH_MAX_STEPS=2000 # more steps only take longer
 $(FUZZERS): build/fuzz/%: build/fuzz/tests/fuzz/fuzz_%.o build/fuzz/modules.a
 	clang -fsanitize=fuzzer $(FUZZ_WATCH) $^ $$(cat build/fuzz/libs) $(LDLIBS) -o $@
 $(FUZZERS:build/fuzz/%=build/msan/%): build/msan/%: build/msan/tests/fuzz/fuzz_%.o build/msan/modules.a
@@ -229,7 +230,7 @@ abi: libraries ## 6: record the interface of the compiled library: tests/abi/lis
 .SECONDARY:
 .DELETE_ON_ERROR:
 
-# --- the two commands ---------------------------------------------------------------------
+# --- the demonstration --------------------------------------------------------------------
 
 demo: packages-demo ## 1: classify the bundled photo
 	@$(MAKE) --no-print-directory -s examples/classify
@@ -237,9 +238,9 @@ demo: packages-demo ## 1: classify the bundled photo
 
 # --- WebAssembly ----------------------------------------------------------------------------
 
-# The sources of tools/ that the modules share are compiled for size, vit.h's hot parts for speed.
-# Debian's C library is not built for shared memory, hence --no-check-features; see heap.c. Relaxed
-# SIMD needs a newer clang than Debian's default.
+# clang compiles the shared sources of tools/ for size, and vit.h's hot parts for speed. Debian's C
+# library is not built for shared memory, so the linker needs --no-check-features; see heap.c.
+# Relaxed SIMD needs a newer clang than Debian's default.
 WEB          = examples/web/vit
 WASM_CC      = clang
 WASM_CLANG19 = $(shell command -v clang-19)
@@ -264,8 +265,8 @@ build/wasm/%.o: %.c build/wasm/flags
 	@mkdir -p $(@D)
 	$(WASM_CC) $(WASM_FLAGS) -Oz -MMD -MP -c $< -o $@
 
-# vit.h, in three builds. The build without SIMD is for engines from before 2023; there -Os takes a
-# fifth less room and a tenth more time.
+# Three builds of vit.h. The build without SIMD is for engines from before 2023. With -Os it is a
+# fifth smaller and takes a tenth more time.
 build/wasm/scalar.o build/wasm/simd.o build/wasm/relaxed.o: tools/base/vit.c vit.h build/wasm/flags
 	@mkdir -p $(@D)
 	$(WASM_CC) $(WASM_FLAGS) $(FEATURES) -c $< -o $@
@@ -286,7 +287,7 @@ $(WEB)/vit.wasm $(WEB)/vit-relaxed.wasm: WASM_THREADS = $(WASM_SHARED)
 $(WASM_RELAXED): WASM_CC = $(WASM_CLANG19)
 $(WASM_OBJECTS): WASM_CC = clang
 
-# The text encoder alone, for models that have words. It has no photos, threads or outputs of
+# The text encoder alone, for models that have one. It needs no photos, threads or outputs of
 # blocks.
 WORDS_FLAGS = -msimd128 -DVIT_TEXT_ENCODER -DVIT_NO_PREPROCESS -DVIT_LOGITS_ONLY -DVIT_NO_EXECUTOR
 
@@ -300,7 +301,7 @@ $(WEB)/words.wasm: $(WEB)/words.c $(WEB)/heap.h vit.h build/wasm/words.o build/w
 $(WEB)/%.wasm.gz: $(WEB)/%.wasm
 	zopfli -c $< > $@
 
-# A decoder of photos, for engines that have none: the package of npm.
+# The npm package has a decoder of photos, for engines that have none.
 PHOTO = build/wasm/photo.wasm
 $(PHOTO): $(WEB)/photo.c tools/image/image_file.h $(WEB)/heap.h build/wasm/flags \
     $(patsubst %,build/wasm/tools/base/%.o,checksum memory report text) build/wasm/$(WEB)/heap.o
@@ -322,7 +323,7 @@ build/wasi/%.o: %.c $(WEB)/wasi.h build/wasi/flags
 	clang -std=c99 -D_FILE_OFFSET_BITS=64 $(WARNINGS) $(CONVERT_FLAGS) $(CONVERT_WASI) $(STB_FLAGS) \
 	    -ffunction-sections -fdata-sections -I. -Itools -MMD -MP -c $< -o $@
 
-# vit-learn, which takes embeddings in place of photos: embeddings.c.
+# vit-learn takes embeddings in place of photos, by embeddings.c.
 LEARN_ROOMS   = $(addprefix convert/,runner unpack vit_writer) $(addprefix infer/,classes learned tags) \
                 $(addprefix model/,card settings) numbers/precision os/common vit-learn
 LEARN_SOURCES = $(wildcard tools/base/*.c tools/cli/*.c) $(LEARN_ROOMS:%=tools/%.c) \
@@ -363,7 +364,7 @@ firmware-accuracy: packages-fashion ## 3: the same with all 10,000 test images
 
 # --- tests ----------------------------------------------------------------------------------
 
-# FUZZ is the number of seconds that each fuzzer runs, or with an x at its end the number of runs.
+# Each fuzzer runs for FUZZ seconds. If FUZZ ends with x, it is the number of runs.
 FUZZ       = 100000000x
 FUZZ_BUILD = $(FUZZERS) build/plain/tests/fuzz/make_corpus
 
@@ -371,7 +372,7 @@ FUZZ_BUILD = $(FUZZERS) build/plain/tests/fuzz/make_corpus
 perhaps-%:
 	@sh tools/install-packages.sh $* || echo "going on without" >&2
 
-check: packages-demo ## 2: build and run the tests whose names begin so: T="json convert"
+check: packages-demo ## 2: build and run tests by the beginnings of their names: T="json convert"
 	@$(if $(T),,echo "make check T=NAME: one of$(TESTS:tests/test_%= %)$(SHELL_TESTS:tests/test_%.sh= %)" >&2; exit 2)
 	@$(SCRIPT) tests/run.sh $(T)
 
@@ -381,7 +382,7 @@ test: packages-demo ## 2: every promise of README, with a C compiler and stb alo
 test-more: perhaps-test ## 2: the rest: sanitizers, other compilers and CPUs, boards, packages, fuzzers
 	@WHICH=more $(SCRIPT) tests/run.sh
 
-test-all: perhaps-test ## 2: both; LONG=yes takes more models, damage, compilers and types
+test-all: perhaps-test ## 2: both; LONG=yes runs more models, damage, compilers and types
 	@WHICH=all $(SCRIPT) tests/run.sh
 
 firmware-check: packages-test ## 4: size, stack, arena, instructions of each board, by two compilers
@@ -401,8 +402,8 @@ mutants: packages-demo ## 4: small changes of vit.h and tools/ that no test noti
 soak: build/plain/tests/soak ## 4: ten thousand classifications in one process, at constant memory
 	build/plain/tests/soak models/cifar10-vit.vit
 
-fuzz: packages-test ## 4: each fuzzer for a minute, then what they found under the memory sanitizer
-fuzz-long: packages-test ## 4: each for FUZZ=SECONDS, or FUZZ=100000000x for so many runs
+fuzz: packages-test ## 4: each fuzzer for a minute, then their findings under the memory sanitizer
+fuzz-long: packages-test ## 4: each fuzzer for FUZZ=SECONDS, or 100000000 runs: FUZZ=100000000x
 fuzz fuzz-long:
 	@$(MAKE) --no-print-directory -s $(FUZZ_BUILD) $(FUZZERS:build/fuzz/%=build/msan/%)
 	@$(SCRIPT) tests/fuzz/fuzz.sh $(if $(filter fuzz,$@),60,$(FUZZ))
@@ -422,8 +423,8 @@ test-wasm: packages-wasm ## 4: the numerical tests in WebAssembly, and the bindi
 	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WASI_MODULES)
 	@$(SCRIPT) tests/wasm.sh
 
-# The browser's driver, from npm, and a program for logits without fused multiply-add, as in
-# WebAssembly.
+# test-web needs the browser's driver, from npm, and a program that computes logits without fused
+# multiply-add, as WebAssembly does.
 build/web/installed: tests/web/package.json
 	@mkdir -p $(@D)
 	cp $< build/web
@@ -453,7 +454,7 @@ test-cluster: packages-cluster ## 4: vit-embed under Slurm, Open MPI, GNU parall
 
 # --- Windows --------------------------------------------------------------------------------
 
-# These are compiled with the headers of the cross compiler, and with those of stb.
+# The cross compiler uses its own headers, and those of stb.
 WINDOWS = TARGET=windows CC=x86_64-w64-mingw32-gcc CFLAGS='-O2 -Wno-float-conversion' \
           LDFLAGS=-static STB='$(or $(STB),/usr/include/stb)'
 
@@ -474,7 +475,7 @@ test-windows: packages-cross ## 4: programs and tests by MinGW-w64 under Wine
 	    -o build/windows/tests/windows_hold.exe
 	@$(SCRIPT) tests/windows.sh
 
-# tests/windows.sh says why.
+# tests/windows.sh gives the reasons.
 NOT_WINDOWS = $(addprefix tests/test_,converter_memory cores layout_damage sandbox threads)
 
 # --- speed, beside other runtimes -----------------------------------------------------------
@@ -511,11 +512,11 @@ bench-accuracy: bench-programs ## 5: accuracy of int8 and others: CHECKPOINT= AR
 	    --arch '$(ARCH)' --images '$(IMAGES)' --calibrate '$(CALIBRATE)' \
 	    $(if $(NCNN),--ncnn '$(NCNN)') --json tools/bench/figures/accuracy.json $(BENCH_FLAGS)
 
-# CLASS names the file of figures: avx2, or avx512, for which use DTYPES="f32 bf16 int8".
+# CLASS is the name of the file of figures: avx2 or avx512. For avx512, use DTYPES="f32 bf16 int8".
 CLASS   = avx2
 DTYPES  = f32 int8
 FIGURES = --json tools/bench/figures/$(CLASS).json --dtypes '$(DTYPES)'
-bench-figures: bench-programs ## 5: everything that tools/bench/README.md shows of this CPU; draws its charts
+bench-figures: bench-programs ## 5: figures and charts of tools/bench/README.md for this CPU
 	@rm -f tools/bench/figures/$(CLASS).json
 	@$(BENCH) --rounds $(or $(ROUNDS),8) $(FIGURES) \
 	    --archs 'vit_tiny_patch16_224 vit_small_patch16_224 vit_base_patch16_224'
@@ -529,13 +530,13 @@ bench-figures: bench-programs ## 5: everything that tools/bench/README.md shows 
 	@$(BENCH) $(FIGURES) --cold 3 --archs vit_base_patch16_224
 	@/usr/bin/python3 -B tools/bench/peers/figures.py
 
-mca: packages-mca ## 5: the inner loops, simulated on CPUs that are not at hand
+mca: packages-mca ## 5: simulate the inner loops on other CPUs
 	@$(SCRIPT) tools/bench/mca.sh
 
 # --- installing ---------------------------------------------------------------------------
 
 SHARE = $(DESTDIR)$(PREFIX)/share
-# $(call FILL,FROM,TO): writes a file that all can read, whatever the umask, as install does
+# $(call FILL,FROM,TO): writes a file that all can read under any umask, like install
 FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
             tools/packaging/$(1) >$(2) && chmod 644 $(2)
 
@@ -561,7 +562,7 @@ install: all libraries ## 1: header, libraries, programs, man pages, model: PREF
 	    $(shell sed -n 's/^| $(VERSION) | \([0-9-]*\) .*/\1/p' .github/CHANGELOG.md)
 
 # Removes only the files that install wrote, because the folders may hold other files.
-uninstall: ## 1: remove them again
+uninstall: ## 1: remove the files that install wrote
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/include/,vit.h vit.hpp) $(SHARE)/pkgconfig/vit.pc $(SHARE)/doc/vit/LICENSE \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc \
 	    $(addprefix $(DESTDIR)$(LIBDIR)/libvit.,a so so.2 so.$(VERSION)) \

@@ -10,7 +10,7 @@ mkdir -p "$work"
 passed=0 failed=0 whole=no
 if [ $# = 0 ]; then
     whole=yes
-    mkdir "$work/examples" # without the implementation, which is analysed once; small.c needs model.h
+    mkdir "$work/examples" # the implementation is analysed once; small.c needs model.h
     for file in examples/*.c; do
         [ "$file" = examples/small.c ] || sed '/^#define \(VIT\|STB_IMAGE\)_IMPLEMENTATION$/d' "$file" \
             >"$work/$file"
@@ -18,15 +18,15 @@ if [ $# = 0 ]; then
     set -- tools/*.c tools/*/*.c "$work"/examples/*.c
 fi
 
-# Findings in Debian's stb_image do not count. The other findings below are false; the comment above
-# each gives the reason. Each must still occur.
+# Findings in Debian's stb_image do not count. All other findings listed here are false; the comment
+# above each gives the reason. Each must still occur.
 except=(
     '^/usr/include/'
     # an example that ends because of an error leaves its memory to the system
     'examples/(attention|camera|similar).c:.*leak'
     # a block belongs to the checkpoint, which frees it
     'checkpoint/contents.c:.*leak of .<unknown>.'
-    # plans, images, parts and names are in their owner's lists, which it frees
+    # plans, images, parts and names are in lists that their owner frees
     '(convert/match_model|layout/structure_(parts|rest|tensors)).c:.*leak of'
     # a text in an array of one size is copied whole
     'convert/match_options.c:.*uninitialized value'
@@ -35,7 +35,7 @@ except=(
     'convert/convert.c:.*(is_open|after it is freed)'
     'layout/structure_parts.c:.*null pointer'
     'layout/evidence.c:.*ctuuninitvar'
-    # tag_lists_free frees both; a folder has photos
+    # tag_lists_free frees both lists; a folder has photos
     '(infer/tags.c|base/report.h):.*leak of .<unknown>.'
     'infer/probe.c:.*allocation size of 0 bytes'
     # a sum of exp() has a term that is 1
@@ -53,8 +53,8 @@ except=(
     'infer/embedding.c:.*leak of'
     # --rename was refused unless both names have as many '*'
     'checkpoint/read.c:.*(null pointer|garbage|uninitialized)'
-    # the array is set element by element before it is read; the other is the last assignment of a
-    # list of fields
+    # the array is set element by element before it is read; the other finding is the last
+    # assignment of a list of fields
     'convert/c_array.c:.*uninitvar: .*upper'
     'convert/vit_writer.c:.*uselessAssignmentPtrArg'
     # an output without a name was refused before; the bytes of the number 1 show this CPU's byte
@@ -114,7 +114,7 @@ one() {
 cppcheck --std=c99 --quiet --enable=warning,performance,portability --inline-suppr -I. -Itools \
     --suppress=toomanyconfigs \
     --template='{file}:{line}: warning: {id}: {message}' "$@" \
-    >"$work/cppcheck" 2>&1 & # one processor's work, as long as the others have theirs
+    >"$work/cppcheck" 2>&1 & # takes one processor, and as long as the other analysers
 for file in "$@"; do
     while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
     one "$file" &

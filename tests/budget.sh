@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# budget.sh - compares the weight of the project with its limits: for each figure, its last row in
-# budget.txt
+# budget.sh - compares figures of the project with their limits. The limit of a figure is in its
+# last row of budget.txt
 #
-#     budget.sh                       fails if a figure has grown: by more than 2 %, or 10 % if a time;
-#                                     a time on a machine of CI, which has neighbours: if it has doubled
-#     budget.sh record WHY FIGURE...  appends a row for each FIGURE, with what it is now
-#     budget.sh time NAME COMMAND...  runs a command; its CPU time is the figure NAME-cpu from then on
+#     budget.sh                       fails if a figure has grown by more than 2 %, a time by 10 %
+#                                     (on CI machines, which have other load, by 100 %)
+#     budget.sh record WHY FIGURE...  appends a row with the current value of each FIGURE
+#     budget.sh time NAME COMMAND...  runs a command, and keeps its CPU time as the figure NAME-cpu
 #
-# A time is CPU time. Its unit is the CPU time in which the same machine compiles stb_image.h during
-# the run: by the same compiler at the same level, or by gcc -O0 for demo-cpu and test-cpu.
+# A time is CPU time. The unit is the CPU time that the same machine takes to compile stb_image.h
+# during the run, by the same compiler at the same level. demo-cpu and test-cpu use gcc -O0.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-export LC_ALL=C TIMEFORMAT='%U %S' CCACHE_DISABLE=1 # a cache hides what compiling costs
+export LC_ALL=C TIMEFORMAT='%U %S' CCACHE_DISABLE=1 # a cache hides the cost of compiling
 table=tests/budget.txt work=build/budget
 mkdir -p $work
 exec 3>&1 4>&2
 
-# cpu COMMAND...: runs it, and if it succeeds, prints its seconds of CPU time
+# cpu COMMAND...: runs the command. On success, prints its seconds of CPU time
 cpu() {
     local spent status
     spent=$({ time "$@" >&3 2>&4 3>&- 4>&-; } 2>&1)
@@ -42,8 +42,8 @@ compile_time() {
                 END { if (stb) printf "%.2f\n", vit / stb }'
 }
 
-# measure NAME COMMAND...: writes NAME-cpu. The unit is measured during the run, so that a busy
-# neighbour slows both: first at once, then at intervals that grow to ten seconds.
+# measure NAME COMMAND...: writes NAME-cpu. The unit is measured during the run, because other
+# load slows both: first at once, then at intervals that grow to ten seconds.
 measure() {
     local name=$1 pause=1 spent status
     shift
@@ -72,7 +72,7 @@ fresh_demo() {
     rm -rf $work/tree
 }
 
-# firmware_bytes NAME: this figure of the example for the Cortex-M4F, by gcc
+# firmware_bytes NAME: prints this figure of the Cortex-M4F example compiled by gcc
 firmware_bytes() {
     (
         source examples/firmware/boards.sh
@@ -118,7 +118,7 @@ page-words       bytes examples/web/vit/words.wasm.gz
 FIGURES
 }
 
-# figure NAME: prints it
+# figure NAME: prints the figure
 figure() {
     local command
     command=$(figures | sed -n "s/^$1  *//p")
@@ -126,7 +126,7 @@ figure() {
     eval "$command"
 }
 
-# limit NAME: the value in its last row
+# limit NAME: prints the value in the figure's last row
 limit() {
     awk -v name="$1" '$1 == name { last = $3 } END { print last }' $table 2>/dev/null
 }

@@ -1,14 +1,13 @@
 # shellcheck shell=bash
-# built.sh - to be sourced by a test of programs. `. tests/built.sh programs` requires the programs
-# in BIN, `. tests/built.sh TARGET...` these targets of make. If programs are missing, or are older
-# than their sources and would test another version, ends the test with one line. run.sh builds them
-# all.
-is_built() { # a function, as `set` in a sourced file changes the arguments of the test
+# built.sh - sourced by tests of programs. `. tests/built.sh programs` requires the programs in BIN;
+# `. tests/built.sh TARGET...` requires these targets of make. If programs are missing or older than
+# their sources, it ends the test with one line. run.sh builds all of them.
+is_built() { # a function, because `set` in a sourced file changes the test's arguments
     local targets=("$@")
     case $*:${BIN:-.} in
     programs:.) targets=(all) ;;
     programs:build/asan) targets=(build/asan/programs) ;;
-    programs:*) # by flags that this does not know: there, or not
+    programs:*) # built by unknown flags: checks only that they exist
         [ -e "$BIN/tools/vit-convert" ] && return
         echo "${0##*/}: $BIN/tools/vit-convert is missing: build the programs of $BIN first"
         return 1
@@ -19,5 +18,5 @@ is_built() { # a function, as `set` in a sourced file changes the arguments of t
     return 1
 }
 [ -n "${BUILT-}" ] || is_built "$@" >&2 || exit 2
-# The bundled model is found from the folder of the programs.
+# The programs find the bundled model from their own folder.
 [ "${BIN:-.}" = . ] || ln -sfn "$PWD/models" "$BIN/models"

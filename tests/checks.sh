@@ -1,20 +1,20 @@
 # shellcheck shell=bash
-# checks.sh - the common parts of shell tests: $work, a folder to write in; the counts; the last
-# line. A test changes to the root of the repository and reads this: . tests/checks.sh
+# checks.sh - the common parts of shell tests: the folder $work for files, the counts, and the last
+# line. A test changes to the root of the repository and sources this: . tests/checks.sh
 work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # much is written and synced
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-declare -A assertions=() # the lines that lead to one; 1 if it failed
+declare -A assertions=() # key: the lines of its callers; value: 1 if it failed
 added=0 skipped=0 case=
 script=$PWD/tests/${0##*/}
-only=("$@") # what the command line names; nothing: all
-tried= # the command that the next failure is about, if not seen from its line
+only=("$@") # words of the command line; none: all
+tried= # the command to report in the next failure, unless its line shows it
 
-# Each line of the source that checks a result counts once, however often it runs; a line of a table
-# counts once for each case. An assertion passes if it never failed. A check in a function is
-# identified by the lines of its callers too.
+# Each line of the source that checks a result counts once, even if it runs often. A line of a table
+# counts once for each case. An assertion passes if it never failed. The lines of its callers also
+# identify a check in a function.
 pass() { : "${assertions["$case ${FUNCNAME[*]:1} ${BASH_LINENO[*]}"]:=0}"; }
 
-fail() { # WHAT: and what the program said, to $work/err and $work/out
+fail() { # WHAT: prints it, with the program's $work/err and $work/out
     assertions["$case ${FUNCNAME[*]:1} ${BASH_LINENO[*]}"]=1
     echo "FAILED (line ${BASH_LINENO[1]}): $1"
     [ -z "$tried" ] || echo "    $tried"
@@ -26,13 +26,13 @@ skip() { # WHAT WHY: a part that cannot run here
     echo "SKIPPED $1: $2"
 }
 
-have() { # COMMAND WHAT: is it installed? If not, a part is skipped.
+have() { # COMMAND WHAT: true if COMMAND is installed; else skips WHAT
     command -v "$1" >/dev/null && return
     skip "$2" "no $1 here"
     return 1
 }
 
-terminal() { # WHAT: can `script` make a terminal? If not, a part is skipped.
+terminal() { # WHAT: true if `script` can make a terminal; else skips WHAT
     have script "$1" || return
     script -qec true /dev/null >/dev/null 2>&1 </dev/null && return
     skip "$1" "no pseudo-terminals here"
@@ -46,7 +46,7 @@ check() { # WHAT COMMAND...: passes if the command succeeds
     if "$@" >"$work/out" 2>"$work/err"; then pass; else fail "$what"; fi
 }
 
-adds() { # COMMAND...: a test, whose counts are added to ours; $work/log has what it said
+adds() { # COMMAND...: runs a test, and adds its counts; $work/log has its output
     local last
     tried=$*
     "$@" >"$work/log" 2>&1
@@ -60,13 +60,13 @@ adds() { # COMMAND...: a test, whose counts are added to ours; $work/log has wha
     fi
 }
 
-trim() { # TEXT: without spaces around it
+trim() { # TEXT: prints it without spaces around it
     local text=$1
     text=${text#"${text%%[! ]*}"}
     echo "${text%"${text##*[! ]}"}"
 }
 
-wanted() { # NAME: is it among them? What follows is about this case.
+wanted() { # NAME: true if the case is chosen; the next checks belong to it
     local name
     case=$1
     [ ${#only[@]} = 0 ] && return 0
@@ -93,7 +93,7 @@ sections() {
                         on[above] = 1
             section = 0
         }
-        { print section in on ? $0 : "" } # a line stays at its number
+        { print section in on ? $0 : "" } # every line keeps its number
         END { exit !found }' "$script" "$script" >"$work/sections" ||
         { echo "${0##*/}: no section is called ${only[*]}:" && grep '^# --- ' "$script"; } >&2
     # shellcheck disable=SC1091
@@ -112,10 +112,11 @@ summary() {
     [ $failed = 0 ] && [ "$passed$skipped" != 00 ]
 }
 
-# Skips on Windows, where tests/windows.sh sets WINDOWS, checks that need POSIX or its messages.
+# True unless on Windows, where tests/windows.sh sets WINDOWS: for checks that need POSIX or its
+# messages.
 posix() { [ -z "${WINDOWS-}" ]; }
 
-# --- one command after another: what it printed, how it ended ------------------------------------
+# --- one command after another: its output and exit status -------------------------------------
 
 # try COMMAND...: runs the command; its results are $status and the files $work/out and $work/err.
 try() {
@@ -124,9 +125,9 @@ try() {
     status=$?
 }
 
-# is STATUS: the exit status. The status of a sanitizer or a signal is always a failure.
+# is STATUS: passes for this exit status. A sanitizer's or a signal's status always fails.
 is() { if [ "$status" = "$1" ]; then pass; else fail "exit status $status, expected $1"; fi; }
-# out|err REGEX: some line matches.
+# out|err REGEX: passes if a line matches
 out() { if grep -Eq -- "$1" "$work/out"; then pass; else fail "stdout lacks /$1/"; fi; }
 err() { if grep -Eq -- "$1" "$work/err"; then pass; else fail "stderr lacks /$1/"; fi; }
 quiet() { if [ ! -s "$work/$1" ]; then pass; else fail "std$1 is not empty"; fi; } # out|err
@@ -140,12 +141,12 @@ differ() { if cmp -s "$1" "$2"; then fail "$1 and $2 are equal"; else pass; fi; 
 exists() { if [ -e "$1" ]; then pass; else fail "$1 is missing"; fi; }
 missing() { if [ -e "$1" ]; then fail "$1 exists"; else pass; fi; }
 
-make_json_check() { # what json needs
+make_json_check() { # builds the program that json uses
     "${CC:-cc}" -std=c99 -O1 -Itools tests/json_check.c tools/base/{json,memory,report,text}.c \
         -o "$work/json_check" ||
         fail "json_check does not compile"
 }
-json() { # VALUE PATH...: what lies there in the JSON object on stdout
+json() { # VALUE PATH...: passes if stdout's JSON object has VALUE at PATH
     local expected=$1 found
     shift
     found=$("$work/json_check" "$@" <"$work/out")

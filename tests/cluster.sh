@@ -5,8 +5,8 @@
 #
 #     bash tests/cluster.sh
 #
-# It runs in namespaces of its own: it reaches only the loopback device, and no process survives it.
-# It needs root, and the packages of tools/install-packages.sh cluster.
+# The script runs in its own namespaces: it reaches only the loopback device, and no process
+# survives. It needs root, and the packages of tools/install-packages.sh cluster.
 cd "$(dirname "$0")/.." || exit 2
 [ -n "${INSIDE-}" ] || INSIDE=1 exec timeout -k 5 "${LIMIT:-600}" \
     unshare --pid --net --uts --fork --kill-child --mount-proc bash "$0" "$@"
@@ -17,7 +17,7 @@ export LC_ALL=C
 . tests/checks.sh
 hostname localhost
 ip link set lo up
-ip addr add 127.0.0.2/8 dev lo # or getaddrinfo refuses even 127.0.0.1
+ip addr add 127.0.0.2/8 dev lo # without it, getaddrinfo refuses even 127.0.0.1
 chmod 755 "$work"
 : >"$work/out"
 : >"$work/err"
@@ -27,7 +27,7 @@ export EMBED=$root/tools/vit-embed PARTS=$tasks
 search=$root/tools/vit-search index=$root/examples/cluster/faiss_index.py
 export SHARDS="$work/in/part-{00000..$(printf %05d $((shards - 1)))}.tar"
 
-# --- shards of photos, one of which is broken, and what one process makes of them -------------------
+# --- shards of photos, one of them broken, and the output of one process --------------------------
 
 room=$(($(stat -c %s "$root/examples/cat.ppm") - 6000))
 mkdir in
@@ -45,9 +45,8 @@ for ((i = 0; i < shards; i++)); do
 done
 "$EMBED" --tar "$SHARDS" -o one 2>"$work/err" || fail "one process"
 # Twice as many photos must take no more memory. Even the smaller number fills the output's 2 MiB
-# buffer of vectors, whose pages are touched as rows come; the lines of metadata fill 500 KB more of
-# another buffer.
-most_memory() { # ARCHIVE: KB, as last seen
+# buffer of vectors. The lines of metadata fill 500 KB of another buffer.
+most_memory() { # ARCHIVE: prints the peak in KB
     local most=0 line
     "$EMBED" --tar "$1" -o memory --threads 2 2>/dev/null &
     while line=$(grep VmHWM "/proc/$!/status" 2>/dev/null); do
@@ -60,7 +59,7 @@ most_memory() { # ARCHIVE: KB, as last seen
 }
 mkdir m
 size=$(stat -c %s s.ppm)
-for ((i = 0; i < 14; i++)); do # 16,384 times the same
+for ((i = 0; i < 14; i++)); do # 16,384 copies
     cat s.ppm s.ppm >more && mv more s.ppm
 done
 split -b "$size" -a 5 -d --additional-suffix=.ppm s.ppm m/
@@ -73,22 +72,22 @@ if [ "$few" -gt 1000 ] && [ "$many" -lt $((few + 1024)) ]; then pass; else fail 
 rm -r m s.ppm few.tar many.tar
 same_as_one() { # FOLDER
     if "$EMBED" --collect "$1" "$SHARDS" >"$work/out" 2>"$work/err"; then pass; else fail "$1 is incomplete"; fi
-    find "$1" -name '*.tmp-*' -delete # of those that were killed
+    find "$1" -name '*.tmp-*' -delete # left by killed processes
     if diff -rq one/img_emb "$1/img_emb" >"$work/err" && diff -rq one/metadata "$1/metadata" >"$work/err"; then
         pass
     else fail "$1 has other bytes"; fi
 }
 done_in() { find "$1/stats" -name 'stats_*.json' 2>/dev/null | wc -l; }
-wait_for() { # COUNT FOLDER: of shards
+wait_for() { # COUNT FOLDER: waits for COUNT shards
     for ((w = 0; w < 600; w++)); do
         [ "$(done_in "$2")" -lt "$1" ] || return 0
         sleep 0.05
     done
     fail "$(done_in "$2") shards in $2 after 30 s, expected $1"
 }
-# one process of the task whose environment has this variable
+# finds one process of the task whose environment has this variable
 of() { grep -lzs "$1" /proc/[0-9]*/environ | sed 's|/proc/||; s|/environ||'; }
-embed_of() { # VARIABLE=VALUE: the first embed of it, whose decoders come after it
+embed_of() { # VARIABLE=VALUE: the first process; its decoders come later
     local pid
     for ((w = 0; w < 200; w++)); do
         for pid in $(of "$1" | sort -n); do
@@ -144,7 +143,7 @@ for ((w = 0; w < 600; w++)); do
 done
 [ "$(sinfo -h -t idle -o %D 2>/dev/null)" = 4 ] || { fail 'Slurm is not up' && tail -n 20 log/*; }
 
-submit() { # OPTION...: an array of all tasks, a task on each node
+submit() { # OPTION...: submits an array of all tasks, one per node
     OPTIONS='--threads 1' sbatch --parsable --mem-per-cpu=0 --exclusive --output="$work/task-%a.log" \
         "$@" "$root/examples/cluster/embed.sbatch"
 }
@@ -163,12 +162,12 @@ export OUT=$work/slurm
 tried='sbatch'
 job=$(submit --array=0-$((tasks - 1)))
 wait_for 20 slurm
-signal STOP # or whoever is to be killed may have ended
+signal STOP # otherwise the process may end before it is killed
 kill -9 "$(embed_of SLURM_ARRAY_TASK_ID=2)" # a task: Slurm does not start it again
 gone=$(embed_of SLURM_ARRAY_TASK_ID=1)
 tr '\0' '\n' <"/proc/$gone/environ" >gone
 node=$(sed -n 's/^SLURMD_NODENAME=n//p' gone)
-# a whole node dies, and the task is started again elsewhere. The step's daemon is killed first,
+# A whole node dies, and Slurm starts the task again elsewhere. The step's daemon is killed first,
 # because it would report the end of the task
 for pid in $(pgrep -f "^slurmstepd: \\[$(sed -n 's/^SLURM_JOB_ID=//p' gone)\\.") "${nodes[$node]}"; do
     kill -9 "$pid"
@@ -186,12 +185,12 @@ nodes[node]=$!
 submit --array=0-$((tasks - 1)) >/dev/null # the same again
 until_idle
 same_as_one slurm
-# a node only seems dead, so two tasks write the same shards
+# a node only seems dead; two tasks write the same shards
 export OUT=$work/twice
 submit --array=0-$((tasks - 1)) >/dev/null
 wait_for 8 twice
 scontrol requeue "$(squeue -h -t R -o %A | head -n 1)" 2>/dev/null
-"$EMBED" --tar "$SHARDS" -o twice --part 0/$tasks 2>/dev/null # beside it
+"$EMBED" --tar "$SHARDS" -o twice --part 0/$tasks 2>/dev/null # at the same time
 until_idle
 submit --array=0-$((tasks - 1)) >/dev/null
 until_idle
@@ -205,7 +204,7 @@ for log in "$work"/task-*.log; do
     if grep -q 'shards,' "$log"; then pass; else cp "$log" "$work/err" && fail "$log"; fi
 done
 scancel -u root
-until_idle # or slurmd waits for the controller for ever
+until_idle # otherwise slurmd waits for the controller for ever
 kill "$controller" "${nodes[@]}" 2>/dev/null
 wait "$controller" "${nodes[@]}" 2>/dev/null
 
@@ -241,7 +240,7 @@ if wait $launcher; then fail 'a job was killed, and nobody noticed'; else pass; 
 run_parallel --resume-failed >"$work/out" 2>"$work/err" || fail 'the second run'
 same_as_one parallel
 
-# --- an index of FAISS over the shards: exact, it finds what search finds ---------------------------
+# --- an exact FAISS index over the shards has the results of vit-search ---------------------------
 
 factories='Flat IVF4,Flat'
 if ! /usr/bin/python3 -c 'import faiss' 2>"$work/err"; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# compare_builds.sh - checks that two builds compute the same: each checkpoint of tests/data and
-# models/ becomes the same .vit file, each model gives the same bits. It is for changes that must
-# not change any result.
+# compare_builds.sh - checks that two builds compute the same. Each checkpoint of tests/data and
+# models/ must become the same .vit file, and each model must give the same bits. The script is for
+# changes that must not change any result.
 #
 #     bash tests/compare_builds.sh OLD NEW [SCRATCH]
 #
@@ -50,7 +50,8 @@ program() {
     esac
 }
 
-# The lines that differ, ignoring measured times. JSON is split so that a difference is easy to see.
+# Prints the lines that differ, ignoring measured times. JSON is split so that a difference is easy
+# to see.
 difference() {
     cmp -s "$here/old/$1" "$here/new/$1" ||
         diff <(untimed "$here/old/$1") <(untimed "$here/new/$1")
@@ -78,8 +79,8 @@ same_status() {
     return 1
 }
 
-# same FILES...: the files are equal in both folders, or absent from both; the exit status is equal
-# too
+# same FILES...: passes if both folders have the same files, or neither has them, and the exit
+# status is equal
 same() {
     local file
     same_status || return
@@ -90,12 +91,13 @@ same() {
     done
 }
 
-# The exit status and standard output are the same.
+# Passes if the exit status and standard output are the same.
 same_output() {
     same_status && difference out
 }
 
-# compare_builds.c gives the same results in both builds, and NEW's workspaces are not larger.
+# Passes if compare_builds.c gives the same results in both builds, and NEW's workspaces are not
+# larger.
 same_bits() {
     local size='s/ workspace [0-9]*//'
     same_status && diff <(sed "$size" "$here/old/out") <(sed "$size" "$here/new/out") &&
@@ -113,7 +115,7 @@ convert() {
     [ ! -e "$here/old/m.vit" ] || cp "$here/old/m.vit" "$here/new/m.vit"
 }
 
-# pick N WORDS...: one of the words
+# pick N WORDS...: prints one of the words
 pick() {
     local n=$1
     shift
@@ -134,7 +136,7 @@ use() {
     both tools/vit-info --json m.vit
     both tools/vit-info m.vit
     check "vit-info" same_status
-    number=$(cksum <<<"$name" | cut -d ' ' -f 1) # so that settings vary
+    number=$(cksum <<<"$name" | cut -d ' ' -f 1) # varies the settings
     # shellcheck disable=SC2086 # names
     isa=$(pick "$number" $isas)
     for i in 0 7 31; do pictures+=(-i "$(pick $((number / 5 + i)) "${all_pictures[@]}")"); done
@@ -197,7 +199,7 @@ one_case() {
     echo "case"
 }
 
-if [ "${1-}" = --cases ]; then # by xargs, below
+if [ "${1-}" = --cases ]; then # called by xargs, below
     shift
     mapfile -t all_pictures <"$work/pictures.txt"
     for line in "$@"; do one_case "$line"; done
@@ -206,7 +208,8 @@ fi
 
 # --- all cases ----------------------------------------------------------------------------------
 
-# in_types NAME KIND ARGUMENTS: a case for each type of weights; f32 prints the report as text
+# in_types NAME KIND ARGUMENTS: prints a case for each type of weights. f32 prints the report as
+# text
 in_types() {
     local dtype
     echo "$1.f32|$2|$3"
@@ -264,7 +267,7 @@ list_layouts() {
     done
 }
 
-# Most of these are not models; the exit status must be the same.
+# Most of these files are not models. The exit status must be the same.
 list_checkpoints() {
     local file
     while read -r file; do
@@ -335,8 +338,8 @@ make_pictures() {
 
 # --- doing it -----------------------------------------------------------------------------------
 
-# compile NAME CHECKOUT. With -mfma (see below) the plain C tier uses the CPU's fused multiply-add:
-# that gives the same bits in less time. The programs of the checkouts are built without it.
+# compile NAME CHECKOUT. With -mfma (see below) the plain C tier uses the CPU's fused multiply-add,
+# which gives the same bits in less time. The programs of the checkouts are built without -mfma.
 compile() {
     # shellcheck disable=SC2086 # flags are words
     $CC -std=c99 -D_FILE_OFFSET_BITS=64 $CFLAGS -I"$2" "$2/tests/compare_builds.c" \

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# compare_speed.sh - compares the speed of two builds, and the time their vit.h takes to compile
-# with that of stb_image.h. The builds run alternately, and the minimum of all rounds is reported.
+# compare_speed.sh - compares the speed of two builds, and the compile time of vit.h in each with
+# that of stb_image.h. The builds run alternately. The script reports the minimum of all rounds.
 #
 #     bash tests/compare_speed.sh OLD NEW [ROUNDS [OPTIONS]]     OPTIONS of vit-bench: --isa avx2
 #
-# OLD and NEW are checkouts in which `make` has run. One thread, unless OPTIONS set another number.
+# OLD and NEW are checkouts in which `make` has run. They run on one thread, unless OPTIONS set
+# another number.
 set -eu
 if [ $# -lt 2 ]; then
     echo "usage: bash tests/compare_speed.sh OLD NEW [ROUNDS [OPTIONS]]" >&2
@@ -17,8 +18,8 @@ trap 'rm -rf "$work"' EXIT
 LC_ALL=C
 export LC_ALL
 
-# table TITLE UNIT: reads lines "CELL WHO VALUE"; prints the minimum of each cell, and its ratio to
-# that of the first WHO
+# table TITLE UNIT: reads lines "CELL WHO VALUE"; prints the minimum of each cell, and the ratio to
+# the minimum of the first WHO
 table() {
     awk -v title="$1" -v unit="$2" '
         !($1 in cells) { cells[$1]; order[++count] = $1 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compiles vit.h in every language, with the least and the most optimisation, with every macro, and
 # for a bare Cortex-M4F; warnings are errors. Checks the objects: no writable data, and no symbols
-# except those of a short list. Warnings need only the compiler's front end, which takes a tenth of
-# the time; LONG=yes compiles whole objects. The last line is "N passed, N failed".
+# except those of a short list. Warnings need only the compiler's front end, in a tenth of the
+# time. LONG=yes compiles whole objects. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 work=build/compile
@@ -113,8 +113,8 @@ object() {
     build "$1" "$2" "$3" -O0 "$4" $plain "${@:5}"
 }
 
-# parse NAME COMPILER STANDARD SOURCE FLAGS...: the warnings of the front end alone. Only clang
-# finds unused functions this way: gcc looks for them after the front end.
+# parse NAME COMPILER STANDARD SOURCE FLAGS...: checks only the front end's warnings. Only clang
+# finds unused functions this way, because gcc looks for them later.
 parse() {
     local only=-fsyntax-only
     [ "${LONG-}" = yes ] && only=
@@ -126,7 +126,7 @@ for level in -O0 -O2; do
     build "gcc-c99$level" gcc c99 $level implementation
     build "clang-c99$level" clang c99 $level implementation
 done
-build g++-c++17 g++ c++17 -O0 implementation # with what optimised kernels need of C++: nothing
+build g++-c++17 g++ c++17 -O0 implementation # optimised kernels need nothing of C++
 object clang++-c++17 clang++ c++17 implementation
 parse clang-c11 clang c11 implementation
 for standard in c++11 c++20; do
@@ -163,8 +163,8 @@ while read -r macros; do
     for macro in $macros; do flags+=("-D$macro"); done
     name=${macros//[ ()]/_}
     how=parse
-    # whole objects are needed for macros that change the instruction sets, which the front end does
-    # not check, and for objects that are inspected below
+    # whole objects are needed for the objects inspected below, and for macros that change the
+    # instruction sets, because the front end does not check those
     case $macros in
     VIT_NO_SIMD | VIT_NO_AVX* | VIT_NO_FMA | VIT_BARE_METAL | *VIT_NO_BF16) how=object ;;
     esac
@@ -208,7 +208,7 @@ VIT_API=extern
 END
 parse g++-VIT_STATIC g++ c++17 implementation -DVIT_STATIC
 object g++-VIT_BARE_METAL g++ c++17 implementation -DVIT_BARE_METAL -fno-exceptions
-# With VIT_STATIC, no function may remain that only an omitted option uses.
+# With VIT_STATIC, no function of an omitted option may remain.
 for macro in VIT_NO_STDIO VIT_NO_MMAP VIT_NO_MALLOC VIT_NO_THREADS VIT_NO_SIMD VIT_NO_PREPROCESS; do
     parse "clang-static-$macro" clang c99 implementation -DVIT_STATIC -D$macro
 done
@@ -227,8 +227,8 @@ link_and_run() {
     "$@" -o "$program" -lpthread && "$program"
 }
 
-# The declarations include only stddef.h, stdint.h and the headers that those include, and none for
-# printing.
+# The declarations include only stddef.h, stdint.h and the headers that these two include, and no
+# header for printing.
 lean() {
     ! gcc -std=c99 -I. -E "$work/declarations.c" | grep -E 'printf|malloc|memcpy|pthread'
 }
@@ -254,8 +254,8 @@ only() {
     ! nm -u "$2" | awk '{ print $2 }' | grep -vxE "$1"
 }
 
-# No function prints, exits or reads the environment or the locale, and none is libm's. gcc turns a
-# loop into strlen.
+# No function prints, exits, or reads the environment or the locale. No function of libm is used.
+# gcc turns a loop into strlen.
 files='open|close|fstat|mmap|munmap|fopen|fclose|fread|fgets|fseek|ftell|sysconf|prctl'
 files="$files|__errno_location"
 threads='pthread_(create|join|self|mutex_(init|destroy|lock|unlock)|cond_(init|destroy|wait|broadcast))'
@@ -276,8 +276,7 @@ for compiler in gcc clang g++; do
         'mem(cpy|set|cmp|move)|bcmp|_GLOBAL_OFFSET_TABLE_' "$work/$compiler-VIT_BARE_METAL.o"
 done
 
-# If a type is omitted, its kernels are too, except with gcc -O0, which does not remove unused
-# functions.
+# An omitted type has no kernels, except with gcc -O0, which does not remove unused functions.
 lacks() {
     ! nm "$2" | grep -E "$1"
 }

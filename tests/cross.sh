@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# cross.sh [short | TARGET...] - runs the tests on other CPUs, under QEMU. They must pass, compute
-# this machine's bits and convert to the same files; CPUs that lack instructions must detect that
-# and work without them. `make test-more` runs the short part, `make test-cross` everything; TARGET
-# runs only the targets whose names begin with it.
+# cross.sh [short | TARGET...] - runs the tests on other CPUs, under QEMU. The tests must
+# pass, compute this machine's bits and convert to the same files. vit.h must detect the missing
+# instructions of a CPU and work without them. `make test-more` runs the short part, `make
+# test-cross` everything; TARGET runs only the targets whose names begin with it.
 set -u
 cd "$(dirname "$0")/.."
 . tests/jobs.sh
@@ -13,9 +13,9 @@ mkdir -p $work/host
 declare -A tiers=([aarch64]=neon-bf16 [armhf]=smlad [riscv64]=scalar [s390x]=scalar [i686]=scalar)
 declare -A emulators=([aarch64]=qemu-aarch64-static [armhf]=qemu-arm-static
     [riscv64]=qemu-riscv64-static [s390x]=qemu-s390x-static [i686]=qemu-i386-static)
-declare -A macros=([i686]=-DVIT_NO_SSE2) # whose bits are others, so it has a variant of its own
-# Names of variants have a dot. Where float is by default computed with more bits, a flag prevents
-# it.
+declare -A macros=([i686]=-DVIT_NO_SSE2) # computes other bits, so it has its own variant
+# Names of variants have a dot. A flag prevents computing float with more bits, where that is the
+# default.
 declare -A compilers=([aarch64]=aarch64-linux-gnu-gcc [armhf]=arm-linux-gnueabihf-gcc
     [riscv64]=riscv64-linux-gnu-gcc [s390x]="s390x-linux-gnu-gcc -fexcess-precision=fast"
     [i686]="i686-linux-gnu-gcc -msse2 -mfpmath=sse"
@@ -24,7 +24,7 @@ declare -A compilers=([aarch64]=aarch64-linux-gnu-gcc [armhf]=arm-linux-gnueabih
     [s390x.clang]="clang --target=s390x-linux-gnu"
     [i686.sse2]="i686-linux-gnu-gcc -msse2 -mfpmath=sse")
 
-# build TARGET COMPILER FLAGS PROGRAM...: builds into build/cross/TARGET; for a variant, only the
+# build TARGET COMPILER FLAGS PROGRAM...: builds into build/cross/TARGET. A variant gets only the
 # header's tests
 build() {
     local target=$1 compiler=$2 flags=$3 modules=
@@ -42,7 +42,7 @@ of_host() {
     "$@" tests/data $models | sed -n 's/^\(bits [0-9a-f]*, best tier \).*/\1/p'
 }
 
-# says TEXT COMMAND...: runs a test that must also print TEXT
+# says TEXT COMMAND...: runs a test, which must also print TEXT
 says() {
     local text=$1 output
     shift
@@ -51,7 +51,7 @@ says() {
     [[ $output == *"$text"* ]] || printf 'expected: %s\n0 passed, 1 failed\n' "$text"
 }
 
-# random NAME TIER COMMAND...: runs test_random, which must have the host's bits and find TIER to be
+# random NAME TIER COMMAND...: runs test_random, which must have the host's bits and choose TIER as
 # the best tier
 random() {
     local name=$1 tier=$2
@@ -60,7 +60,7 @@ random() {
     run "$name" says "$bits$tier" "$@" tests/data $models
 }
 
-# Files must equal those that this machine converts, and the models must give PyTorch's numbers.
+# The files must equal this machine's, and the models must give PyTorch's numbers.
 converts() {
     local target=$1 emulator=$2 passed=0 failed=0 from to dtype converted=()
     for from in plain/model.safetensors dist/model_legacy.pth headdim72/model.pth; do
@@ -82,7 +82,7 @@ make -s tools/vit-convert build/plain/tests/test_random
 
 # --- CPU models, of this family and of 64-bit ARM's ----------------------------------------------
 
-models="120 10 20" target=aarch64 # with stems, slow in software, and with own_options
+models="120 10 20" target=aarch64 # models with stems (slow in software) and own_options
 [ "${1-}" = short ] && models="24 2 6" target=aarch64.short
 bits=$(of_host build/plain/tests/test_random)
 build $target "${compilers[aarch64]}" "" tests/test_math tests/test_random
@@ -90,17 +90,17 @@ for cpu in cortex-a53:neon cortex-a76:neon-dotprod max:neon-bf16; do
     random "aarch64.${cpu%:*}" "${cpu#*:}" qemu-aarch64-static -cpu "${cpu%:*}" \
         $work/$target/tests/test_random
 done
-# SSE2, without fused multiply-add, gives other bits; any CPU can compute these on request.
+# SSE2 without fused multiply-add gives other bits, which any CPU can compute on request.
 # shellcheck disable=SC2086 # several words
 sse2=$(build/plain/tests/test_random tests/data $models | grep 'of sse2$')
-cpus="Opteron_G1:sse2 Haswell:avx2" # one of each tier, and others that must find the same
+cpus="Opteron_G1:sse2 Haswell:avx2" # one of each tier, and others with the same tiers
 [ "${1-}" = short ] || cpus+=" core2duo:sse2 Nehalem:sse2 Skylake-Client:avx2 Icelake-Server:avx2"
 for cpu in $cpus; do
     [ "$(uname -m)" = x86_64 ] || continue
     random "x86_64.${cpu%:*}" "${cpu#*:}"$'\n'"$sse2" qemu-x86_64-static -cpu "${cpu%:*}" \
         build/plain/tests/test_random
 done
-if [ "${1-}" = short ]; then # 32 bits, and the other order of bytes
+if [ "${1-}" = short ]; then # 32 bits, and big-endian
     for target in i686 s390x; do
         build $target.short "${compilers[$target]}" "${macros[$target]-}" tests/test_random
         random $target.test_random scalar ${emulators[$target]} $work/$target.short/tests/test_random
@@ -146,7 +146,7 @@ for target in aarch64.clang armhf.fma s390x.clang; do
         $work/$target/tests/test_random
 done
 
-# CPUs without fused multiply-add give other bits, but all of them give the same, and so does SSE2.
+# All CPUs without fused multiply-add give the same bits as SSE2.
 build host.nofma cc "-DVIT_NO_FMA -DVIT_NO_SIMD" tests/test_random
 bits=$(of_host $work/host.nofma/tests/test_random)
 build i686.sse2 "${compilers[i686.sse2]}" "" tests/test_math tests/test_random

@@ -34,8 +34,8 @@ check() {
 
 cc -std=c99 -O1 tests/random_checkpoint.c -o $work/random_checkpoint
 
-# random_model NAME HEADS SIZES... classes=N: makes $work/NAME.vit in int8, and NAME.h, which has it
-# as an array
+# random_model NAME HEADS SIZES... classes=N: makes $work/NAME.vit in int8, and NAME.h with this
+# file as an array
 random_model() {
     local name=$1 heads=$2 last=${!#}
     shift 2
@@ -46,7 +46,7 @@ random_model() {
         tools/vit-convert -q --c-array "$work/$name.vit" -o "$work/$name.h"
 }
 
-# Makes $work/f32/least.h and $work/int8/least.h of $work/least.*
+# Makes $work/f32/least.h and $work/int8/least.h from $work/least.*
 least_models() {
     mkdir -p $work/f32 $work/int8
     mv $work/least.h $work/int8 &&
@@ -103,7 +103,7 @@ kernels() {
         run "$2" "$work/kernels-$1-$2"
 }
 
-# A wild access must end the run with an error.
+# An invalid access must end the run with an error.
 faults() {
     local said
     build "$1" "$2" "$work/wild-$1-$2" tests/firmware/wild.c -Os || return
@@ -135,11 +135,11 @@ whole() {
         diff - "$work/$name.expected"
 }
 
-# --- what the compiler made ---------------------------------------------------------------------
+# --- the compiled code --------------------------------------------------------------------------
 
 symbols="model_data model_size arena arena_size input logits memcpy memmove memset memcmp
     __aeabi_memcpy __aeabi_memcpy4 __aeabi_memclr __aeabi_memclr4 __aeabi_memclr8 __aeabi_memset
-    __aeabi_memset4 __aeabi_memmove __aeabi_memmove4" # of a program, and of its C library
+    __aeabi_memset4 __aeabi_memmove __aeabi_memmove4" # used by a program and its C library
 
 # least COMPILER BOARD DTYPE FLAGS...: makes $least.o of tests/firmware/size.c, and $least.elf,
 # linked without any of these symbols
@@ -166,19 +166,19 @@ at_most() {
     [ "$2" -le "$1" ]
 }
 
-# Fails if its input is not empty, and prints it.
+# Prints its input. Fails if that is not empty.
 nothing() {
     ! grep .
 }
 
-# The only undefined symbols are mem* and the compiler's arithmetic ...
+# The only undefined symbols are mem* and the compiler's arithmetic.
 needs_nothing() {
     local program="(model|arena)_(data|size)|arena|input|logits"
     arm-none-eabi-nm -u "$least.o" | awk '{ print $2 }' |
         grep -vxE "$program|mem(cpy|set|cmp|move)|__(aeabi|gnu)_[a-z0-9_]+" | nothing
 }
 
-# ... and no function for double is linked.
+# No function for double is linked.
 no_double() {
     arm-none-eabi-nm "$least.elf" |
         grep -E ' __aeabi_(c?d[a-z0-9]+|u?[il]2d|f2d)$' | nothing
@@ -243,7 +243,7 @@ no_growth() {
         }'
 }
 
-# Makes the lines and words of examples/firmware/README.md that state figures, from $figures.
+# Prints the lines and words of examples/firmware/README.md that state figures, from $figures.
 stated() {
     sed -n '1,2s/^image: //p' $work/expected-fma
     awk '
@@ -285,7 +285,7 @@ stated() {
         }' $figures
 }
 
-# The page states these.
+# The page must contain them.
 is_stated() {
     stated | while read -r line; do
         grep -qF -- "$line" examples/firmware/README.md || echo "examples/firmware/README.md lacks: $line"
@@ -303,7 +303,7 @@ same_twice() {
 # check_board COMPILER BOARD
 check_board() {
     local by="of $2 by $1" own=-fcallgraph-info
-    [ "$1" = clang ] && own=-fno-inline-functions # or all is one function, of 800 bytes of stack
+    [ "$1" = clang ] && own=-fno-inline-functions # otherwise one function has 800 bytes of stack
     check "faults $by" faults "$1" "$2"
     [ "$2" = m0 ] || check "kernels $by" kernels "$1" "$2" -O2 # too large for 16 KB
     [ "$2" = m0 ] || check "three classes learnt $by" learns "$1" "$2" # the same
@@ -336,7 +336,7 @@ check "f32 on Cortex-M4F in 8 KB" at_most 8192 "$f32"
 check "int8 on Cortex-M4F in 6 KB more" at_most 6144 $((int8 - f32))
 check "f32 with soft float on Cortex-M3 in 10 KB" at_most 10240 "$soft"
 
-# each COMMAND...: calls it for each pair of a compiler and a board
+# each COMMAND...: calls COMMAND for each pair of a compiler and a board
 each() {
     local compiler board
     for compiler in $compilers; do

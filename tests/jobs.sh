@@ -1,13 +1,13 @@
-# jobs.sh - to be sourced: runs tests, one per core at a time, prints a line for each and the sum at
-# the end. A test is a program or script whose last line is "N passed, N failed". Lines "SKIPPED
-# what: why" report parts that cannot run here; then the last line also has "N skipped". A test that
-# passed nothing and skipped nothing has failed. Runs the tests whose names begin with a word of
+# jobs.sh - sourced by scripts: runs tests, one per core at a time, and prints a line for each and
+# the sum. A test is a program or script whose last line is "N passed, N failed". Lines "SKIPPED
+# what: why" report parts that cannot run here; then the last line also has "N skipped". A test with
+# no passed and no skipped check has failed. Runs the tests whose names begin with a word of
 # `only`, or all; build/log/ keeps the output.
 mkdir -p build/log
 cores=$(nproc) names=() only=()
 TIMEFORMAT=%U+%S
 shopt -s extglob
-builds="larger|sanitized|threads|simde" # what a test is called behind a dot when it is run again
+builds="larger|sanitized|threads|simde" # suffixes, behind a dot, of tests in other builds
 
 wanted() {
     local name
@@ -51,8 +51,8 @@ omit() {
 }
 
 # Prints the end of the log of each failed test, all skipped parts, and the sum. A test that also
-# runs in other builds, such as test_api.sanitized, counts once. Fails if anything failed, or, where
-# CI is "true", was skipped.
+# runs in other builds, such as test_api.sanitized, counts once. Fails if a test failed, or, where
+# CI is "true", skipped a part.
 finish() {
     local name passed failed skipped status total_passed=0 total_failed=0 total_skipped=0 again=0
     local -A most=()

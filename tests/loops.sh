@@ -2,8 +2,8 @@
 # loops.sh - checks the inner loops of the register tiles, as gcc and clang compile them for x86-64
 # and 64-bit ARM: no sum may be kept on the stack for lack of registers. It counts all accesses to
 # the stack. One access per 24 multiplications is allowed, for an address or a count; a sum would
-# take two. clang's int4 for NEON without dot products may have 3 accesses per 24 multiplications,
-# and its bf16 for SSE2 an index. The last line is "N passed, N failed".
+# take two. clang's int4 for NEON without dot products may have 3 accesses per 24 multiplications.
+# clang's bf16 for SSE2 may have one for an index. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit
 work=build/loops
@@ -11,7 +11,7 @@ mkdir -p $work
 printf '#define VIT_IMPLEMENTATION\n#include "vit.h"\n' >$work/one.c
 passed=0 failed=0
 
-# compile NAME COMPILER...: its loops to $work/NAME
+# compile NAME COMPILER...: writes the loops to $work/NAME
 compile() {
     local name=$work/$1
     shift
@@ -20,7 +20,7 @@ compile() {
         awk -f tools/bench/loops.awk "$name.s" | grep -v '^	' >"$name"
 }
 
-# check NAME LEAST: fails if fewer than LEAST loops were found, which means that the search has
+# check NAME LEAST: fails if fewer than LEAST loops were found, which shows that the search has
 # failed
 check() {
     local name=$1 least=$2 loops=0 function multiplications instructions stack

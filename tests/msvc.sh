@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # msvc.sh - tests vit.h in the dialect of Microsoft's compiler, which is not available here. clang
-# compiles it, with MinGW-w64's headers, and the programs run under Wine:
+# compiles vit.h with MinGW-w64's headers, and the programs run under Wine:
 #
-#   - no warning at level 4, in C and in C++, with each configuration; for 64-bit ARM, too, where
-#     only the object is made, because there is nothing to link it with
-#   - the code uses nothing of GNU C where clang is hidden (tests/msvc/cl.h); it then compiles, runs
-#     and has the same bits
-#   - the tests of the header pass; the best tier is chosen, and has the bits of Linux's build
-#   - no tier is much slower than in the build of MinGW-w64's gcc. `msvc.sh speed` does nothing
-#     else: it measures for longer, also compares with Linux's build, and fails beyond 5 %
+#   - no warning at level 4, in C and in C++, with each configuration. For 64-bit ARM the script
+#     only makes the object, because no libraries are available
+#   - if clang is hidden (tests/msvc/cl.h), the code uses nothing of GNU C. It still compiles, runs
+#     and gives the same bits
+#   - the tests of the header pass. vit.h chooses the best tier, with the bits of Linux's build
+#   - no tier is much slower than in the build of MinGW-w64's gcc. `msvc.sh speed` only
+#     measures speed: for longer, and also against Linux's build. It fails beyond 5 %
 #
-# tests/cross.sh has installed what this needs. The last line is "N passed, N failed".
+# `make test-cross` installs the packages that this needs. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 . tests/checks.sh
@@ -23,7 +23,7 @@ mingw=/usr/x86_64-w64-mingw32/include
 compilers="clang"
 command -v clang-19 >/dev/null && compilers="clang clang-19"
 
-# dialect CPU COMPILER ARGUMENT...: as clang-cl takes them
+# dialect CPU COMPILER ARGUMENT...: runs clang with arguments of clang-cl
 dialect() {
     local cpu=$1 compiler=$2
     shift 2
@@ -38,7 +38,7 @@ link() {
     x86_64-w64-mingw32-gcc "$@" -Wl,--defsym,__chkstk=___chkstk_ms -static -lpthread -o "$out"
 }
 
-# compile WHERE COMPILER FLAGS: vit.h, to $built/WHERE/vit.a
+# compile WHERE COMPILER FLAGS: compiles vit.h to $built/WHERE/vit.a
 compile() {
     local to=$built/$1 compiler=$2 flags=$3
     mkdir -p "$to"
@@ -47,7 +47,7 @@ compile() {
         rm -f "$to/vit.a" && ar rcs "$to/vit.a" "$to/vit.obj"
 }
 
-# program WHERE COMPILER FLAGS SOURCE: $built/WHERE/NAME.exe, with that vit.a
+# program WHERE COMPILER FLAGS SOURCE: builds $built/WHERE/NAME.exe with WHERE's vit.a
 program() {
     local to=$built/$1 compiler=$2 flags=$3 name
     name=$(basename "$4" .c)
@@ -154,7 +154,7 @@ for compiler in $compilers; do
         $built/declarations.c
     check "$compiler ARM" dialect aarch64 "$compiler" /O2 /W4 /WX /Fo$built/arm64.$compiler.obj \
         tools/base/vit.c
-    tier=neon # the tiers beyond are for clang 16 and later
+    tier=neon # higher tiers need clang 16 or later
     [ "$compiler" = clang ] || tier=neon_bf16
     check "$compiler ARM has $tier" grep -q "vit__kernels_$tier" $built/arm64.$compiler.obj
 done
@@ -184,7 +184,7 @@ tested="math random api load preprocess"
 make -s build/plain/tests/test_random
 bits=$(build/plain/tests/test_random tests/data 60 4 8 | sed -n 's/^\(bits.*\)/\1/p')
 
-# The same bits and the same best tier as on Linux.
+# The bits and the best tier must be those of Linux.
 same_bits() {
     [ "$(sed -n 's/^\(bits[^\r]*\)\r*$/\1/p' "$work/log")" = "$1" ]
 }
@@ -213,7 +213,7 @@ else
     echo "msvc.sh: no AVX-VNNI or no AVX-512 here: what hides clang is compiled, not run"
 fi
 
-# --- speed, so that nothing is far off ------------------------------------------------------------
+# --- speed: no tier is much slower ----------------------------------------------------------------
 
 check "programs for speed" speed_programs
 # shellcheck disable=SC2086 # several words

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# packages.sh [NAME...] - runs tests/packages/NAME.sh, without names all of them, and keeps what each
-# prints in build/log/packages/NAME, for the release's TESTED.md. The first line of a log has the
+# packages.sh [NAME...] - runs tests/packages/NAME.sh, or all without names. It keeps the output of
+# each in build/log/packages/NAME, for the release's TESTED.md. The first line of a log has the
 # commit, the day and the system.
 set -u
 cd "$(dirname "$0")/.." || exit 2

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# run.sh [WORD...] - builds and runs the tests of `make test`; with words, the tests whose names
-# begin with one of them, with or without "test_".
+# run.sh [WORD...] - builds and runs the tests of `make test`. With words, it runs the tests whose
+# names begin with one of them, with or without "test_".
 #
 # WHICH=more runs the additional tests of `make test-more`: the same tests under sanitizers, other
 # compilers and CPUs, packages, fuzzers, the developers' own checks, and tests of `make test` that
-# skipped a part in their last run. WHICH=all runs both sets, and so do words. A word with a dot
-# selects another build of a test, as in json.sanitized. LONG=yes runs the tests with more models,
-# damage, compilers and types.
+# skipped a part in their last run. WHICH=all runs both sets. Words select from both sets. A word
+# with a dot selects another build of a test, as in json.sanitized. LONG=yes runs the tests with
+# more models, damage, compilers and types.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/jobs.sh
@@ -20,34 +20,34 @@ declare -A part=([test_converter_memory]=60 [test_damage]=10 [test_match]=12 [te
 declare -A larger=([test_converter_memory]= [test_damage]=3 [test_match]=40 [test_random]="400 60 150"
     [test_random.simde]="330 6 24")
 fuzz=1 # second; `make fuzz` takes longer
-# Tests that are not repeated with sanitizers: they have no sanitized programs, or only convert
-# files of other tests; the last one has its own malloc.
+# These tests are not repeated with sanitizers: they have no sanitized programs, or only convert
+# files of other tests. The last one has its own malloc.
 unsanitized=" test_abi test_build test_confined test_embedded test_fixed test_floors test_make "
 unsanitized+="test_tools_memory "
 if [ "${LONG-}" = yes ]; then
     larger=([test_converter_memory]= [test_damage]=1 [test_match]= [test_random]=) fuzz=30
 else
-    unsanitized+="test_look " # its rooms are: test_look.c
+    unsanitized+="test_look " # test_look.c runs its modules
 fi
 
-# Tests of properties that no page promises to users.
+# These tests check properties that no page promises to users.
 developers=" test_bench test_embedded test_fixed test_floors test_make "
 
-# The packages without which a test is skipped, by Debian's names.
+# Debian's packages that tests need; without them, a test is skipped.
 declare -A packages=([compile]="g++ clang" [loops]="clang" [firmware]="gcc-arm-none-eabi qemu-system-arm clang"
     [cross]="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static gcc-s390x-linux-gnu
         libc6-dev-s390x-cross gcc-i686-linux-gnu libc6-dev-i386-cross"
     [packages]="g++ cmake pkg-config" [fuzz]="clang libclang-rt-14-dev" [simde]="libsimde-dev" [test_fixed]="clang")
 
-# for_users COMMAND, for_developers COMMAND: calls COMMAND for each test, long ones first, with its
-# name and the words that run it
+# for_users COMMAND, for_developers COMMAND: calls COMMAND with each test's name and the words that
+# run it, long tests first
 for_users() {
     local source name
     "$1" test_build env BIN=. bash tests/test_build.sh
     "$1" test_parity env BIN=. bash tests/test_parity.sh
     for source in tests/test_*.c; do
         name=$(basename "$source" .c)
-        [ "$name" = test_parity ] && continue # by its driver, above
+        [ "$name" = test_parity ] && continue # its driver, above, runs it
         "$1" "$name" "build/plain/tests/$name" tests/data ${part[$name]-}
     done
     for source in tests/test_*.sh; do
@@ -76,8 +76,8 @@ for_developers() {
     done
     "$1" test_api.threads build/tsan/tests/test_api tests/data
     "$1" test_threads.threads build/tsan/tests/test_threads
-    "$1" test_random.threads build/tsan/tests/test_random tests/data 150 # models, slow as they are here
-    if grep -qw avx2 /proc/cpuinfo; then # tiers that this CPU lacks, emulated
+    "$1" test_random.threads build/tsan/tests/test_random tests/data 150 # models are slow here
+    if grep -qw avx2 /proc/cpuinfo; then # emulates tiers that this CPU lacks
         "$1" test_math.simde build/simde/tests/test_math
         "$1" test_random.simde build/simde/tests/test_random tests/data ${larger[test_random.simde]-}
     fi
@@ -106,7 +106,7 @@ if_skipped() {
     read -r _ _ skipped _ 2>/dev/null <"build/log/$1.sum" && [ "$skipped" != 0 ] && "$again" "$@"
 }
 
-# For each test: notes what make must build for it, or which packages are missing.
+# For each test, notes the targets that make must build, or the missing packages.
 declare -A targets=() absent=()
 needs() {
     local word name=$1 kind=$1
@@ -138,8 +138,8 @@ needs() {
 
 perhaps() { if [ -n "${absent[$1]-}" ]; then omit "$1" "${absent[$1]}"; else run "$@"; fi; }
 
-# sets COMMAND: calls COMMAND for the tests of WHICH; with words for both sets, and for other builds
-# only if a word names one
+# sets COMMAND: calls COMMAND for the tests of WHICH, or with words for both sets. It includes other
+# builds only if a word names one
 sets() {
     command=$1
     case ${only[*]+words}${WHICH-} in
@@ -159,8 +159,8 @@ sets needs
 [ ${#targets[@]} -gt 0 ] || [ ${#absent[@]} -gt 0 ] ||
     { echo "run.sh: no test's name begins with: $*" >&2; exit 2; }
 [ ${#targets[@]} = 0 ] || make --no-print-directory -s "${!targets[@]}" || exit 2
-[ -z "${STB-}" ] || export CPATH=$PWD/build/stb${CPATH:+:$CPATH} # where make has put a link to it
-export BUILT=yes # to tests/built.sh: make has just compared everything with its sources
+[ -z "${STB-}" ] || export CPATH=$PWD/build/stb${CPATH:+:$CPATH} # make's link to stb
+export BUILT=yes # tells tests/built.sh that make has just built everything
 sets perhaps
 
 finish

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# sentences.sh [SEED [N [FILE...]]] - draws N sentences (150) for an editor to judge, each alone, as
-# FILE:LINE: SENTENCE. Without FILEs, 7 of 15 sentences come from pages, 4 from messages and help, 4
-# from comments outside vit.h. The same SEED draws the same sentences from the same files.
+# sentences.sh [SEED [N [FILE...]]] - draws N sentences (150) for an editor to judge one by one. It
+# prints FILE:LINE: SENTENCE. Without FILEs, 7 of 15 sentences come from pages, 4 from messages and
+# help, 4 from comments outside vit.h. The same SEED draws the same sentences from the same files.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 seed=${1:-$RANDOM} n=${2:-150}
 shift $(($# < 2 ? $# : 2))
 
-# extract FILE...: a line for each sentence of five plain words or more: KIND, FILE:LINE, SENTENCE.
+# extract FILE...: prints a line for each sentence of five plain words or more: KIND, FILE:LINE,
+# SENTENCE.
 # The strings of tests do not count as messages.
 extract() {
     awk '

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# systems.sh - systems other than Linux with glibc:
+# systems.sh - tests systems other than Linux with glibc:
 #
 #   - musl: all programs, linked statically, pass the tests and give glibc's bits and files
-#   - macOS, the BSDs and bare POSIX: the code only compiles, with this machine's headers and
-#     without the declarations of Linux and GNU
+#   - macOS, the BSDs and bare POSIX: the code compiles with this machine's headers, without the
+#     declarations of Linux and GNU; it does not run
 #   - only vit.h, tools/os and the sandbox, which is for Linux, distinguish systems
 #
 # `systems.sh compile` leaves musl out. The last line is "N passed, N failed".
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 built=build/systems
 mkdir -p $built/include
 ln -sfn "${STB:-/usr/include/stb}" $built/include/stb
-for folder in linux asm-generic "$(gcc -print-multiarch)/asm"; do # the kernel's, for the sandbox
+for folder in linux asm-generic "$(gcc -print-multiarch)/asm"; do # kernel headers, for the sandbox
     ln -sfn /usr/include/"$folder" $built/include/"${folder##*/}"
 done
 

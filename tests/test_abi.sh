@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The compiled library: its symbols, and the structs and constants that programs share with it, are
+# Tests the compiled library. Its symbols, and its structs and constants that programs use, must be
 # those of tests/abi/list.txt, which `make abi` records (test_abi.sh record). Programs that were
-# compiled with an older or newer vit.h, or without the header, run with the library or are
+# compiled with an older or newer vit.h, or without the header, must run with the library or be
 # refused by a message.
 set -u
 cd "$(dirname "$0")/.."
@@ -76,7 +76,7 @@ library() {
         tools/packaging/vit.c -Wl,-soname,libvit.so.2 -lpthread -o "$work/$1/libvit.so.2"
 }
 
-# says TEXT PROGRAM [LIBRARY'S FOLDER]: PROGRAM prints TEXT, and no memory was overwritten
+# says TEXT PROGRAM [LIBRARY'S FOLDER]: passes if PROGRAM prints TEXT and overwrites no memory
 says() {
     tried="$2 with ${3-build/lib}"
     LD_LIBRARY_PATH=${3-build/lib} "$work/$2" models/cifar10-vit.vit examples/cat.ppm \
@@ -120,7 +120,7 @@ library forgetful
 says "compiled for ABI $abi; this is vit.h $version, which takes $((abi + 1)) to $((abi + 2))" \
     same "$work/forgetful"
 
-# Macros that make the struct smaller or larger.
+# These macros make the struct smaller or larger.
 program fewer_chans . -DVIT_MAX_CHANS=3
 says "sizeof(vit_model) in the program, by VIT_MAX_CHANS and others: expected " fewer_chans
 program more_chans . -DVIT_MAX_CHANS=300
@@ -128,7 +128,7 @@ says "sizeof(vit_model) in the program, by VIT_MAX_CHANS and others: expected " 
 program no_texts . -DVIT_NO_TEXT
 says "-11: program and library come from different vit.h: " no_texts
 
-# Without the header's macros.
+# A program without the header's macros.
 program silent . -DBY_POINTER=0
 says "the program names no ABI: pass vit_abi(); this is vit.h $version" silent
 program well_said . '-DBY_POINTER=vit_abi()'
@@ -136,7 +136,7 @@ says "cat 0.78" well_said
 program too_small . -DBY_POINTER="$(printf '0x000001%02xu' "$abi")"
 says "-11: program and library" too_small
 
-# The implementation is built for firmware, but the program does not define that macro.
+# The implementation is built for firmware, but the program lacks that macro.
 cat >"$work/bare.c" <<'END'
 #include "vit.h"
 int main(void) {
@@ -155,7 +155,7 @@ for macro in -DNOTHING -DVIT_BARE_METAL; do
         [ "$status" = "$([ $macro = -DNOTHING ] && echo 0 || echo 1)" ]
 done
 
-# A program with the static library, and one with a private copy beside the shared library.
+# One program has the static library. Another has a private copy beside the shared library.
 check "the static library links" "$cc" -std=c99 -I. tests/abi/program.c build/lib/libvit.a -lpthread \
     -o "$work/static"
 says "cat 0.78" static

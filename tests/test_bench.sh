@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# vit-bench from the command line: its output is complete and consistent. Times only need to be
-# positive, because the speed of the machine may vary. Pages and charts must show the figures of
-# tools/bench/figures.
+# Runs vit-bench from the command line. Its output must be complete and consistent. Times only need
+# to be positive, because the speed of the machine may vary. Pages and charts must show the figures
+# of tools/bench/figures.
 #
 #     BIN=. bash tests/test_bench.sh
 #
@@ -28,8 +28,7 @@ try() {
 # get PATH...: prints the value at PATH in the JSON object
 get() { "$work/json_check" "$@" <"$work/out"; }
 
-# holds EXPRESSION: passes if awk's EXPRESSION is true; @NAME stands for that number of the JSON
-# object
+# holds EXPRESSION: passes if awk's EXPRESSION is true. @NAME is a number of the JSON object
 holds() {
     local expression=$1 name
     while [[ $expression =~ @([a-z_]+) ]]; do
@@ -38,7 +37,7 @@ holds() {
     done
     if awk "BEGIN { exit !($expression) }" 2>/dev/null; then pass; else fail "not: $expression"; fi
 }
-# The command fails with STATUS and one line that matches REGEX.
+# Passes if the command fails with STATUS and one line that matches REGEX.
 refused() {
     is "$1"
     quiet out
@@ -51,9 +50,9 @@ tried=setup status=0
 : >"$work/err"
 make_json_check
 
-# --- what it prints -----------------------------------------------------------------------
+# --- its output ---------------------------------------------------------------------------
 
-# agrees: passes if all fields exist, and those that depend on each other agree
+# agrees: passes if all fields exist and are consistent
 agrees() {
     local field sum=0
     is 0
@@ -83,8 +82,8 @@ json f16 dtype
 json 2 threads
 json 2 batch
 json 3 runs
-# 65 tokens, 64 of which are patches of 48 numbers; 7 blocks of widths 192 and 384, the last of
-# which computes k and v for all tokens and the rest for one; 10 classes
+# 65 tokens, 64 of them patches of 48 numbers; 7 blocks of widths 192 and 384; 10 classes. The last
+# block computes k and v for all tokens, and everything else for one token
 block='65 * 192 * 384 + n * (2 * 65 * 192 + 2 * 192 * 192 + 2 * 192 * 384)'
 holds "(@gflop * 1e9 / 2 / (64 * 48 * 192 + 6 * (${block//n/65}) + ${block//n/1} + 192 * 10) - 1) \
     ^ 2 < 1e-12"
@@ -112,7 +111,7 @@ for dtype in f32 f16 bf16 int8 int4; do
     json $dtype dtype
 done
 
-# Tries every tier. The message about a tier that this machine lacks names it.
+# Tries every tier. For a tier that this machine lacks, the message must contain its name.
 try -m "$model" --isa sse9
 names=$(sed -n "s/.*expected auto, \(.*\), found 'sse9'.*/\1/p" "$work/err" | sed 's/,\| or / /g')
 [ -n "$names" ] || fail "lists no tiers"
@@ -149,7 +148,7 @@ out '^usage: vit-bench '
 out 'Exit status: 0'
 if awk 'length > 100 { bad = 1 } END { exit bad }' "$work/out"; then pass; else fail "too wide"; fi
 
-# --- what it refuses ----------------------------------------------------------------------
+# --- wrong input --------------------------------------------------------------------------
 
 try
 try --seconds 0.01 --json # the bundled model
@@ -188,7 +187,7 @@ status=$?
 is 1
 err 'standard output: (No space left|write failed)'
 
-# --- pages and charts show the figures that lie beside them ------------------------------------
+# --- pages and charts show the recorded figures ------------------------------------------------
 
 if have python3 "pages and charts beside their figures"; then
     tried=figures.py

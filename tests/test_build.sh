@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Promises of the build: README's programs compile by the printed commands and classify; the links
-# of all pages resolve; `make help` and `make install` work; a program elsewhere uses an installed
-# header and model.
+# Tests README's statements about the build: its programs compile by the printed commands and
+# classify; the links of all pages resolve; `make help` and `make install` work; a program elsewhere
+# uses an installed header and model.
 set -u
 . tests/built.sh programs
 . tests/checks.sh
@@ -14,7 +14,7 @@ block() {
         $0 == fence { inside = ++seen == wanted }' README.md
 }
 
-# printed START: prints the command in README.md that begins with START
+# printed START: prints README.md's command that begins with START
 printed() { sed -n "s/^\$ \($1.*\)/\1/p" README.md; }
 
 # A user's folder has README's files, vit.h, the photo and the model, and nothing else.
@@ -44,7 +44,8 @@ if have cmake "README's CMakeLists.txt"; then
         sh -c "cd '$work/user' && out/hello | grep '^cat, 82.4 %$'"
 fi
 
-# A model of timm, as README fetches it. A smaller one with random weights, in a folder, replaces it.
+# A model of timm, as README fetches it. A smaller model with random weights, in a folder, replaces
+# it.
 mkdir -p "$work/model/photos"
 ln -s "$PWD/tools" "$work/model"
 tiny=$work/model/mirror/timm/deit_tiny_patch16_224.fb_in1k/resolve/main
@@ -61,8 +62,8 @@ if have curl "README's commands for a model of timm's"; then
         VIT_MIRROR=file://\$PWD/mirror sh -e commands >said && grep -c '^ *[0-9.]* %' said | grep '^5$' && grep 'photos/cat.jpg$' said"
 fi
 
-# Words: tiny encoders of transformers' names and shapes replace the download. vit-get knows the
-# sum of CLIP's weights, but not that of another publisher's weights of CLIP.
+# Tiny encoders with transformers' names and shapes replace the download of words. vit-get has the
+# checksum of CLIP's weights, but none for another publisher's weights of CLIP.
 words=CLIP-ViT-B-32-laion2B-s34B-b79K
 mkdir -p "$work/words/mirror/laion/$words/resolve/main"
 ln -s "$PWD/tools" "$work/words"
@@ -126,7 +127,7 @@ mkdir -p "$work/bare/tests"
 ln -s "$PWD/Makefile" "$work/bare"
 ln -s "$PWD"/tests/{built,checks,test_own}.sh "$work/bare/tests"
 check "a test of programs that are not built says so" sh -c "cd '$work/bare' && unset BUILT BIN &&
-    export MAKELEVEL=1 && # in a sub-make, make names the folders that it works in
+    export MAKELEVEL=1 && # a sub-make prints the folders in which it works
     { bash tests/test_own.sh 2>said; [ \$? = 2 ]; } && [ \$(wc -l <said) = 1 ] && grep 'make all' said"
 check "so does one of programs elsewhere" sh -c "unset BUILT && { BIN='$work/none' \
     bash tests/test_own.sh 2>'$work/said'; [ \$? = 2 ]; } && grep 'is missing' '$work/said'"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# End to end: vit-classify, vit-evaluate, vit-info and vit-run with options, files and pipes.
+# Tests vit-classify, vit-evaluate, vit-info and vit-run end to end, with options, files and pipes.
 #
 #     BIN=. bash tests/test_cli.sh
 #
@@ -20,7 +20,8 @@ info=$bin/tools/vit-info run=$bin/tools/vit-run convert=$bin/tools/vit-convert
 
 # --- the framework ------------------------------------------------------------------------
 
-# A wrong command line: status 2, one line on stderr that begins with the program's name.
+# Passes for a wrong command line: status 2, and one line on stderr that begins with the program's
+# name.
 usage() {
     is 2
     quiet out
@@ -28,7 +29,7 @@ usage() {
     err "$1"
 }
 
-# --- what everything works on -------------------------------------------------------------
+# --- the common input -------------------------------------------------------------------
 
 tried=setup
 : >"$work/out"
@@ -79,7 +80,7 @@ for program in "$classify" "$evaluate" "$info" "$run"; do
     is 0
     try "$program" --version
     is 0
-    case $name in # those that read photos name the decoder of JPEGs
+    case $name in # programs for photos print the decoder of JPEGs
     vit-bench | vit-info) out "^$name \(vit\.h [0-9]+\.[0-9]+\.[0-9]+\)$" ;;
     *) out "^$name \(vit\.h [0-9]+\.[0-9]+\.[0-9]+; JPEGs by (libjpeg(-turbo)?|stb_image) [0-9.]+\)$" ;;
     esac
@@ -107,12 +108,12 @@ for program in "$classify" "$evaluate" "$info" "$run"; do
     err "^$name: standard output: (No space left on device|write failed)$" # lost before the end
 done
 
-# All programs: --help ends with the exit status, and the message about a wrong option names
+# In all programs, --help ends with the exit status. The message about a wrong option contains
 # --help and the name under which the program was called.
 mkdir "$work/called"
 for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,get,info,look,run,search}; do
     name=${program##*/}
-    options=() # look has them for each command
+    options=() # vit-look has options for each command
     [ "$name" != vit-look ] || options=(tokens)
     try "$program" "${options[@]}" --help
     is 0
@@ -135,9 +136,9 @@ for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,get,info,
     done
 done
 
-# An option has the same letter, and a value or none, in all programs that have it. (--labels lists
-# those of a model in vit-info, and names a file of them in vit-convert. --list prints the models of
-# vit-get, and names a list of photos in other programs.)
+# An option has the same letter in all programs, and takes a value in all or in none. (Exceptions:
+# --labels prints a model's labels in vit-info, and takes a file in vit-convert. --list prints
+# models in vit-get, and takes a list of photos in other programs.)
 : >"$work/rows"
 for program in bench classify convert embed evaluate get info learn 'look '{attention,tokens,similarity,positions,filters} run search; do
     # shellcheck disable=SC2086 # words
@@ -153,7 +154,7 @@ done
 different=$(awk '$1 != "labels" && $1 != "list" { if ($1 in seen && seen[$1] != $2) print $1; seen[$1] = $2 }' \
     "$work/rows")
 if [ -z "$different" ]; then pass; else fail "differs between programs: $different"; fi
-has() { # OPTION LETTER PROGRAMS: exactly these have it
+has() { # OPTION LETTER PROGRAMS: exactly these have the option
     local found
     found=$(awk -v name="$1" -v letter="$2" '$1 == name && $2 == letter { print $3 }' "$work/rows" |
         sort -u | tr '\n' ' ')
@@ -185,7 +186,7 @@ cp "$cat" "$work/tree/b/two.jpg"
 cp "$other" "$work/tree/one.png"
 printf '%s\0' "$work/tree/b/two.jpg" "$work/tree/one.png" >"$work/tree.nul"
 tr '\0' '\n' <"$work/tree.nul" >"$work/tree.txt"
-sees() { # IMAGES COMMAND...: by their names in --json or else in lines
+sees() { # IMAGES COMMAND...: passes if --json or the lines have these names
     local expected=$1 found
     shift
     try "$@"
@@ -210,7 +211,7 @@ for command in "classify -m $model" "run -m $model" "look tokens -m $model --npy
     err 'nosuch.txt: cannot be opened: No such file or directory'
 done
 
-# -q, and comma-separated values.
+# Tests -q, and comma-separated values.
 printf 'P6\n8 8\n255\n%0192d' 0 >"$work/one.ppm"
 cat "$work/one.ppm" "$work/one.ppm" >"$work/two.ppms"
 try "$classify" -m "$model" --frames auto "$work/two.ppms"
@@ -270,7 +271,7 @@ for command in "tools/vit-classify $work/gone.jpg" "tools/vit-embed -o $work/x.n
     err "$gone"
     lines err 1
 done
-for to in --c-array '--to safetensors'; do # the reason alone, once
+for to in --c-array '--to safetensors'; do # prints only the reason, once
     # shellcheck disable=SC2086 # words
     try "$convert" $to "$work/empty.png" -o "$work/x"
     is 1
@@ -302,9 +303,9 @@ for isa in auto scalar; do
 done
 same "$work/auto.npy" "$work/scalar.npy"
 
-# --- what is no model ---------------------------------------------------------------------
+# --- invalid models -----------------------------------------------------------------------
 
-# opens FILE MESSAGE: every program that gets FILE as a model must print MESSAGE.
+# opens FILE MESSAGE: passes if every program prints MESSAGE about FILE as its model
 opens() {
     local program
     for program in "$info $1" "$run -m $1 $root/examples/cat.ppm" "$evaluate -m $1 $work" \
@@ -369,7 +370,7 @@ done
 try "$classify" -m "$model" -k 100 "$cat"
 is 0
 lines out 10
-# If several classes may be right, each score is independent. --sigmoid or the file sets this.
+# Several classes may be right if each score is independent. --sigmoid or the file sets this.
 tagger=$work/tagger.vit
 try "$convert" "$fixtures/plain/model.safetensors" -o "$tagger" --labels "$work/labels.txt" \
     --set head_activation=sigmoid
@@ -418,7 +419,7 @@ try "$classify" -m "$nameless" -k 10 "$cat"
 is 0
 out '^ *[0-9.]+ %  class 9$'
 
-# several images: the bad ones are named, and the others are classified
+# several images: the bad ones are reported, and the others are classified
 try "$classify" -m "$model" "$cat" "$other"
 is 0
 lines out 12
@@ -568,7 +569,7 @@ for mode in --json --realtime; do
     is 1
     err '^vit-classify: -: frame 4 is truncated: the stream ends after [0-9]+ bytes of a JPEG'
 done
-# a frame whose pixels are damaged is named, and the others are classified
+# a damaged frame is reported, and the others are classified
 { cat "$ppm"; printf '\377\330\377\331'; cat "$ppm"; } >"$work/damaged"
 feed "$work/damaged" --frames auto
 is 1
@@ -693,7 +694,7 @@ if [ "$best" = "$label" ]; then pass; else fail "top label"; fi
 out 'quoted\\" \\\\ caf'
 try "$classify" -m "$nameless" --json "$cat"
 json null top 0 label
-if posix; then # such names
+if posix; then # only POSIX allows such names
     cp "$cat" "$work/a\"b\\c"$'\n'"d.jpg"
     try "$classify" -m "$model" --json "$work/a\"b\\c"$'\n'"d.jpg"
     is 0
@@ -722,7 +723,7 @@ for bad in 1.x 1.5.5 . e ''; do
     usage "--set crop_pct: expected a number, found \"$bad\""
 done
 
-# models that are none
+# invalid models
 head -c 1000 "$model" >"$work/short.vit"
 for bad in nosuch.vit cat.jpg empty.png short.vit; do
     try "$classify" -m "$work/$bad" "$cat"
@@ -766,7 +767,7 @@ for pair in "$classify -m $model $cat" "$info $model" "$run -m $model $cat" \
     (trap '' PIPE; sleep 0.3; $pair 2>"$work/err"; echo $? >"$work/status") | true
     status=$(cat "$work/status")
     is 1
-    err 'standard output: (Broken pipe|write failed|Invalid argument)' # the last is Windows'
+    err 'standard output: (Broken pipe|write failed|Invalid argument)' # the last is on Windows
 done
 
 # --- vit-info -----------------------------------------------------------------------------
@@ -950,8 +951,7 @@ is 0
 differ first.npy a.npy
 try "$run" -m "$model" --input x.npy --attention last.npy --block 1
 same last.npy a.npy
-# several blocks: the output has the data of each single block in turn, after a header of the same
-# size
+# several blocks: after a header of the same size, the output has the data of each block in turn
 for blocks in all 0,1 1,0; do
     try "$run" -m "$model" --input x.npy --attention a2.npy --block-tokens t2.npy --block "$blocks"
     is 0
@@ -990,7 +990,7 @@ if grep -q '"isa"' "$work/out"; then fail "nothing was run"; else pass; fi
 try "$run" -m "$model" "$images/exif6.jpg" --dump-input turned.npy
 differ lying.npy turned.npy
 
-# as SHAPE NUMBERS: makes x.npy of another shape and the same length
+# as SHAPE NUMBERS: makes x.npy with another shape and the same length
 as() {
     head -c 128 x.npy | sed "s/'shape': ([0-9, ]*), }/'shape': $1, }/" | head -c 127 >as.npy
     printf '%*s\n' $((127 - $(stat -c %s as.npy))) '' >>as.npy
@@ -1089,14 +1089,14 @@ for target in /dev/full nosuch/z.npy steps; do
     quiet out
     err "^vit-run: $target: (cannot be (written: No space left|created: No such file)|is a folder)"
 done
-try "$run" -m "$model" "$cat" "$cat" "$cat" --dump-input /dev/full   # within the writing
+try "$run" -m "$model" "$cat" "$cat" "$cat" --dump-input /dev/full   # fails during the writing
 is 1
 err '^vit-run: /dev/full: cannot be written: No space left'
 try "$run" -m "$model" --input x.npy --trace x.npy
 is 1
 err 'x.npy: cannot be created'
 
-# inputs are never overwritten, under whatever name
+# inputs are never overwritten, under any name
 cp x.npy kept.npy
 cp "$model" kept.vit
 cp "$cat" kept.jpg
@@ -1184,7 +1184,7 @@ try "$evaluate" -m "$model" --predictions - set
 is 0
 out '^"set/3/rgb.tga",3,'
 
-# unreadable images are named and counted
+# unreadable images are reported and counted
 cp bad.jpg empty.png set/DOG
 cp "$cat" set/DOG/photo.webp
 try "$evaluate" -m "$model" --json --predictions p.csv set
@@ -1216,7 +1216,7 @@ try "$evaluate" -m "$model" --no-exif --predictions - "$quoted"
 is 0
 out "^$in_csv,1,"
 
-# folders whose names are no classes, with and without a map
+# folders whose names are not classes, with and without a map
 mkdir set/zebra set/crane
 cp "$cat" set/zebra
 try "$evaluate" -m "$model" set
@@ -1274,7 +1274,7 @@ json 8 classes 0 index
 deep=.$(printf "/$(printf 'd%.0s' {1..250})%.0s" {1..16})
 mkdir -p "$deep"
 (cd "$deep" && mkdir "$(printf 'd%.0s' {1..99})")
-try "$evaluate" -m "$model" "$deep"   # below it a path that no system call takes
+try "$evaluate" -m "$model" "$deep"   # contains a path that is too long for system calls
 is 1
 err 'has no images in subfolders'
 mkdir numbers numbers/0 numbers/00007
@@ -1346,7 +1346,7 @@ if terminal "the bar of a terminal"; then
     if grep -q 'evaluate \[#*\.*\]' "$work/out"; then
         pass
         if tail -c 8 "$work/out" | grep -q $'\r\033\[K'; then pass; else fail "bar stays"; fi
-    fi   # else: a fast machine is done before the first tenth of a second
+    fi   # else: a fast machine has ended within a tenth of a second
 fi
 
 summary

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every program and mode decodes photos in confined processes. Here the decoder opens a file for
-# each photo (evil_decoder.h). A confined decoder is killed and makes no file; with --no-sandbox the
-# file appears, which shows that the mode decodes photos.
+# each photo (evil_decoder.h). A confined decoder is killed and makes no file. With --no-sandbox the
+# file appears, which proves that the mode decodes photos.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/checks.sh
@@ -34,7 +34,7 @@ tar cf part-00000.tar -C set cat ship
 "$evil/tools/vit-embed" --no-sandbox set -o index.npy 2>err || fail 'no index'
 "$evil/tools/vit-embed" --no-sandbox --tar part-00000.tar -o shards 2>err || fail 'no shards'
 
-input=/dev/null ends=0 # of what follows: standard input, and the status with --no-sandbox
+input=/dev/null ends=0 # standard input, and the expected status with --no-sandbox
 
 # run OPTION: runs $program with OPTION, after the command of vit-look
 run() {
@@ -46,7 +46,7 @@ run() {
     status=$?
 }
 
-# decodes PROGRAM ARGUMENT...: an output must be called new.*, or be the folder new
+# decodes PROGRAM ARGUMENT...: outputs are new.*, or the folder new
 decodes() {
     program=$1 arguments=("${@:2}")
     run
@@ -85,5 +85,5 @@ decodes tools/vit-look similarity "$cat" --at 150,100 -o new.png
 decodes tools/vit-run -m "$model" "$cat"
 decodes tools/vit-convert "$checkpoint" --dtype int8 --calibrate set -o new.vit
 decodes tools/vit-convert "$checkpoint" --dtype int8 --report set -o new.vit
-ends=1 decodes tools/vit-convert "$checkpoint" --match-folder ten -o new.vit # no better than guessing
+ends=1 decodes tools/vit-convert "$checkpoint" --match-folder ten -o new.vit # status 1: it only guesses
 summary
