@@ -95,7 +95,7 @@ static bool out_of_memory(void) {
 /* A model of random weights                                                 */
 /* ------------------------------------------------------------------------- */
 
-/* Writes the model into a file, so that opening it takes as long as usual and other processes can
+/* Writes the model into a file. Opening it then takes as long as usual, and other processes can
  * open it too. The file keeps its temporary name: cli_output removes it at the end, and on
  * Ctrl-C. */
 static bool make_model(bench *b, const arch_choice *choice) {
@@ -141,7 +141,7 @@ static const char *dtype_of(const vit_model *model) {
     return tensor_dtype_name((vit_dtype)most);
 }
 
-/* Takes the architecture that the file names, otherwise the name of the file. */
+/* Takes the name of the architecture from the file, otherwise the name of the file. */
 static void name_model(bench *b) {
     static const char key[] = "architecture: ";
     const char *line = strstr(vit_source(&b->model), key);
@@ -301,8 +301,8 @@ static bool enough_runs(const bench *b, double run_ms) {
     return b->num_runs >= MIN_RUNS && run_ms >= b->chosen->seconds * 1e3;
 }
 
-/* Runs forward passes, interleaved with measurements of the peak, which take about a fifth of the
- * time, so that a slowdown of the machine affects both. */
+/* Runs forward passes in turn with measurements of the peak, because a slowdown of the machine must
+ * affect both. The measurements take about a fifth of the time. */
 static bool measure_runs(bench *b) {
     double run_ms = 0, peak_ms = 0;
     cli_progress progress;

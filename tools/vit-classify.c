@@ -66,7 +66,7 @@ typedef struct classifier {
     int sorted[SORT_GONE + 1]; /* photos by result */
     int unlikely;
     photo_decoder *decoder;
-    frame_reader reader;                             /* of --frames, as are those below */
+    frame_reader reader;                             /* of --frames, like the members below */
     running_mean mean;                               /* of the probabilities */
     double latency, sum_of_latencies, worst_latency; /* ms; the first: of the latest frame */
 } classifier;
@@ -446,7 +446,8 @@ static bool classify(classifier *c, photo_source *source, infer_counts *counts) 
     return good && counts->unreadable == 0;
 }
 
-/* Finds the images. A missing image counts as unreadable, and the run goes on with the others. */
+/* Finds the images. A missing image counts as unreadable, and the run continues with the other
+ * images. */
 static bool find_images(classifier *c, const text_list *images, report *r) {
     photo_paths *photos = &c->photos;
     bool good = true;

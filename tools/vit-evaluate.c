@@ -228,7 +228,7 @@ static bool count_confusions(const dataset *data, totals *sum) {
     return true;
 }
 
-/* Adds up in the order of the images, so that any number of threads gives the same bits. */
+/* Adds up in the order of the images, so any number of threads gives the same bits. */
 static bool add_up(const dataset *data, const infer_counts *counts, totals *sum) {
     double loss = 0;
     sum->images = (int)counts->read;

@@ -4,7 +4,7 @@
  *     vit-run -m deit.vit --input x.npy --logits y.npy             [B, C, H, W] -> [B, classes]
  *     vit-run -m deit.vit cat.jpg --trace steps                    every intermediate tensor
  *
- * numpy.load() reads the outputs, so that any tensor can be compared with PyTorch's.
+ * numpy.load() reads the outputs, so any tensor can be compared with that of PyTorch.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -577,7 +577,7 @@ static bool find_images(run *r) {
     return false;
 }
 
-/* Lists the input files; the files of a trace, whose names appear later, must differ from them. */
+/* Lists the input files, which no file of a trace may replace. */
 static bool list_sources(run *r) {
     const choices *c = r->chosen;
     r->sources = malloc(((size_t)r->images.count + 2) * sizeof *r->sources);

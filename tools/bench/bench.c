@@ -15,7 +15,7 @@
 /* ------------------------------------------------------------------------- */
 /* The loops                                                                 */
 /*                                                                           */
-/* The loops have twelve or more sums, so that none waits for its own last   */
+/* The loops have twelve or more sums, so that no sum waits for its own last   */
 /* addition. Fused multiply-adds take four or five cycles, and two may begin */
 /* in each cycle. With AVX-512 the loops have 24 sums, because vdpbf16ps     */
 /* takes six cycles, for which twelve sums are only just enough. Where there */
@@ -199,9 +199,9 @@ static void run_plain(uint64_t rounds) {
 
 enum { SUMS = 12, SUMS_512 = 24 }; /* instructions in a round, except in the loops of NEON */
 
-/* Takes the first row whose isa is a prefix of the tier's name and whose dtype is a prefix of the
- * type's name; NULL stands for any type. A tier missing from this table ("avx512-fp16") gets the
- * row for its whole family. */
+/* The first match counts: isa is a prefix of the tier's name; dtype is a prefix of the type's name,
+ * or NULL for any type. A tier missing from this table ("avx512-fp16") gets the row for its whole
+ * family. */
 static const struct {
     const char *isa, *dtype;
     peak_loop loop;

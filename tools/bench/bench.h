@@ -46,8 +46,8 @@ double bench_operations(const vit_config *config);
 
 /* === A model of random weights === */
 
-/* A model of random weights, to measure without a checkpoint. Its tensors have the types that
- * vit-convert gives them. */
+/* A model of random weights, to measure without a checkpoint. Its tensors have the same types as in
+ * files of vit-convert. */
 
 bool bench_write_random(FILE *file, const vit_config *config, vit_dtype dtype, report *r);
 

@@ -78,7 +78,7 @@ static bool usage_error(const parser *p, const char *format, ...) {
     return false;
 }
 
-/* Reports an unknown option, and names the nearest known one, because most are typing errors. */
+/* Reports an unknown option and the nearest known option, because most are typing errors. */
 static bool unknown_option(const parser *p, const char *word, const char *name) {
     const cli_option *nearest = NULL;
     int distance = 3; /* a more distant name does not help */

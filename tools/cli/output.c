@@ -47,7 +47,7 @@ void cli_put_field(FILE *file, const char *text) {
 /* === Files that are read and written, or written twice, are refused === */
 
 /* A file that will be written. The outputs on the command line are declared before any input is
- * read, and stay declared to the end, so that every input can be compared with them. */
+ * read, and stay declared to the end, because every input must be compared with them. */
 typedef struct declared {
     const char *path;       /* the caller's */
     os_identity file;       /* the file behind the path, if it exists */

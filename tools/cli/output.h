@@ -25,8 +25,8 @@ int cli_finish(const char *program, int status);
 /* Writes a field of a CSV file (RFC 4180): in quotes, with inner quotes doubled. */
 void cli_put_field(FILE *file, const char *text);
 
-/* A file that appears whole or not at all: it is written under a temporary name in the same folder
- * and renamed to the target by cli_output_commit. "-" is standard output; devices and pipes are
+/* A file that appears whole or not at all. It is written under a temporary name in the same folder,
+ * and cli_output_commit renames it to the target. "-" is standard output; devices and pipes are
  * written directly. */
 typedef struct cli_output {
     FILE *file;       /* write here */

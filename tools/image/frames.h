@@ -11,10 +11,10 @@
 #include "vit.h"
 
 /* Chooses the kind of frames from a command line. For raw video, `size` is "640x480" (width,
- * height), and `pixels` is the name that video programs give to the format of the tightly packed
- * pixels (frames.c has the list; NULL: rgb24). For images, `size` is "auto" and `pixels` is NULL:
- * each frame is then a JPEG (MJPEG), a PGM or a PPM image, recognised by its first bytes, and
- * raw->width is 0. The message about a failure lists the expected values. */
+ * height). `pixels` is the usual name of a format of tightly packed pixels (frames.c has the list;
+ * NULL: rgb24). For images, `size` is "auto", `pixels` is NULL, and raw->width becomes 0. Each
+ * frame is then a JPEG (MJPEG), a PGM or a PPM image, recognised by its first bytes. The message
+ * about a failure lists the expected values. */
 bool frames_choose(const char *size, const char *pixels, vit_image *raw, report *r);
 
 typedef struct frame {

@@ -206,7 +206,8 @@ static bool make_photo(frame_reader *reader, photo *p, frame_facts *facts) {
     return true;
 }
 
-/* Decodes a frame ahead. If that fails, the thread that takes the frame will find the reason. */
+/* Decodes a frame ahead. If decoding fails, the thread that takes the frame will find the
+ * reason. */
 static void decode_ahead(const frame_reader *reader, photo *p, frame_facts *facts) {
     const double start = cli_now_ms();
     report r = report_make();

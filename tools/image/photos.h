@@ -17,11 +17,11 @@ typedef struct photo_list {
     size_t capacity; /* private */
 } photo_list;
 
-/* Finds the images of operands. An operand is a file, which is taken whatever it contains, or a
- * folder. A folder stands for all images in it and below it, recognised by suffix, sorted by path,
- * without hidden files. Images in unreadable formats are included, so that they are reported and
- * not silently left out. If there are more than `max` images, `max` of them stay, evenly spaced, so
- * that every class keeps its share. A folder without images is an error. */
+/* Finds the images of operands. An operand is a file, whatever it contains, or a folder. A folder
+ * stands for all images in it and below it, recognised by suffix, sorted by path, without hidden
+ * files. Images in unreadable formats are included, because they must be reported. If there are
+ * more than `max` images, `max` of them stay, evenly spaced, so that every class keeps its share. A
+ * folder without images is an error. */
 bool photos_find(photo_list *list, const text_list *operands, int max, report *r);
 void photos_free(photo_list *list);
 
@@ -119,8 +119,9 @@ size_t photos_max_bytes(const photo_options *options);
 
 /* Names the decoder of JPEGs, for --version: "libjpeg-turbo 2.1.5" or "stb_image 2.27". */
 const char *photos_library(void);
-/* The way photos are decoded, for records and --json: "libjpeg-turbo 2.1.5, reduced" (or "exact"),
- * or "stb_image 2.27", then the command, if there is one: ", others by 'heif-convert %i %o'". */
+/* Describes how photos are decoded, for records and --json: "libjpeg-turbo 2.1.5, reduced" (or
+ * "exact"), or "stb_image 2.27". If there is a command, ", others by 'heif-convert %i %o'"
+ * follows. */
 enum { PHOTOS_MAX_COMMAND = 200, PHOTOS_DECODING_SIZE = 64 + PHOTOS_MAX_COMMAND };
 const char *photos_decoding(const photo_options *options, char text[PHOTOS_DECODING_SIZE]);
 

@@ -49,8 +49,7 @@ typedef struct exchange {
 enum { EXCHANGE_SIZE = 4096 };
 
 /* Each message is a packet on the socket. The child answers a command with the number of the
- * command. Any other number ends both sides, so that an answer about another image cannot be taken
- * for an answer about this one. */
+ * command. Any other number ends both sides, because it might be an answer about another image. */
 typedef struct message {
     uint32_t what, number;
 } message;
@@ -240,7 +239,8 @@ static bool tell(uint32_t what, uint32_t number) {
     return write(0, &said, sizeof said) == sizeof said;
 }
 
-/* Waits for the command of this number. False if the parent has ended or sent anything else. */
+/* Waits for the command of this number. False if the parent has ended, or has sent something
+ * else. */
 static bool is_told(uint32_t number) {
     message got[2]; /* room for two, to detect a packet that is too long */
     return read(0, got, sizeof got) == sizeof got[0] && got[0].what == WORK &&
@@ -359,7 +359,7 @@ static heard hear(const child *c, int seconds, uint32_t what, uint32_t number) {
                                                                                    : NONSENSE;
 }
 
-/* Makes a socket whose ends are not standard streams, so that output to these never reaches a
+/* Makes a socket whose ends are not standard streams, so output to standard streams never reaches a
  * decoder. */
 static bool make_socket(int ends[2]) {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
@@ -375,9 +375,9 @@ static bool make_socket(int ends[2]) {
     return false;
 }
 
-/* Makes the memory and the process that shares it. This runs on one thread at a time, with signals
- * blocked: no other child may inherit the memory, and the parent's handlers must not run in the
- * child. */
+/* Makes the memory and the process that shares it. This runs on one thread at a time, because no
+ * other child may inherit the memory. Signals are blocked, because the parent's handlers must not
+ * run in the child. */
 static bool fork_child(const sandbox *box, child *c, const int ends[2], report *r) {
     static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
     sigset_t all, before;
@@ -542,8 +542,8 @@ void sandbox_close(sandbox *box) {
     free(box);
 }
 
-/* True if the image is not at fault for the end of the decoder, so that another decoder may
- * succeed. */
+/* True if another decoder may succeed, because the image is not at fault for the end of this
+ * decoder. */
 static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
     const double limit = c->short_of ? (double)c->short_of : box->settings.cpu_seconds;
     struct rusage used;

@@ -9,11 +9,11 @@
  *
  * A sandbox exists only on Linux. Each thread that decodes has a child process, whose only open
  * file is a socket to the parent. seccomp allows the child to use that socket and its own
- * non-executable memory; any other system call ends it. rlimits bound the child's memory and time;
- * existing limits that are lower stay. Child and parent exchange bytes and pixels, or a model's
- * input, through memory that only the two share. The parent checks everything that the child
- * reports. If a child ends or refuses its image, only that image is lost, and the next image gets a
- * new child. If no child can be made, no image is decoded. Open the sandbox before there are
+ * non-executable memory; any other system call ends the child. rlimits bound the child's memory and
+ * time; existing limits that are lower stay. Child and parent exchange bytes and pixels, or a
+ * model's input, through memory that only the two share. The parent checks everything that the
+ * child reports. If a child ends or refuses its image, only that image is lost, and the next image
+ * gets a new child. If no child can be made, no image is decoded. Open the sandbox before there are
  * threads, because a child that is forked next to threads depends on an intact malloc.
  */
 #ifndef SANDBOX_H
@@ -66,9 +66,9 @@ void sandbox_close(sandbox *box); /* NULL is allowed */
  * started, or the limits of the child are too low. */
 bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *image, report *r);
 
-/* Confines the command that the user names (os_command.confine): it gets no socket, cannot leave
- * its process group and cannot access other processes. False if the system cannot do this; does
- * nothing on systems without a sandbox. */
+/* Confines the user's command (os_command.confine): it gets no socket, cannot leave its process
+ * group and cannot access other processes. False if the system cannot do this; does nothing on
+ * systems without a sandbox. */
 bool sandbox_confine_command(void);
 
 #endif

@@ -55,7 +55,7 @@ typedef struct zero_shot_options {
     const char *classes, *names; /* texts, or a .npy file; a file with a name for each vector;    */
                                  /* NULL: not given                                               */
     text_list templates;         /* of texts                                                      */
-    double scale, bias;          /* NaN if not given: those of the text encoder, or 100 and 0     */
+    double scale, bias;          /* NaN if not given: the encoder's own, or 100 and 0     */
     bool sigmoid;
 } zero_shot_options;
 

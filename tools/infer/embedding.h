@@ -65,17 +65,17 @@ typedef struct embedding_writer {
     char *names_path, *json_path, *journal_path;
 } embedding_writer;
 
-/* Call it before any input is read (cli/output.h). If `names` is NULL, the names go to NAME.txt.
- * `names` and `path` must stay valid, like words of the command line. Free the writer in any
- * case. */
+/* Call it before any input is read (cli/output.h). If `names` is NULL, the names are written to
+ * NAME.txt. `names` and `path` must stay valid, like words of the command line. Free the writer in
+ * any case. */
 bool embedding_name(embedding_writer *w, const char *path, const char *names, report *r);
 /* On failure nothing is open. */
 bool embedding_create(embedding_writer *w, report *r);
 /* Call it before the first row. */
 bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const vit_model *model,
                      report *r);
-/* If a name has a newline, a carriage return or a backslash, its line begins with a backslash, and
- * these characters are written \n, \r and \\, as sha256sum does. */
+/* Adds a row. If a name has a newline, a carriage return or a backslash, its line begins with a
+ * backslash. These characters are written \n, \r and \\, as by sha256sum. */
 bool embedding_add(embedding_writer *w, const char *name, const float *row, report *r);
 /* Completes NAME.npy and renames all three; before that, the caller must write an object into json.
  * Closes the outputs in any case. */
@@ -182,7 +182,7 @@ typedef struct embedding_request {
     cli_size img_size;
 } embedding_request;
 
-/* Settings that are not requested are those of the index. If NAME.json is missing, the model is the
+/* The index gives the settings that are not requested. If NAME.json is missing, the model is the
  * bundled one. The model's logits are compared if they are as wide as the index, otherwise its
  * embedding. A vector of another width is a failure; an index from another model is reported. Zero
  * *model and *path before the call. Close the model and free the path in any case. */

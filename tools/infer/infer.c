@@ -110,8 +110,8 @@ static void line_fail(line *l, const report *reason) {
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Returns the number of photos that a thread computes together next. It is lower at the end, so
- * that all threads have some. */
+/* Returns the number of photos that a thread computes together next. The number is lower at the
+ * end, because all threads must have some photos. */
 static int batch_now(const line *l, int taken) {
     const uint64_t workers = (uint64_t)l->workers;
     uint64_t left;

@@ -87,16 +87,17 @@ typedef struct infer_counts {
     double seconds;    /* time from the first photo to the last result; never 0 */
 } infer_counts;
 
-/* Processes all photos of the source. Unreadable photos are named on stderr and counted; they are
- * no failure. Lack of memory is a failure, because the photo is not at fault. Returns false after a
- * failure, with the reason in *r, or if `take` stopped the run. Then results may be missing. */
+/* Processes all photos of the source. Unreadable photos are reported on stderr and counted; they
+ * are not a failure. Lack of memory is a failure, because the photo is not at fault. Returns false
+ * after a failure, with the reason in *r, or if `take` stopped the run. Then results may be
+ * missing. */
 bool infer_run(const infer_settings *settings, photo_source *source, infer_counts *counts,
                report *r);
 
 /* === The accuracy of a simple classifier on embeddings === */
 
 /* By neighbours, as in DINO (arXiv 2104.14294, eval_knn.py): for each photo of `test`, the photos
- * of `train` with the highest cosines vote for a class, each with the weight exp(cosine /
+ * of `train` with the highest cosines vote for a class. Each vote has the weight exp(cosine /
  * PROBE_TEMPERATURE).
  *
  * By a linear classifier: logistic regression on the embeddings of the training photos, scaled to

@@ -361,7 +361,7 @@ static bool open_rows(embedding_index *index, const char *path, const vit_model 
     return report_file(r, path);
 }
 
-/* Returns the number of the class that is named like the photo's folder; -1: see the report.
+/* Returns the number of the class with the name of the photo's folder; -1: see the report.
  * `before` is tried first, because neighbouring rows often share a class. */
 static int class_of_row(learned_set *set, const char *path, int before, report *r) {
     const char *end = strrchr(path, '/'), *folder = end;
@@ -871,10 +871,10 @@ static double deviation(const double *values, int count) {
     return sqrt(squares);
 }
 
-/* Adds to the score of each held-out photo its likeness, scaled so that it varies half as much as
- * the score. The code subtracts the likeness from the score of LEARNED_NONE, so the weights of the
- * classes stay. Among the factors that were tried, one half is never much worse than 0, and mostly
- * far better (tools/bench/README.md). */
+/* Adds its likeness to the score of each held-out photo. The likeness is scaled to vary half as
+ * much as the score. The code subtracts the likeness from the score of LEARNED_NONE, so the weights
+ * of the classes stay. Among the factors that were tried, one half is never much worse than 0, and
+ * mostly far better (tools/bench/README.md). */
 static void add_likeness(learning *l, const vit_learn_sums *s, bool within, double *values) {
     const size_t dim = (size_t)l->set->dim;
     double *mean = l->head->weights + l->classes * l->row, *scores = values + l->head->held_out;

@@ -61,7 +61,7 @@ bool learned_add_stored(learned_set *set, const learned_record *record, report *
 
 /* Embeds photos. They are in a folder with a folder for each class, or in a list with lines
  * "PATH,CLASS;CLASS". Paths in a list are relative to the folder of the list. settings: model,
- * program, num_threads, batch, isa, decoder and progress. Unreadable photos are named and
+ * program, num_threads, batch, isa, decoder and progress. Unreadable photos are reported and
  * counted. */
 bool learned_add_photos(learned_set *set, const char *path, const infer_settings *settings,
                         report *r);
@@ -73,7 +73,7 @@ bool learned_add_rows(learned_set *set, const char *path, const vit_model *model
 /* Removes the class, and the photos that have no other class. */
 bool learned_forget(learned_set *set, const char *name, report *r);
 
-/* Sorts classes and photos, so that the order in which they were added has no effect. One of
+/* Sorts classes and photos, because the order in which they were added must have no effect. One of
  * several copies of a photo is kept. Copies with different classes are a failure; so is a class
  * without photos. */
 bool learned_sort(learned_set *set, const char *program, report *r);
@@ -134,9 +134,10 @@ enum { LEARNED_HELD = 5000 };
 bool learned_fit_sums(learned_set *set, const vit_model *model, const text_list *paths,
                       const learned_choice *choice, learned_head *head, report *r);
 
-/* Finds photos that seem to have a wrong class. For such a photo, another class is the best, with a
- * higher probability than this class has on average for its own photos (Northcutt and others, arXiv
- * 1911.00068). list [count] receives their numbers, the most doubtful first. Returns how many. */
+/* Finds photos that seem to have a wrong class. For such a photo, another class is the best, and
+ * has a higher probability than on average for its own photos (Northcutt and others, arXiv
+ * 1911.00068). list [count] receives the numbers of the photos, the most doubtful first. Returns
+ * how many. */
 int learned_doubts(const learned_set *set, const learned_head *head, int *list);
 
 #endif

@@ -36,7 +36,7 @@ typedef struct tag_lists {
  * second field is "tags" or "labels" is a header; comments begin with '#'. Each tag is a field of
  * the line, or all tags are in one field. Within a field, the separator is the first of ';', '|',
  * ',' and space that occurs in it. A photo may have no tags. Tags are looked up by class_find, so
- * '_' may stand for a space. Names without a class are dropped, and the first ten are named on
+ * '_' may stand for a space. Names without a class are dropped; the first ten are printed on
  * stderr. If no name has a class, the call fails. Without a model, every name is a class, and
  * spaces do not separate names. On failure there is nothing to free. */
 bool tag_lists_read(tag_lists *lists, const tag_lists_choice *choice, const vit_model *model,
@@ -56,8 +56,8 @@ typedef struct tagged_class {
     precision_counts counts; /* at the threshold */
 } tagged_class;
 
-/* Means are over the classes that some photo has, like scikit-learn's with average="macro" and
- * these labels; `all` adds up all classes, like average="micro". */
+/* Means are over the classes that some photo has, like scikit-learn's average="macro" with these
+ * labels. `all` adds up all classes, like average="micro". */
 typedef struct tagged_results {
     infer_counts photos;
     int num_classes, occurring; /* number of classes of the model; of classes that some photo has */

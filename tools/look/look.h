@@ -3,8 +3,8 @@
  * A command has three steps: it prepares, runs the model on each photo, and draws. Drawing fills
  * in the sheet of pictures and the values that they show. look_write writes the requested outputs.
  *
- * To add a command, write its functions in maps.c (if it shows photos) or weights.c (if it shows
- * only the model), and add its row and its options in tools/vit-look.c.
+ * To add a command, write its functions in maps.c if it shows photos, or in weights.c if it shows
+ * only the model. Then add its row and its options in tools/vit-look.c.
  *
  * tools/look owns the commands of tools/vit-look and their common parts; it may include base cli
  * numbers image picture infer.
@@ -103,7 +103,7 @@ typedef struct look_command {
     void (*put)(const look_job *j, json_writer *w); /* adds to --json */
 } look_command;
 
-/* Runs a command. Unreadable photos are named on stderr and counted. */
+/* Runs a command. Unreadable photos are reported on stderr and counted. */
 bool look_run(look_job *j, report *r);
 void look_free(look_job *j);
 

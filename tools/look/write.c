@@ -115,7 +115,7 @@ static bool read_photo(look_job *j, const vit_image *image, look_photo *s, repor
                            "such a weight"));
 }
 
-/* Reads a photo. One that cannot be decoded is reported and counted. */
+/* Reads a photo; reports and counts it if it cannot be decoded. */
 static bool see(look_job *j, char *name, report *r) {
     report unreadable = report_make();
     look_photo *s = &j->seen[j->num_seen];

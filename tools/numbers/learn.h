@@ -46,12 +46,12 @@ VIT_LEARN_API void vit_learn_scores(const double *weights, int num_classes, cons
  * divided. */
 VIT_LEARN_API double vit_learn_softmax(double *scores, int num_classes);
 
-/* Returns the best class, the first if several are equal; probabilities [num_classes] receives
- * those of all classes. */
+/* Returns the best class, the first if several are equal. probabilities [num_classes] receives the
+ * probabilities of all classes. */
 VIT_LEARN_API int vit_learn_classify(const double *weights, int num_classes, const float *x,
                                      int dim, double *probabilities);
 
-/* Return values within 2 ulp of the true ones. exp is 0 below -708; log needs x > 0. */
+/* Return the result within 2 ulp. exp is 0 below -708; log needs x > 0. */
 VIT_LEARN_API double vit_learn_exp(double x);
 VIT_LEARN_API double vit_learn_log(double x);
 
@@ -106,9 +106,9 @@ VIT_LEARN_API void vit_learn_clear(vit_learn_sums *s);
 VIT_LEARN_API void vit_learn_add(vit_learn_sums *s, const float *x, int index);
 
 /* Weights [max_classes, dim + 1]. A class without photos has the score -1e30. The score of a class
- * is the logarithm of a Gaussian density about its mean, with equal variances, and without the
- * terms that all classes have in common. Returns 0 if no class has two different photos: the
- * variance within classes is then unknown, and taken as 1. */
+ * is the logarithm of a Gaussian density about its mean, with equal variances. Terms that all
+ * classes have in common are left out. Returns 0 if no class has two different photos: the variance
+ * within classes is then unknown, and taken as 1. */
 VIT_LEARN_API int vit_learn_means(const vit_learn_sums *s, double *weights);
 
 /* Computes weights like vit_learn_means, but with a common covariance, shrunk towards equal

@@ -175,7 +175,7 @@ INLINE void scan_floats(add_lanes *add_up, const dot_scan *s) {
     }
 }
 
-/* In a group of four, the first row takes the place of rows beyond the last. */
+/* Sums groups of four rows. In the last group, the first row replaces rows beyond the end. */
 INLINE void scan_halves(load_lanes *load, add_lanes *add_up, const dot_scan *s) {
     const size_t size = (size_t)s->dim * sizeof(uint16_t);
     const char *first = s->rows;
@@ -697,8 +697,7 @@ typedef struct many_search {
     int no_memory; /* of a task */
 } many_search;
 
-/* Loads a block of rows. Tiles are always whole, so the last row takes the place of missing
- * ones. */
+/* Loads a block of rows. Tiles are always whole, so the last row replaces missing rows. */
 typedef struct row_block {
     int64_t first;
     int count;
@@ -835,8 +834,8 @@ bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, in
 
 /* === Groups === */
 
-/* Finds the lowest row that is connected with row i, and halves the path to it, so that later calls
- * are short. */
+/* Finds the lowest row that is connected with row i, and halves the path to it, which shortens
+ * later calls. */
 static int64_t root_of(int64_t *group, int64_t i) {
     while (group[i] != i) i = group[i] = group[group[i]];
     return i;

@@ -17,8 +17,8 @@ typedef struct precision_score {
 
 /* Computes average precision, without interpolation, like scikit-learn's average_precision_score:
  * the sum of precision times increase of recall, over all thresholds from the highest score down.
- * Items with equal scores are found together, those with NaN last. Sorts the scores. The result is
- * NaN if no item should be found. */
+ * Items with equal scores are found together; items with NaN are found last. Sorts the scores. The
+ * result is NaN if no item should be found. */
 double precision_average(precision_score *scores, int count);
 
 typedef struct precision_counts {

@@ -1,7 +1,7 @@
-/* os.h - one set of functions for files, folders, pipes, memory and consoles. posix.c implements
- * them for Linux, macOS and the BSDs, examples/web/vit/wasi.c for WebAssembly, common.c for both,
- * windows.c for Windows. No other file under tools/ and examples/ depends on the system, except
- * image/sandbox.c, which is for Linux only.
+/* os.h - one set of functions for files, folders, pipes, memory and consoles. They are in posix.c
+ * for Linux, macOS and the BSDs, in examples/web/vit/wasi.c for WebAssembly, in common.c for both,
+ * and in windows.c for Windows. No other file under tools/ and examples/ depends on the system,
+ * except image/sandbox.c, which is for Linux only.
  *
  * tools/os owns the differences between operating systems: paths, files, folders, pipes, consoles;
  * it may include no other floor.
@@ -126,7 +126,7 @@ double os_private_bytes(void);   /* bytes of memory without a file behind it; Na
  * bytes of its standard output. False if the program failed or wrote fewer bytes. */
 bool os_run_again(char **arguments, void *output, size_t size);
 
-/* Runs a program with the streams and the environment of this one, and waits for it. The program is
+/* Runs another program with the same streams and environment, and waits for it. The program is
  * found in PATH unless its name has a folder. *status is its exit status, or 128 and the signal
  * that ended it. Returns false if it did not start; errno is ENOENT if there is none. */
 bool os_call(const char *const *arguments, int *status);

@@ -102,7 +102,7 @@ END {
 }
 '
 
-# Prints the options, those that take a file, and those that take another value.
+# Prints three lists: all options, options with a file, and options with another value.
 # shellcheck disable=SC2016
 words='
 END {

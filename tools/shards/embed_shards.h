@@ -24,10 +24,10 @@ typedef struct shard_list {
 
 enum { SHARD_LIST_MAX = 10 * 1000 * 1000 };
 
-/* Lists the shards of operands. An operand is a file, a text with one or more ranges as in a shell
- * ("{0..3}/{00..99}.tar"), or a folder, which stands for all its files that end in .tar, sorted. A
- * list has an operand in each line. `name` is the name of standard input, or NULL. On failure there
- * is nothing to free. */
+/* Lists the shards of operands. An operand is a file, a text with ranges as in a shell
+ * ("{0..3}/{00..99}.tar"), or a folder, which stands for its files that end in .tar, sorted. A list
+ * has an operand in each line. `name` is the name of standard input, or NULL. On failure there is
+ * nothing to free. */
 bool shard_list_open(shard_list *list, const text_list *operands, const text_list *lists,
                      const char *name, report *r);
 void shard_list_close(shard_list *list);
@@ -94,7 +94,7 @@ typedef struct shard_task {
 } shard_task;
 
 typedef struct shard_totals {
-    uint64_t shards, complete;   /* number of shards in the part; of those already complete */
+    uint64_t shards, complete;   /* number of shards in the part; of complete shards */
     uint64_t failed;             /* named on stderr */
     uint64_t images, unreadable; /* now */
     double seconds;
@@ -123,7 +123,7 @@ typedef struct shard_collected {
 
 /* Verifies every shard that has a record in the folder, and adds up the results. Lists on stderr
  * the shards that are missing or damaged, or have another recipe than the first. `shards` lists the
- * expected ones; if it is empty, gaps between the numbers count as missing. False only if the
+ * expected shards. If it is empty, gaps between the numbers count as missing. False only if the
  * folder cannot be read. */
 bool shard_collect(const char *program, const char *folder, const shard_list *shards,
                    shard_collected *all, report *r);

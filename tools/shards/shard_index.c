@@ -378,8 +378,8 @@ static bool open_embedded(shard_index *index, const char *program, const char *v
 
 /* === A folder of .npy files === */
 
-/* Opens STEM.npy and its lines: those of metadata_N.jsonl if the file is img_emb_N.npy, otherwise
- * those of STEM.txt. */
+/* Opens STEM.npy and its lines, which are in metadata_N.jsonl for img_emb_N.npy, otherwise in
+ * STEM.txt. */
 static bool open_file(shard_index *index, const char *program, const char *stem, report *r) {
     const char *folder = index->about.path, *number = "img_emb_";
     char *vectors = join(folder, stem, ".npy", ""), *json = NULL, *lines = NULL;
@@ -592,7 +592,7 @@ static int compare_rows(const void *a, const void *b) {
     return (x->row > y->row) - (x->row < y->row);
 }
 
-/* Finds the rows, which are in rising order, so that every file is read once. */
+/* Finds the rows, in rising order, because every file must be read only once. */
 static bool find_rows(const shard_index *index, indexed_row **sorted, int count, report *r) {
     const indexed_shard *shard = index->shards;
     int64_t first = 0;

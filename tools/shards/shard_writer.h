@@ -99,8 +99,8 @@ bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *
  * the name of the image in the metadata. */
 bool shard_writer_add(shard_writer *w, const sample *s, const char *path, const float *row,
                       const vit_prediction *top, int num_top, report *r);
-/* Adds a sample that has an error in place of a row: takes over the sample, and keeps `path` as its
- * name. */
+/* Adds a sample without a row, because it has an error. Takes over the sample, and keeps `path` as
+ * its name. */
 bool shard_writer_add_unreadable(shard_writer *w, sample *s, const char *path, report *r);
 
 /* Writes and checks all files. Then puts "shape", "vectors" and "metadata" into the record, an

@@ -43,9 +43,9 @@ LAYOUT = {
                   "crop_mode vocab_size grid_height grid_width num_prefix_tokens num_tokens",
 }
 
-# glibc 2.33 and 2.34 gave these functions new versions. A library that names the old ones runs with
-# both; the old versions of the thread functions are in libpthread.so.0, which newer versions keep
-# as an empty file.
+# glibc 2.33 and 2.34 gave these functions new versions. A library with the old versions runs with
+# both. The old versions of the thread functions are in libpthread.so.0, which newer glibc keeps as
+# an empty file.
 SOURCE = r"""
 #include <stddef.h>
 #include <sys/stat.h>

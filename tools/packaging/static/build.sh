@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# build.sh OUTDIR - makes an archive of static programs for each of PLATFORMS in OUTDIR, with man
-# pages, the bundled model, licences and an SBOM (SPDX 2.3, also beside the archive). Refuses
-# instructions that the oldest CPU of the platform lacks (instructions.sh), and archives of more than
-# 12 MB. The same sources, compilers and libraries give the same bytes in any folder; all times are
-# the day of the release, or SOURCE_DATE_EPOCH.
+# build.sh OUTDIR - makes an archive of static programs for each of PLATFORMS in OUTDIR. It contains
+# man pages, the bundled model, licences and an SBOM (SPDX 2.3, also beside the archive). Refuses
+# instructions that the oldest CPU of the platform lacks (instructions.sh), and archives of more
+# than 12 MB. The same sources, compilers and libraries give the same bytes in any folder; all times
+# are the day of the release, or SOURCE_DATE_EPOCH.
 set -euo pipefail
 umask 022
 [ $# = 1 ] || { echo "usage: [PLATFORMS=\"NAME ...\"] build.sh OUTDIR" >&2; exit 2; }

@@ -9,8 +9,8 @@ export LC_ALL=C
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# choose PROGRAM: objdump and the assembler, and for each tier its name, the CPU for the assembler,
-# and a pattern of its kernels' names; the first tier is all other functions.
+# choose PROGRAM: sets objdump and the assembler. Sets for each tier its name, the CPU for the
+# assembler, and a pattern of its kernels' names. The first tier is all other functions.
 #
 # endbr64 (ibt) and hints are no-ops on older CPUs.
 choose() {

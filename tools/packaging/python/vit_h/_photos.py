@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         def getexif(self) -> Any: ...
 
 
-# A photo: pixels as uint8 [height, width, 3], or of 4 or 1 channels or [height, width]; an image of
-# Pillow; or the path of a file that Pillow reads.
+# A photo: pixels, an image of Pillow, or the path of a file that Pillow reads. Pixels are uint8
+# [height, width, channels] with 3, 4 or 1 channels, or [height, width].
 Photo = Union["npt.NDArray[np.uint8]", "PillowImage", str, "os.PathLike[str]"]
 
 _FORMATS = {3: 0, 4: 1, 1: 2}  # channels: vit_pixel
