@@ -349,6 +349,7 @@ typedef enum vit_crop_mode {
 typedef enum vit_crop_rounding {
     VIT_ROUND_EVEN = 0, /* Pillow, torchvision, timm: crops half to even, padding down */
     VIT_ROUND_DOWN = 1, /* transformers: crops down, padding up                  */
+    VIT_ROUND_NEAREST = 2, /* as 0; VIT_CROP_ASPECT: as DPTImageProcessor         */
     VIT_NUM_CROP_ROUNDINGS
 } vit_crop_rounding;
 
@@ -1152,8 +1153,9 @@ typedef struct vit_crop {
 VIT_API void vit_find_crop(const vit_config *config, int width, int height, vit_crop *crop);
 
 /* Copies a model and gives the copy, if it is of VIT_CROP_ASPECT, the input size of a photo: its
-   aspect ratio in at most as many patches (NaFlex, arXiv 2502.14786). vit_run does so itself. The
-   copy uses the bytes of `model`; never close it. Errors are those of vit_preprocess, and
+   aspect ratio in at most as many patches (NaFlex, arXiv 2502.14786), or, with VIT_ROUND_NEAREST,
+   with one side near resize_* and the other of any length. vit_run does so itself. The copy uses
+   the bytes of `model`; never close it. Errors are those of vit_preprocess, and
    VIT_ERROR_UNSUPPORTED if the build has VIT_NO_DOUBLE. */
 VIT_API vit_result vit_model_fit(const vit_model *model, const vit_image *image,
                                  vit_model *fitted);
@@ -1472,7 +1474,7 @@ enum {
    loader accept it, and a word in tools/model/setting_list.h. Then each enum needs:
 
       vit_crop_mode        its sizes in vit_find_crop; if it pads, the colour in vit__write_row
-      vit_crop_rounding    vit__crop_offset
+      vit_crop_rounding    vit__crop_offset, vit__patches
       vit_interpolation    its parameter and support in vit__photo_axis_init
       vit_stem             its layers in VIT__FRONT_LIST, vit__check_stem, vit__largest_map; its
                            pass in >>stem, called by vit__stem_rows; settings_stem_stride and
@@ -9349,25 +9351,31 @@ static void vit__keep_ratio(const vit_config *c, int64_t w, int64_t h, vit_crop 
     if (crop->height < 1) crop->height = 1;
 }
 
-/* Patches that cover a scaled side, at least 1. */
-static int64_t vit__patches(int64_t side, vit__real scale, int patch) {
-    const vit__real exact = (vit__real)side * scale / (vit__real)patch;
-    const int64_t whole = (int64_t)exact;
-    return whole < 1 ? 1 : whole + ((vit__real)whole < exact);
+/* Patches that cover a scaled side, or are nearest to it; at least 1. */
+static int64_t vit__patches(const vit_config *c, int64_t side, vit__real scale) {
+    const vit__real exact = (vit__real)side * scale / (vit__real)c->patch_size;
+    int64_t whole = (int64_t)exact + ((vit__real)(int64_t)exact < exact);
+    if (c->crop_rounding == VIT_ROUND_NEAREST) whole = vit__round_half_even(exact);
+    return whole < 1 ? 1 : whole;
 }
 
 /* NaFlex: the largest scale at which whole patches cover the photo, and are at most as many as
-   resize_* holds. Halves the range as often as the published code. */
+   resize_* holds. Halves the range as often as the published code. VIT_ROUND_NEAREST: of the scales
+   that make a side that of resize_*, the nearer to 1. */
 static void vit__fit_patches(const vit_config *c, int64_t w, int64_t h, vit_crop *crop) {
     const int p = c->patch_size, most = (c->resize_height / p) * (c->resize_width / p);
+    const vit__real x = (vit__real)c->resize_width / (vit__real)w;
+    const vit__real y = (vit__real)c->resize_height / (vit__real)h;
     vit__real low = (vit__real)1e-5 / 10, high = 100, scale = low;
+    if (c->crop_rounding == VIT_ROUND_NEAREST)
+        low = high = (x < 1 ? 1 - x : x - 1) < (y < 1 ? 1 - y : y - 1) ? x : y;
     while (high - low >= (vit__real)1e-5) {
         scale = (low + high) / 2;
-        if (vit__patches(w, scale, p) * vit__patches(h, scale, p) <= most) low = scale;
+        if (vit__patches(c, w, scale) * vit__patches(c, h, scale) <= most) low = scale;
         else high = scale;
     }
-    crop->width = p * vit__patches(w, low, p);
-    crop->height = p * vit__patches(h, low, p);
+    crop->width = p * vit__patches(c, w, low);
+    crop->height = p * vit__patches(c, h, low);
 }
 
 VIT_API void vit_find_crop(const vit_config *c, int width, int height, vit_crop *crop) {

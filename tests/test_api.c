@@ -2058,6 +2058,37 @@ static void test_fit_sizes(void) {
     }
 }
 
+/* Sizes from DPTImageProcessor's get_resize_output_image_size, with keep_aspect_ratio. Its sides of
+ * no pixels become a patch. */
+static void test_fit_nearest(void) {
+    static const struct {
+        int width, height, patch, resize_height, resize_width, fitted_width, fitted_height;
+    } rows[] = {
+        { 640, 480, 14, 518, 518, 686, 518 },   { 480, 640, 14, 518, 518, 518, 686 },
+        { 1920, 1080, 14, 518, 518, 924, 518 }, { 4032, 3024, 14, 518, 518, 686, 518 },
+        { 100, 50, 14, 518, 518, 518, 252 },    { 50, 100, 14, 518, 518, 252, 518 },
+        { 37, 23, 14, 518, 518, 518, 322 },     { 518, 518, 14, 518, 518, 518, 518 },
+        { 4000, 300, 14, 518, 518, 6902, 518 }, { 2000, 518, 14, 518, 518, 2002, 518 },
+        { 1000, 700, 16, 384, 512, 544, 384 },  { 333, 500, 14, 266, 266, 266, 406 },
+        { 28, 21, 14, 21, 21, 28, 28 },         { 35, 35, 14, 35, 35, 28, 28 },
+        { 13, 977, 8, 80, 80, 8, 80 },          { 1000, 10, 14, 518, 518, 518, 14 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tiny_options o = tiny_defaults();
+        vit_crop crop;
+        o.config.crop_mode = VIT_CROP_ASPECT;
+        o.config.crop_rounding = VIT_ROUND_NEAREST;
+        o.config.patch_size = rows[i].patch;
+        o.config.resize_height = rows[i].resize_height;
+        o.config.resize_width = rows[i].resize_width;
+        vit_find_crop(&o.config, rows[i].width, rows[i].height, &crop);
+        CHECK_MSG(crop.width == rows[i].fitted_width && crop.height == rows[i].fitted_height &&
+                      crop.left == 0 && crop.top == 0,
+                  "%d x %d: %d x %d", rows[i].width, rows[i].height, (int)crop.width,
+                  (int)crop.height);
+    }
+}
+
 /* vit_run gives the same results for photos of several sizes as a model that is resized for each
  * photo. */
 static void test_fit(void) {
@@ -3000,6 +3031,7 @@ int main(int argc, char **argv) {
     test_resize();
     test_resize_tables();
     test_fit_sizes();
+    test_fit_nearest();
     test_fit();
     test_rope_angle();
     test_resize_refused();

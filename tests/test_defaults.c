@@ -41,7 +41,14 @@ typedef struct row {
 #define CLIP_IMAGES   "crop_mode=center interpolation=bicubic " RESIZE(224) " " OPENAI
 #define SIGLIP_IMAGES "crop_mode=squash interpolation=bicubic " RESIZE(224) " " HALF
 #define DINOV2_IMAGES "crop_mode=center interpolation=bicubic " RESIZE(256) " " IMAGENET
-#define TIMM_IMAGES   "crop_mode=center interpolation=bicubic " RESIZE(248) " " HALF
+#define DPT_IMAGES                                                                                 \
+    "crop_mode=aspect crop_rounding=nearest interpolation=bicubic dynamic_img_size=1 "             \
+    "pos_resample=transformers "
+#define DPT_FILE                                                                                   \
+    "{\"image_processor_type\": \"DPTImageProcessor\", \"keep_aspect_ratio\": true, "              \
+    "\"do_pad\": false, \"size_divisor\": null, \"do_resize\": true, "
+#define DPT_SQUASH  "{\"image_processor_type\": \"DPTImageProcessorFast\", "
+#define TIMM_IMAGES "crop_mode=center interpolation=bicubic " RESIZE(248) " " HALF
 
 #define TEN "1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
 
@@ -148,6 +155,47 @@ static const row image_processors[] = {
     { "Siglip2ImageProcessor", HF_SIGLIP, "num_heads=2", TOWER("siglip2"),
       "{\"image_processor_type\": \"Siglip2ImageProcessor\", \"max_num_patches\": 0.5}",
       "!max_patches 0.5: expected 1 to" },
+    { "DPTImageProcessor of Depth Anything", HF_DINOV2, HEADS, TYPE("depth_anything"),
+      DPT_FILE "\"ensure_multiple_of\": 2, \"image_mean\": [0.485, 0.456, 0.406], "
+               "\"image_std\": [0.229, 0.224, 0.225], \"size\": {\"height\": 6, \"width\": 8}}",
+      DPT_IMAGES "resize_height=6 resize_width=8 img_height=4 img_width=4 " IMAGENET },
+    { "DPTImageProcessor without values", HF_DINOV2, HEADS, TYPE("dinov2"),
+      DPT_FILE "\"ensure_multiple_of\": 2}", DPT_IMAGES RESIZE(384) " " HALF },
+    { "--img-size before DPT's size", HF_DINOV2, HEADS " img_size=6", TYPE("depth_anything"),
+      DPT_FILE "\"ensure_multiple_of\": 2, \"size\": 8}", DPT_IMAGES RESIZE(6) },
+    { "DPT's patches have a limit if told", HF_DINOV2, HEADS " crop_rounding=even max_patches=12",
+      TYPE("depth_anything"), DPT_FILE "\"ensure_multiple_of\": 2, \"size\": 8}",
+      "resize_height=6 resize_width=8" },
+    { "DPT's patches have no limit", HF_DINOV2, HEADS " max_patches=12", TYPE("depth_anything"),
+      DPT_FILE "\"ensure_multiple_of\": 2}", "!max_patches 12: crop_rounding=nearest has no" },
+    { "DPT's sides of other lengths", HF_DINOV2, HEADS, TYPE("depth_anything"),
+      DPT_FILE "\"ensure_multiple_of\": 4}", "!ensure_multiple_of 4: expected the patch size, 2" },
+    { "DPT's sides of any length", HF_DINOV2, HEADS, TYPE("depth_anything"),
+      DPT_FILE "\"size\": 8}", "!ensure_multiple_of 1: expected the patch size, 2" },
+    { "DPT's sides squashed", HF_DINOV2, HEADS " crop_mode=squash", TYPE("depth_anything"),
+      DPT_FILE "\"size\": 8}", "crop_mode=squash " RESIZE(8) },
+    { "DPTImageProcessor squashes", HF_DINOV2, HEADS, TYPE("depth_anything"),
+      DPT_SQUASH "\"size\": {\"height\": 11, \"width\": 13}, \"ensure_multiple_of\": 8, "
+                 "\"do_pad\": true, \"size_divisor\": 4, \"resample\": 2}",
+      "crop_mode=squash resize_height=8 resize_width=16 img_height=8 img_width=16 "
+      "interpolation=bilinear " HALF },
+    { "DPT's size between two", HF_DINOV2, HEADS, TYPE("depth_anything"),
+      DPT_SQUASH "\"size\": 12, \"ensure_multiple_of\": 8}", "!size 12x12: expected sides nearer" },
+    { "DPT's size of nothing", HF_DINOV2, HEADS, TYPE("depth_anything"),
+      DPT_SQUASH "\"size\": 3, \"ensure_multiple_of\": 8}", "!size 3x3: expected sides nearer" },
+    { "DPT pads", HF_DINOV2, HEADS, TYPE("depth_anything"),
+      DPT_SQUASH "\"size\": 8, \"do_pad\": true, \"size_divisor\": 14}",
+      "!do_pad true: this version of vit.h does not pad" },
+    { "DPT's shorter side", HF_DINOV2, HEADS, TYPE("depth_anything"),
+      DPT_SQUASH "\"size\": {\"shortest_edge\": 8}}", "!size: expected n or {height, width}" },
+    { "DPT's multiple of nothing", HF_DINOV2, HEADS, TYPE("depth_anything"),
+      DPT_SQUASH "\"ensure_multiple_of\": 0}", "!ensure_multiple_of: expected a number" },
+    { "DPT as it is", HF_DINOV2, HEADS, TYPE("depth_anything"), DPT_SQUASH "\"do_resize\": false}",
+      "!do_resize false" },
+    { "DPT's unknown field", HF_DINOV2, HEADS, TYPE("depth_anything"), DPT_SQUASH "\"do_x\": true}",
+      "!do_x: this field is unknown" },
+    { "ensure_multiple_of of ViT", HF_VIT, AT_224, TYPE("vit"), "{\"ensure_multiple_of\": 14}",
+      "!ensure_multiple_of: this field is unknown" },
     { "Siglip2 of one size", HF_SIGLIP, AT_224, TOWER("siglip2"),
       "{\"image_processor_type\": \"SiglipImageProcessor\"}", SIGLIP_IMAGES },
     { "AIMv2 has CLIP's", "hf_aimv2/model.safetensors", AT_224, TYPE("aimv2_vision_model"), NULL,

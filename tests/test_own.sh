@@ -202,6 +202,33 @@ if wanted naflexvit; then
     then fail "naflexvit: pos_resample should be a question"; else pass; fi
 fi
 
+# The sizes of transformers' DPTImageProcessor: each photo gives the tokens of the model converted for
+# that size alone.
+if wanted dpt; then
+    mkdir "$work/dpt" && cp tests/data/layouts/hf_dinov2/{config.json,model.safetensors} "$work/dpt"
+    sed -i 's/"model_type": "dinov2"/"model_type": "depth_anything"/' "$work/dpt/config.json"
+    echo '{"do_normalize": true, "do_pad": false, "do_rescale": true, "do_resize": true, "resample": 3,
+           "ensure_multiple_of": 2, "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225],
+           "image_processor_type": "DPTImageProcessor", "keep_aspect_ratio": true, "size_divisor": null,
+           "rescale_factor": 0.00392156862745098, "size": {"height": 18, "width": 18}}' \
+        >"$work/dpt/preprocessor_config.json"
+    check "dpt: converted" "$BIN/tools/vit-convert" "$work/dpt" -q -o "$work/dpt.vit"
+    while read -r photo size; do
+        if "$BIN/tools/vit-run" -m "$work/dpt.vit" "tests/data/naflex/$photo.ppm" --tokens "$work/any.npy" \
+            >"$work/out" 2>"$work/err" && "$BIN/tools/vit-convert" "$work/dpt" -q -o "$work/one.vit" \
+            --img-size "$size" --set crop_mode=squash >"$work/out" 2>"$work/err" &&
+            "$BIN/tools/vit-run" -m "$work/one.vit" "tests/data/naflex/$photo.ppm" --tokens "$work/one.npy" \
+                >"$work/out" 2>"$work/err" && "$work/compare_npy" "$work/any.npy" "$work/one.npy" 1e-6 >"$work/err"
+        then pass; else fail "dpt: $photo at $size"; fi
+        rm -f "$work/one.vit"
+    done <<<$'wide 18x52\ntall 68x18\nsquare 18x18\nthin 2x18'
+    embed=("$BIN/tools/vit-embed" -m "$work/dpt.vit" tests/data/naflex/wide.ppm -q -o "$work/dpt.npy")
+    if "${embed[@]}" --pool avg >"$work/out" 2>"$work/err" ||
+        ! grep -q "any number of patches" "$work/err"; then fail "dpt: --pool avg should be refused"
+    elif "${embed[@]}" --pool tokens --max-patches 30 --overwrite >"$work/out" 2>"$work/err" &&
+        grep -q '"grids": \[\[3, 9\]\]' "$work/dpt.json"; then pass; else fail "dpt: --max-patches"; fi
+fi
+
 # The dense tokens of DINOv2, with registers too, and DINOv3, at any aspect ratio: the outputs of their
 # code (make_naflex.py). DINOv2's positions for another grid are not those of timm.
 if wanted dense; then

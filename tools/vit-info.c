@@ -264,11 +264,14 @@ static void print_constants(const char *name, const float *values, int count) {
     printf("\n");
 }
 
-static const char *sides_resized(vit_crop_mode mode) {
-    switch (mode) {
+static const char *sides_resized(const vit_config *c) {
+    switch ((vit_crop_mode)c->crop_mode) {
     case VIT_CROP_CENTER: return "the shorter side, then the centre";
     case VIT_CROP_BORDER: return "the longer side, the rest filled with the mean";
-    case VIT_CROP_ASPECT: return "each photo keeps its aspect ratio, in as many patches or fewer";
+    case VIT_CROP_ASPECT:
+        return c->crop_rounding == VIT_ROUND_NEAREST
+                   ? "each photo keeps its aspect ratio, and one side is near this"
+                   : "each photo keeps its aspect ratio, in as many patches or fewer";
     case VIT_CROP_SQUASH:
     case VIT_NUM_CROP_MODES: break;
     }
@@ -279,7 +282,7 @@ static void print_preprocessing(const vit_config *c) {
     char word[32];
     printf("preprocessing\n  resize          to %d x %d, %s: %s\n", c->resize_height,
            c->resize_width, setting_text(SETTING_INTERPOLATION, c->interpolation, word),
-           sides_resized((vit_crop_mode)c->crop_mode));
+           sides_resized(c));
     printf("  crop            %s, %d x %d\n", setting_text(SETTING_CROP_MODE, c->crop_mode, word),
            c->img_height, c->img_width);
     print_constants("mean", c->mean, c->in_chans);

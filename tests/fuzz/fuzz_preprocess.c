@@ -27,7 +27,7 @@ static vit_config take_config(input *in) {
     c.resize_height = take(in, 1, 40);
     c.resize_width = take(in, 0, 1) ? c.resize_height : take(in, 1, 40);
     c.crop_mode = take(in, VIT_CROP_CENTER, VIT_CROP_BORDER);
-    c.crop_rounding = take(in, VIT_ROUND_EVEN, VIT_ROUND_DOWN);
+    c.crop_rounding = take(in, VIT_ROUND_EVEN, VIT_ROUND_NEAREST);
     c.interpolation = take(in, VIT_BILINEAR, VIT_BICUBIC);
     for (int i = 0; i < 4; i++) {
         c.mean[i] = (float)take(in, -300, 300) / 100.0f;

@@ -83,6 +83,7 @@ static bool keep_aspect(vit_model *model, int most, report *r) {
                            "along a side, found %d",
                            32768 / c.patch_size, most);
     c.crop_mode = VIT_CROP_ASPECT;
+    c.crop_rounding = VIT_ROUND_EVEN;
     c.resize_height = sides[0] * c.patch_size;
     c.resize_width = sides[1] * c.patch_size;
     c.crop_pct = 1;
@@ -97,7 +98,7 @@ bool cli_model_resize(vit_model *model, const cli_size size, report *r) {
     const bool same = size[0] == c->img_height && size[1] == c->img_width;
     if (size[0] && !same && vit_model_resize(model, size[0], size[1]) != VIT_OK)
         return report_fail(r, "--img-size: %s", model->detail);
-    if (c->crop_mode == VIT_CROP_ASPECT &&
+    if (c->crop_mode == VIT_CROP_ASPECT && c->crop_rounding != VIT_ROUND_NEAREST &&
         (c->resize_height / c->patch_size) * (c->resize_width / c->patch_size) == size[2])
         return true;
     return !size[2] || keep_aspect(model, size[2], r);

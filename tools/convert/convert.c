@@ -259,9 +259,11 @@ static bool read_own_files(const convert_options *o, checkpoint *c, bool is_fore
 
 /* Takes the size of the processor's images, unless the command line gives a size. */
 static void use_input(settings all[FROM_COUNT], config_file *config) {
-    settings *options = &all[FROM_OPTIONS];
-    if (options->given[SETTING_IMG_HEIGHT] || options->given[SETTING_IMG_WIDTH])
+    settings *options = &all[FROM_OPTIONS], *s = &all[FROM_CONFIG];
+    if (options->given[SETTING_IMG_HEIGHT] || options->given[SETTING_IMG_WIDTH]) {
         config->input_height = 0;
+        s->given[SETTING_RESIZE_HEIGHT] = s->given[SETTING_RESIZE_WIDTH] = false;
+    }
     if (config->input_height == 0) return;
     settings_put(options, SETTING_IMG_HEIGHT, config->input_height);
     settings_put(options, SETTING_IMG_WIDTH, config->input_width);
@@ -548,6 +550,20 @@ static void see_head(const structure *s, facts *f) {
     f->seen.head_why = by_code ? "the code calls no activation outside the blocks" : s->head_why;
 }
 
+/* vit_find_crop makes sides of whole patches. */
+static bool check_multiple(const blueprint *b, report *r) {
+    const vit_config *c = &b->model.config;
+    const int multiple = b->description.config.multiple;
+    if (!multiple || multiple == c->patch_size || c->crop_mode != VIT_CROP_ASPECT ||
+        c->crop_rounding != VIT_ROUND_NEAREST)
+        return true;
+    return report_fail(r,
+                       "preprocessor_config.json: ensure_multiple_of %d: expected the patch size, "
+                       "%d, if photos keep their aspect ratio; --set crop_mode=squash makes all "
+                       "inputs %dx%d",
+                       multiple, c->patch_size, c->resize_height, c->resize_width);
+}
+
 /* Collects all obstacles into one message. */
 static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
     facts *f = &b->facts;
@@ -580,6 +596,7 @@ static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint 
     }
     if (!assume_sources(o, b)) return report_no_memory(r);
     if (findings_are_open(found)) return findings_refuse(found, o->strict, r);
+    if (!check_multiple(b, r)) return false;
     choose_tolerance(f->all, o->dtype, &b->model.config.selftest_tolerance);
     if (!layout_make_plan(&f->map, &b->model, &o->ignore, &b->plan, found, r)) return false;
     for (i = 0; i < b->structure.dropped_count; i++)

@@ -293,7 +293,10 @@ static void print_vector(const char *name, const float *values, int n) {
 static void print_preprocessing(const vit_config *c) {
     char filter[32];
     printf("%-15s ", "preprocessing");
-    if (c->crop_mode == VIT_CROP_ASPECT)
+    if (c->crop_mode == VIT_CROP_ASPECT && c->crop_rounding == VIT_ROUND_NEAREST)
+        printf("any aspect ratio, whole patches, one side near that of %dx%d", c->resize_height,
+               c->resize_width);
+    else if (c->crop_mode == VIT_CROP_ASPECT)
         printf("any aspect ratio, at most %d patches",
                (c->resize_height / c->patch_size) * (c->resize_width / c->patch_size));
     else if (c->resize_height == c->resize_width) print_resize(c);

@@ -46,6 +46,13 @@ bool embedding_choose(embedding_choice *choice, const char *text, int block, con
     if (choice->pool == EMBEDDING_LOGITS && config->num_classes == 0)
         return report_fail(r, "--pool logits: the model has no head; choose head, the vector "
                               "that a head would get");
+    if (config->crop_mode == VIT_CROP_ASPECT && config->crop_rounding == VIT_ROUND_NEAREST &&
+        choice->pool != EMBEDDING_HEAD && choice->pool != EMBEDDING_LOGITS)
+        return report_fail(r,
+                           "--pool %s: a photo of this model has any number of patches "
+                           "(crop_rounding=nearest); --max-patches N limits it, vit-run --tokens "
+                           "takes one photo",
+                           embedding_pool_name(choice->pool));
     if (choice->pool == EMBEDDING_CLS && !config->has_cls_token)
         return report_fail(r, "--pool cls: the model has no class token; choose avg");
     return true;
@@ -121,7 +128,8 @@ void embedding_put(json_writer *w, const embedding_choice *choice, const vit_mod
     json_put_integer(w, NULL, model->config.img_height);
     json_put_integer(w, NULL, model->config.img_width);
     json_put_end(w, ']');
-    if (model->config.crop_mode == VIT_CROP_ASPECT)
+    if (model->config.crop_mode == VIT_CROP_ASPECT &&
+        model->config.crop_rounding != VIT_ROUND_NEAREST)
         json_put_integer(w, "max_patches",
                          infer_num_tokens(&model->config) - model->config.num_prefix_tokens);
     if (choice->block) json_put_integer(w, "layer", choice->block - 1);

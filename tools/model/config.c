@@ -171,7 +171,8 @@ enum {
     BY_BEIT,
     BY_DINOV3,
     BY_SIGLIP2,
-    BY_QWEN
+    BY_QWEN,
+    BY_DPT
 };
 
 static const hf_processor processors[] = {
@@ -185,6 +186,7 @@ static const hf_processor processors[] = {
     { "DINOv3ViT", 224, 0, false, false, ARCH_IMAGENET, false },
     { "Siglip2", 0, 0, false, false, ARCH_HALF, false },
     { "Qwen2VL", 0, 0, false, true, ARCH_HALF, true },
+    { "DPT", 384, 0, false, true, ARCH_HALF, false },
 };
 
 typedef struct hf_model {
@@ -405,6 +407,7 @@ static bool put_labels(config_file *config, const json_value *id2label, report *
 
 typedef struct hf_frame {
     int64_t height, width; /* 0: not given */
+    int64_t multiple;      /* sides of photos are multiples of it; 0: of any length */
     bool shortest;         /* `height` is the shorter side */
 } hf_frame;
 
@@ -483,6 +486,55 @@ static bool put_own_sizes(settings *s) {
     return true;
 }
 
+/* DPT's processor pads after it has resized. */
+static bool check_padding(const json_value *root, int64_t multiple, report *r) {
+    const json_value *divisor = json_get(root, "size_divisor");
+    bool pads;
+    if (!get_flag(root, "do_pad", false, &pads, r)) return false;
+    if (!pads || (config_is_size(divisor) && multiple % json_integer(divisor, 1) == 0)) return true;
+    return report_fail(r, "do_pad true: this version of vit.h does not pad to whole patches; "
+                          "expected false, or a size_divisor that divides ensure_multiple_of");
+}
+
+/* Returns the multiple nearest to a side; 0 if two are, of which rounding errors choose one. */
+static int64_t nearest_multiple(int64_t side, int64_t multiple) {
+    const int64_t rest = side % multiple;
+    return 2 * rest == multiple ? 0 : side - rest + (2 * rest > multiple ? multiple : 0);
+}
+
+/* DPT's sides are multiples of a number of pixels. If photos keep their aspect ratio, vit_find_crop
+ * computes their sizes. */
+static bool put_multiples(settings *s, const json_value *root, hf_frame *input, report *r) {
+    const json_value *given = json_get(root, "ensure_multiple_of");
+    const int64_t multiple = config_is_null(given) ? 1 : json_integer(given, 0);
+    hf_frame size;
+    bool keeps;
+    if (!get_flag(root, "keep_aspect_ratio", false, &keeps, r)) return false;
+    if (!config_is_null(given) && !config_is_size(given))
+        return wrong_value("ensure_multiple_of", "a number of pixels", r);
+    if (!get_frame(json_get(root, "size"), false, &size) || size.shortest)
+        return wrong_value("size", "n or {height, width}", r);
+    if (!check_padding(root, multiple, r)) return false;
+    if (size.height == 0) size.height = size.width = processors[BY_DPT].size;
+    settings_put(s, SETTING_CROP_PCT, 1);
+    settings_put(s, SETTING_CROP_MODE, keeps ? VIT_CROP_ASPECT : VIT_CROP_SQUASH);
+    if (keeps) {
+        settings_put(s, SETTING_CROP_ROUNDING, VIT_ROUND_NEAREST);
+        settings_put(s, SETTING_RESIZE_HEIGHT, (double)size.height);
+        settings_put(s, SETTING_RESIZE_WIDTH, (double)size.width);
+        settings_put(s, SETTING_DYNAMIC_IMG_SIZE, 1);
+        input->multiple = multiple;
+        return true;
+    }
+    input->height = nearest_multiple(size.height, multiple);
+    input->width = nearest_multiple(size.width, multiple);
+    return (input->height && input->width) ||
+           report_fail(r,
+                       "size %lldx%lld: expected sides nearer to one multiple of %lld pixels "
+                       "(ensure_multiple_of) than to any other, and not to 0",
+                       (long long)size.height, (long long)size.width, (long long)multiple);
+}
+
 /* `input` is the size of the images that the processor gives */
 static bool put_frames(settings *s, const json_value *root, const hf_processor *processor,
                        hf_frame *input, report *r) {
@@ -495,6 +547,8 @@ static bool put_frames(settings *s, const json_value *root, const hf_processor *
         return false;
     if (!processor->size && resizes)
         return processor->own_sizes ? put_own_sizes(s) : put_aspect(s, root, r);
+    if (processor == &processors[BY_DPT] && resizes && !crops)
+        return put_multiples(s, root, input, r);
     if (!get_frame(json_get(root, "size"), !square, &size))
         return wrong_value("size", "n, {height, width} or {shortest_edge}", r);
     if (!get_frame(json_get(root, "crop_size"), false, &crop) || crop.shortest)
@@ -585,7 +639,9 @@ static const hf_processor *find_processor(const json_value *root, const hf_model
 
 /* Accepts the fields that are read, and fields that cannot change the input. Any other field,
  * unless it is off, might add a step, such as do_pad, do_flip_channel_order, crop_pct or offset. */
-static bool check_fields(const json_value *root, report *r) {
+static bool check_fields(const json_value *root, const hf_processor *processor, report *r) {
+    static const char *const of_dpt[] = { "do_pad", "ensure_multiple_of", "keep_aspect_ratio",
+                                          "size_divisor" };
     static const char *const known[] = { "_name_or_path",
                                          "_processor_class",
                                          "_valid_processor_keys",
@@ -627,6 +683,8 @@ static bool check_fields(const json_value *root, report *r) {
     for (item = json_first(root); item; item = item->next) {
         for (i = 0; i < COUNT(known) && strcmp(known[i], item->key) != 0;) i++;
         if (i < COUNT(known) || item->kind == JSON_NULL || item->kind == JSON_FALSE) continue;
+        for (i = 0; i < COUNT(of_dpt) && strcmp(of_dpt[i], item->key) != 0;) i++;
+        if (i < COUNT(of_dpt) && processor == &processors[BY_DPT]) continue;
         return report_fail(r,
                            "%.60s: this field is unknown, and may change the input; remove it "
                            "if it does not",
@@ -640,12 +698,13 @@ static bool apply_preprocessor(settings *s, const json_value *root, const hf_pro
                                hf_frame *input, report *r) {
     if (root && root->kind != JSON_OBJECT) return report_fail(r, "expected a JSON object");
     if (!processor)
-        return report_fail(r,
-                           "%.60s: the steps of this image processor are unknown; expected that "
-                           "of ViT, DeiT, CLIP, Bit, Siglip, Siglip2, Beit, DINOv3ViT or Qwen2VL",
-                           json_string(json_get(root, "image_processor_type"),
-                                       json_string(json_get(root, "feature_extractor_type"), "?")));
-    return check_fields(root, r) && put_resample(s, root, processor, r) &&
+        return report_fail(
+            r,
+            "%.60s: the steps of this image processor are unknown; expected that "
+            "of ViT, DeiT, CLIP, Bit, Siglip, Siglip2, Beit, DINOv3ViT, Qwen2VL or DPT",
+            json_string(json_get(root, "image_processor_type"),
+                        json_string(json_get(root, "feature_extractor_type"), "?")));
+    return check_fields(root, processor, r) && put_resample(s, root, processor, r) &&
            put_frames(s, root, processor, input, r) && put_normalisation(s, root, processor, r);
 }
 
@@ -671,6 +730,7 @@ static void choose_input(config_file *config, const settings *s, const hf_frame 
     const bool given = s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
     const double height = given ? s->value[SETTING_IMG_HEIGHT] : 224;
     const double width = given ? s->value[SETTING_IMG_WIDTH] : 224;
+    config->multiple = (int)input->multiple;
     if (!input->height || (height == (double)input->height && width == (double)input->width))
         return;
     config->input_height = (int)input->height;

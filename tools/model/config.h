@@ -20,6 +20,7 @@ typedef struct config_file {
     const json_value *label_names, *label_descriptions;
     const char *processor; /* class of transformers whose defaults were used; NULL for none */
     int input_height, input_width; /* preprocessor_config.json's size if it differs; or 0 */
+    int multiple;                  /* of which the sides of a photo are multiples; or 0 */
     char *text;                    /* private */
     char full_name[256];           /* private */
     json_document document;        /* private */

@@ -154,11 +154,12 @@
     X(VIT_CROP_CENTER, "center", "")                                                             \
     X(VIT_CROP_SQUASH, "squash", "")                                                             \
     X(VIT_CROP_BORDER, "border", "")                                                             \
-    X(VIT_CROP_ASPECT, "aspect", "each photo's own aspect ratio (NaFlex)")
+    X(VIT_CROP_ASPECT, "aspect", "each photo's own aspect ratio")
 
 #define WORDS_OF_CROP_ROUNDING(X)                                                                \
     X(VIT_ROUND_EVEN, "even", "")                                                                \
-    X(VIT_ROUND_DOWN, "down", "")
+    X(VIT_ROUND_DOWN, "down", "")                                                                \
+    X(VIT_ROUND_NEAREST, "nearest", "")
 
 #define WORDS_OF_INTERPOLATION(X)                                                                \
     X(VIT_BILINEAR, "bilinear", "")                                                              \
@@ -291,7 +292,7 @@
     X(CROP_PCT, crop_pct, NUMBER, WORKED_OUT, 0.9, NEITHER, "input size / size before the crop") \
     X(CROP_MODE, crop_mode, WORD, COPIED, VIT_CROP_CENTER, NAMED, "how the input is cut")        \
     X(CROP_ROUNDING, crop_rounding, WORD, COPIED, VIT_ROUND_EVEN, NEITHER,                       \
-      "rounding of the margins of a centre crop")                                                \
+      "rounding of a centre crop's margins; nearest: sizes of DPT, for crop_mode=aspect")        \
     X(INTERPOLATION, interpolation, WORD, COPIED, VIT_BICUBIC, NAMED, "of the resize")           \
     X(RESIZE_HEIGHT, resize_height, INTEGER, WORKED_OUT, 0, NEITHER, "height before the crop")   \
     X(RESIZE_WIDTH, resize_width, INTEGER, WORKED_OUT, 0, NEITHER, "width before the crop")      \

@@ -488,6 +488,11 @@ static bool resolve_area(const settings all[FROM_COUNT], vit_config *c, double *
     if (c->crop_mode != VIT_CROP_ASPECT)
         return !all[FROM_OPTIONS].given[SETTING_MAX_PATCHES] ||
                report_fail(r, "max_patches %g needs crop_mode=aspect", most);
+    if (c->crop_rounding == VIT_ROUND_NEAREST)
+        return most == 0 || report_fail(r,
+                                        "max_patches %g: crop_rounding=nearest has no limit; --set "
+                                        "crop_rounding=even keeps to one",
+                                        most);
     c->crop_pct = 1;
     *height = c->img_height;
     *width = c->img_width;

@@ -64,7 +64,10 @@ void shard_recipe_text(const shard_recipe *recipe, char text[SHARD_RECIPE_SIZE])
     char layer[24] = "", classes[32] = "", pixels[40] = "", decoding[PHOTOS_DECODING_SIZE];
     char size[40];
     snprintf(size, sizeof size, "%dx%d", config->img_height, config->img_width);
-    if (config->crop_mode == VIT_CROP_ASPECT)
+    if (config->crop_mode == VIT_CROP_ASPECT && config->crop_rounding == VIT_ROUND_NEAREST)
+        snprintf(size, sizeof size, "nearest to %dx%d", config->resize_height,
+                 config->resize_width);
+    else if (config->crop_mode == VIT_CROP_ASPECT)
         snprintf(size, sizeof size, "max-patches %d",
                  infer_num_tokens(config) - config->num_prefix_tokens);
     if (recipe->choice.block)
