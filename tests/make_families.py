@@ -495,6 +495,8 @@ FAMILIES = [" | ".join(row[:3] + (" , ".join(row[3:]),)) for row in (
     ("ViT-5", "its authors' checkpoints", "vit5", TABLES + "(ViT-5)"),
     ("Qwen3-VL, Qwen3.5, their towers", "Qwen/Qwen3-VL-*, Qwen/Qwen3.5-*", "qwen3_vl", LAYOUT + "X(qwen_vl)",
      PUBLISHED + "layout_qwen_vl", "tools/model/setting_list.h:X(ROPE_QWEN", CONFIG + "qwen3_vl"),
+    ("Qwen3-VL, Qwen3.5, llama.cpp's files", "mmproj-*.gguf", "layouts gguf_qwen3vl", LAYOUT + "X(qwen_gguf)",
+     PUBLISHED + "layout_qwen_gguf", "tools/checkpoint/gguf_file.c:{ QWEN3_VL"),
     ("Qwen2-VL, its tower", "Qwen/Qwen2-VL-*", "qwen2_vl", TABLES + "(Qwen-VL)"),
     ("V-JEPA 2, transformers' names", "facebook/vjepa2-*", "layouts hf_vjepa2", LAYOUT + "X(vjepa2)",
      PUBLISHED + "layout_vjepa2"),

@@ -1069,6 +1069,9 @@ def write_radio():
                       "mean=0.48145466,0.4578275,0.40821073 std=0.26862954,0.26130258,0.27577711")
 
 
+QWEN = ("rope_type=qwen pool=avg has_final_norm=0 pos_resample=jax crop_mode=squash crop_pct=1")
+
+
 def write_qwen():
     t = model(cls=False, final_norm=False, classes=0, seed=34)
     w = t["patch_embed.proj.weight"]
@@ -1085,8 +1088,34 @@ def write_qwen():
     t = rope(t, np.array([[row, column] for row in range(2) for column in range(2)], "f8"))
     case("qwen3_vl", OrderedDict(("model.visual." + k, x) for k, x in s.items()), t, "qwen3_vl",
          "--set num_heads=2 --set pool=avg", act="gelu_tanh",
-         twin_options="rope_type=qwen pool=avg has_final_norm=0 pos_resample=jax "
-                      "crop_mode=squash crop_pct=1")
+         twin_options=QWEN)
+    # llama.cpp's file of the same tower
+    g = OrderedDict()
+    for name, x in s.items():
+        for old, new in (("pos_embed", "position_embd"), ("patch_embed.proj", "patch_embd"),
+                         ("blocks", "blk"), ("norm", "ln"), ("attn.qkv", "attn_qkv"),
+                         ("attn.proj", "attn_out"), ("mlp.linear_fc1", "ffn_up"),
+                         ("mlp.linear_fc2", "ffn_down"), ("merger.linear_fc1", "mm.0")):
+            name = name.replace(old, new)
+        g[name if name.startswith("mm.") else "v." + name] = x
+    w = g.pop("v.patch_embd.weight")
+    g["v.patch_embd.weight"], g["v.patch_embd.weight.1"] = w[:, :, 0], w[:, :, 1]
+    g["v.post_ln.weight"] = g["v.post_ln.bias"] = Numbers(36)(D)
+    g["v.deepstack.1.norm.weight"] = Numbers(37)(4 * D)
+    half = [0.5] * 3
+    pairs = clip_pairs("qwen3vl_merger", eps=1e-6, on=True, **{
+        "clip.vision.image_mean": half, "clip.vision.image_std": half,
+        "clip.vision.spatial_merge_size": 2, "clip.vision.is_deepstack_layers": [False, True]})
+    file = {"write": gguf, "suffix": "gguf"}
+    case("gguf_qwen3vl", OrderedDict(g, pairs=pairs), t, "qwen3_vl", "--set pool=avg",
+         act="gelu_tanh", twin_options=QWEN, **file)
+    second = g.pop("v.patch_embd.weight.1")
+    case("gguf_qwen3vl_one", OrderedDict(g, pairs=pairs), "v.patch_embd.weight.1 is missing: every "
+         "tower with clip.projector_type qwen3vl_merger has it", None, "--set pool=avg", **file)
+    g["v.patch_embd.weight.1"] = second
+    pairs["clip.projector_type"] = "mlp"
+    case("gguf_qwen3vl_mlp", OrderedDict(g, pairs=pairs), "v.patch_embd.weight.1: expected "
+         "clip.projector_type qwen3vl_merger beside this tensor", None, "--set pool=avg", **file)
 
 
 def write_nomic():

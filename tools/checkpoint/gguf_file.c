@@ -161,7 +161,8 @@ typedef struct gguf_projector {
     bool is_tanh;
 } gguf_projector;
 
-#define ROTARY "rotary positions in two dimensions"
+#define ROTARY   "rotary positions in two dimensions"
+#define QWEN3_VL "qwen3vl_merger"
 
 static const gguf_projector projectors[] = {
     { "", NULL, false },
@@ -177,7 +178,7 @@ static const gguf_projector projectors[] = {
     { "phi4", NULL, true },
     { "qwen2vl_merger", ROTARY, false },
     { "qwen2.5*", "attention in windows", false },
-    { "qwen3vl_merger", "patches of two frames; the safetensors can be converted", false },
+    { QWEN3_VL, NULL, true },
     { "youtuvl", "attention in windows", false },
     { "resampler", "positions by a patch's place in a photo of any shape", false },
     { "pixtral", ROTARY, false },
@@ -384,6 +385,18 @@ static bool name_mlp(gguf_reader *g) {
     return true;
 }
 
+/* A tensor of a second frame shows that positions are those of Qwen3-VL, which no tensor shows. */
+static bool check_frames(const gguf_reader *g) {
+    static const char second[] = "v.patch_embd.weight.1";
+    const bool is_qwen = !strcmp(g->projector, QWEN3_VL);
+    if (is_qwen == (find(g, second + 1) != NULL)) return true;
+    return report_fail(g->report,
+                       is_qwen ? "%s is missing: every tower with clip.projector_type " QWEN3_VL
+                                 " has it"
+                               : "%s: expected clip.projector_type " QWEN3_VL " beside this tensor",
+                       second);
+}
+
 /* If neither flag is set, CLIP uses quick_gelu. Files without a class token are SigLIP's, whose
  * activation older writers could not name. */
 static bool put_activation(gguf_reader *g) {
@@ -433,8 +446,8 @@ bool gguf_open(checkpoint *c, size_t file, report *r) {
         good = report_fail(r, "%llu pairs of key and value, at most %d expected",
                            (unsigned long long)pairs, GGUF_MAX_PAIRS);
     for (; good && pairs > 0; pairs--) good = gguf_pair(g);
-    good = good && check_projector(g) && gguf_tensors(g, tensors) && name_mlp(g) &&
-           name_later_blocks(g) && put_activation(g);
+    good = good && check_projector(g) && gguf_tensors(g, tensors) && check_frames(g) &&
+           name_mlp(g) && name_later_blocks(g) && put_activation(g);
     free(g);
     return good;
 }

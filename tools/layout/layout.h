@@ -238,7 +238,7 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
 #define LAYOUT_LLAMA_CPP(X)
 #define LAYOUT_QWEN_VL(X)
 #else
-#define LAYOUT_LLAMA_CPP(X) X(llama_cpp)
+#define LAYOUT_LLAMA_CPP(X) X(qwen_gguf) X(llama_cpp)
 #define LAYOUT_QWEN_VL(X)   X(qwen_vl)
 #endif
 

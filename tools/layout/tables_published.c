@@ -365,6 +365,41 @@ const layout layout_qwen_vl = {
     .harmless = qwen_harmless, .defaults = qwen_defaults
 };
 
+/* llama.cpp's names. The norm of the merger is called post_ln; the tower itself has none. */
+
+static const char *const qwen_gguf_prefixes[] = { "v.", NULL };
+static const char *const qwen_gguf_blocks[] = { "blk.{i}.", NULL };
+
+static const layout_rule qwen_gguf_rules[] = {
+    { "patch_embed.proj.weight", LAYOUT_SUM, "dcpq>dcpq",
+      { "patch_embd.weight", "patch_embd.weight.1" }, LAYOUT_ALWAYS },
+    LAYOUT_MUST("patch_embed.proj.bias", "patch_embd.bias"),
+    LAYOUT_MUST("pos_embed", "position_embd.weight"),
+    LAYOUT_ROPE("rope", NULL),
+    LAYOUT_FROM2("{b}norm1", "{b}ln1"),
+    LAYOUT_FROM2("{b}attn.qkv", "{b}attn_qkv"),
+    LAYOUT_FROM2("{b}attn.proj", "{b}attn_out"),
+    LAYOUT_FROM2("{b}norm2", "{b}ln2"),
+    LAYOUT_FROM2("{b}mlp.fc1", "{b}ffn_up"),
+    LAYOUT_FROM2("{b}mlp.fc2", "{b}ffn_down"),
+    LAYOUT_END
+};
+
+static const layout_extra qwen_gguf_harmless[] = {
+    { "post_ln.*", "of the merger of 2 x 2 tokens, for a language model" },
+    { "../mm.*", "of the merger of 2 x 2 tokens, for a language model" },
+    { "deepstack.*", "of the merger of 2 x 2 tokens, for a language model" },
+    { "../a.*", "of an encoder of sound" },
+    { NULL, NULL }
+};
+
+const layout layout_qwen_gguf = {
+    .name = "llama.cpp's Qwen3-VL",
+    .probe = "patch_embd.weight.1",
+    .prefixes = qwen_gguf_prefixes, .blocks = qwen_gguf_blocks, .rules = qwen_gguf_rules,
+    .harmless = qwen_gguf_harmless, .defaults = qwen_defaults
+};
+
 /* === C-RADIO === */
 
 /* NVIDIA's own names. One tensor holds a class token for each teacher, then the registers. In the
