@@ -25,7 +25,7 @@ typedef struct setup {
 
 /* --- printing ------------------------------------------------------------- */
 
-/* This is FNV, because vit_hash itself is one of the compared functions. */
+/* Uses FNV, because vit_hash itself is one of the compared functions. */
 static uint64_t hash(const float *data, size_t count) {
     uint64_t h = 14695981039346656037u;
     for (size_t i = 0; i < count; i++) {
@@ -68,7 +68,7 @@ static uint32_t next_random(uint32_t *state) {
     return *state >> 8;
 }
 
-/* Uniform in [-1, 1). */
+/* Returns a number from [-1, 1), uniformly distributed. */
 static float *make_input(size_t count) {
     float *input = allocate(count * sizeof *input);
     uint32_t state = 2026;
@@ -87,7 +87,7 @@ static uint8_t *make_mask(size_t count) {
 
 enum { LOGITS = 1, EMBEDDING = 2, TOKENS = 4, ATTENTION = 8 };
 
-/* *`block` becomes the only entry of .blocks. */
+/* Makes *`block` the only entry of .blocks. */
 static vit_outputs make_outputs(const vit_model *model, int wanted, vit_block_output *block,
                                 size_t sizes[4]) {
     const vit_config *c = &model->config;
@@ -135,8 +135,8 @@ static vit_result forward(const vit_model *model, const setup *s, void *workspac
     return result;
 }
 
-/* Before VIT_ABI 4, the library lowered max_batch to the number of images that fit the caches,
- * except for a trace. */
+/* Before VIT_ABI 4, the library lowered max_batch to the number of images that fit the caches. A
+ * trace was the exception. */
 static void run(const vit_model *model, setup *s, int wanted, int block) {
     static const char *const names[] = { "logits", "embedding", "tokens", "attention" };
     size_t sizes[4];
@@ -216,7 +216,7 @@ static void run_all(const vit_model *model, const char *size) {
     }
 }
 
-/* Other input sizes of a dynamic model: larger, oblong, not a multiple of the patch. */
+/* Runs a dynamic model at other input sizes: larger, oblong, not a multiple of the patch. */
 static void run_resized(vit_model *model) {
     const int patch = model->config.patch_size;
     const int height = model->config.img_height, width = model->config.img_width;

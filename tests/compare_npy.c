@@ -2,8 +2,8 @@
  *
  *     compare_npy OURS.npy THEIRS.npy TOLERANCE
  *
- * Prints the largest difference relative to the largest of THEIRS. Exit status: 0, 1 if that is
- * above TOLERANCE or the arrays differ in size, 2 if one cannot be read.
+ * Prints the largest difference relative to the largest of THEIRS. Exit status: 0, 1 if the
+ * difference is above TOLERANCE or the sizes differ, 2 if an array cannot be read.
  */
 #include <math.h>
 #include <stdio.h>

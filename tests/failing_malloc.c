@@ -1,4 +1,4 @@
-/* failing_malloc.c - preloaded into a program, makes its allocation number FAIL_AT fail; the C
+/* failing_malloc.c - when preloaded into a program, fails allocation number FAIL_AT. The C
  * library's allocations count too. Without FAIL_AT, it writes the number of allocations to the file
  * named in COUNT_TO.
  */
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-/* glibc's allocator, under names that exist for this purpose. */
+/* These names of glibc's allocator exist for this purpose. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);

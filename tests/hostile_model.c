@@ -1,6 +1,6 @@
-/* hostile_model.c MODEL - writes the model to standard output. Each long run of '@' in its labels
- * and its provenance is replaced by everything that a terminal could obey, and a forged line. The
- * converter, which checks labels, never saw these bytes.
+/* hostile_model.c MODEL - writes the model to standard output. It replaces each long run of '@' in
+ * labels and provenance by a forged line and all control sequences for terminals. The converter,
+ * which checks labels, never gets these bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>

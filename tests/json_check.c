@@ -1,9 +1,9 @@
-/* json_check.c - for the shell tests: reads one JSON value, and prints the value at a path.
+/* json_check.c - reads one JSON value, and prints the value at a path, for the shell tests.
  *
  *     json_check top 0 label < answer.json
  *
  * Prints a string, a number, true, false, null, or the number of children of an array or object.
- * Exit status: 0, 1 if the text is no JSON (the reason is printed), 2 if the path does not exist.
+ * Exit status: 0, 1 if the text is invalid JSON (with the reason), 2 if the path does not exist.
  */
 #include <stdlib.h>
 #include <string.h>

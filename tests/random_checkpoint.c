@@ -1,5 +1,5 @@
 /* random_checkpoint - writes a safetensors checkpoint of a small ViT with random weights, whole or
- * broken in a chosen way. Needs nothing but a C compiler; test_convert.sh builds and uses it.
+ * broken in a chosen way. It needs only a C compiler. test_convert.sh builds and runs it.
  *
  *     random_checkpoint OUT [KEY=VALUE]...
  *
@@ -18,7 +18,7 @@
  *     nan=NAME  inf=NAME  big=NAME           put NaN, infinity, 70000 into it
  *
  * Tensors have the order of .vit files, and the header is like that of `vit-convert --to
- * safetensors` writes it, so that a round trip gives the same file.
+ * safetensors` writes it, so a round trip gives the same file.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -171,7 +171,7 @@ static uint32_t random_bits(void) {
     return (uint32_t)(state >> 32);
 }
 
-/* Random sign and mantissa, within +-0.25, so that activations stay small. */
+/* Returns a random sign and mantissa within +-0.25, so that activations stay small. */
 static uint32_t weight_bits(void) {
     uint32_t r = random_bits();
     if (!strcmp(dtype, "F16")) return (r & 0x8000u) | (9 + r % 4) << 10 | (r >> 16 & 0x3ff);

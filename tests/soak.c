@@ -17,8 +17,8 @@
 
 enum { COUNT = 10000, WARM_UP = 2000, PHOTOS = 12, KINDS = VIT_NUM_DTYPES + 2 };
 
-/* Room for stacks of threads, in KB. A leak of 32 bytes per classification would exceed this
- * limit. */
+/* Accepted growth in KB, for stacks of threads. A leak of 32 bytes per classification would exceed
+ * it. */
 enum { SLACK = 256 };
 
 typedef struct photo {
@@ -72,7 +72,7 @@ static int open_files(void) {
     return count;
 }
 
-/* A model of each type, a model with all types, and last the file on the command line. */
+/* There is a model of each type, a model with all types, and last the file on the command line. */
 static void write_models(char paths[KINDS][256], const char *given, const char *program) {
     for (int kind = 0; kind < KINDS - 1; kind++) {
         tiny_options o = tiny_defaults();
@@ -87,7 +87,7 @@ static void write_models(char paths[KINDS][256], const char *given, const char *
     snprintf(paths[KINDS - 1], 256, "%s", given);
 }
 
-/* Opens, runs and closes a model; now and then also makes and destroys a pool. */
+/* Opens, runs and closes a model; sometimes also makes and destroys a pool. */
 static void classify(const char *path, const photo *p, float *first) {
     vit_model model;
     vit_prediction top[2];

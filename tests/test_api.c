@@ -1,9 +1,9 @@
 /* test_api.c - tests every public function: its results, its refusals, and the memory that it must
  * not touch.
  *
- * Models are built in memory by tiny_model.h; test_load.c opens damaged ones. Allocation, creation
- * of threads and reading of files go through the counters below, so that each call can fail in
- * turn. So do the system's reports of cores and of CPU features, which can be replaced.
+ * Models are built in memory by tiny_model.h; test_load.c opens damaged ones. The counters below
+ * count allocations, new threads and reads of files, so that each call can fail in turn. The
+ * functions below also replace the system's reports of cores and of CPU features.
  */
 #include <stddef.h>
 #if !defined(VIT_NO_THREADS)
@@ -195,7 +195,7 @@ static thread_id this_thread(void) { return 0; }
 
 /* --- helpers -------------------------------------------------------------- */
 
-/* An open tiny model, with everything that is needed to run it. */
+/* An open tiny model, with everything that a run needs. */
 typedef struct bench {
     tiny_file file;
     vit_model model;
@@ -412,7 +412,7 @@ static void test_config_derived(void) {
     CHECK(vit_config_check(c, NULL) != VIT_OK);
 }
 
-/* Each field is within its own limits, but their combination is not. */
+/* Each field is within its own limits, but the combination of fields is not. */
 static void test_config_products(void) {
     tiny_options o = tiny_defaults();
     vit_config c = o.config;
@@ -480,7 +480,7 @@ static void test_config_products(void) {
     }
 }
 
-/* Options that exclude or require each other. */
+/* Tests options that exclude or require each other. */
 static void test_config_pairs(void) {
 #define SET(name, value)                                                                           \
     { offsetof(vit_config, name), value }
@@ -554,7 +554,7 @@ static void test_config_head(void) {
     config_refused(&c, "head_activation needs num_classes");
 }
 
-/* Models whose blocks have no MLP, and models whose tokens attend only to themselves. */
+/* Tests models whose blocks have no MLP, and models whose tokens attend only to themselves. */
 static void test_config_blocks(void) {
     static const size_t without_mlp[] = { offsetof(vit_config, has_gated_mlp),
                                           offsetof(vit_config, has_mlp_norm) };
@@ -700,7 +700,7 @@ static int panel_integer(vit_dtype dtype, const unsigned char *panel, int row, i
     return (k % 32 < 16 ? byte % 16 : byte / 16) - 8;
 }
 
-/* Returns the scale of a weight: one for each row; in int4 one for each 32 weights of a row. */
+/* Returns the scale of a weight. Each row has one; in int4 each 32 weights of a row have one. */
 static double panel_scale(vit_dtype dtype, const unsigned char *panel, int row, int k, int depth) {
     return dtype == VIT_I8 ? float_number(panel + int8_tail(depth) + 4 * row)
                            : half_number(panel + k / 32 * 288 + 2 * row);
@@ -752,7 +752,7 @@ static double extreme(const float *row, int count) {
 }
 
 /* The largest accepted |difference| between a weight and its value in the panel. int4 has values
- * from -8 to 7, and the extreme weight becomes -8, so a weight of the other sign may lose up to a
+ * from -8 to 7, and the extreme weight becomes -8. So a weight of the other sign may lose up to a
  * whole step. */
 static double slack(vit_dtype dtype, double wanted, double scale) {
     switch (dtype) {
@@ -801,7 +801,7 @@ static void check_int4_scales(const float *values, const unsigned char *panel, i
     }
 }
 
-/* Padding must be zero, which int4 stores as 8; missing rows must also have scale 0. */
+/* Padding must be zero, which int4 stores as 8. Missing rows must also have scale 0. */
 static void check_padding(vit_dtype dtype, const unsigned char *panel, int rows, int depth) {
     int wrong = 0;
     for (int r = 0; r < 16; r++) {
@@ -877,7 +877,7 @@ static void test_packing(void) {
     }
 }
 
-/* Rows of zeros, rows of numbers that are too small for a scale, and rows of ties. */
+/* Packs rows of zeros, rows of numbers that are too small for a scale, and rows of ties. */
 static void test_packing_extremes(void) {
     static const float rows[4][4] = { { 0, -0.0f, 0, 0 },
                                       { 1e-44f, 0, -1e-44f, 0 },
@@ -900,7 +900,7 @@ static void test_packing_extremes(void) {
     free(b);
 }
 
-/* Packing NaN and infinity must cause no error of a sanitizer, and int8 and int4 must keep NaN. */
+/* Packing NaN and infinity must cause no sanitizer error. int8 and int4 must keep NaN. */
 static void test_packing_nonfinite(void) {
     const float nan = (float)NAN, inf = (float)INFINITY;
     const float bad[] = {
@@ -1219,7 +1219,8 @@ static void test_headless(void) {
     bench_close(&b);
 }
 
-/* Calls every function that takes a model with NULL, closed, corrupt and missing ones. */
+/* Calls every function that takes a model with NULL, and with closed, corrupt and missing
+ * models. */
 static void check_not_open(const char *what, vit_model *model) {
     vit_session session;
     vit_prediction top;
@@ -1410,7 +1411,7 @@ static void test_mask(void) {
     bench_close(&b);
 }
 
-/* Each token's attention sums to one, and no output is written beyond its size. */
+/* Each token's attention must sum to one. No output may be written beyond its size. */
 static void test_output_sizes(void) {
     bench b = bench_default();
     vit_params params = no_params();
@@ -1456,8 +1457,8 @@ static void test_output_sizes(void) {
     bench_close(&b);
 }
 
-/* Requests outputs of several blocks in one pass: of the last block, of which only some tokens are
- * computed; of repeated and unsorted blocks; with more images than fit. */
+/* Requests outputs of several blocks in one pass: repeated and unsorted blocks, more images than
+ * fit, and the last block, which computes only some tokens. */
 static void test_blocks(void) {
     bench b = bench_default();
     vit_params params = no_params();
@@ -1543,7 +1544,7 @@ static void test_nonfinite_input(void) {
 }
 
 /* Compares the logits of all tiers, for int8 and int4 models that have this number at the start of
- * tensor `index`. A number without effect in the f32 model may be harmless in these models too. */
+ * tensor `index`. A number without effect in the f32 model may have none in these models too. */
 static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits) {
     static const vit_dtype dtypes[] = { VIT_F32, VIT_I8, VIT_I4, VIT_BF16 };
     tiny_options o = *given;
@@ -1579,8 +1580,8 @@ static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits
 }
 
 /* Puts NaN and infinity into every tensor of floats, with each kind of block and pooling, on every
- * tier. Integer types must give NaN where f32 does; otherwise the kernels took the payload of a NaN
- * for a weight. */
+ * tier. Integer types must give NaN where f32 does. Otherwise the kernels used the payload of a NaN
+ * as a weight. */
 static void test_nonfinite_weights(void) {
     static const uint32_t bad[] = { 0x7fc07fff, 0x7f800000, 0xff800000 };
     for (int kind = 0; kind < 7; kind++) {
@@ -1669,7 +1670,7 @@ static vit_phase next_phase(const phase_log *log, int *at, int *norms) {
 
 /* Checks one pass, from log entry *at on: each step occurs once, and a norm comes before the layer
  * that reads it. Converting a layer's input also counts as NORM, so NORM may come before any layer;
- * HEAD may be interrupted by it. */
+ * it may interrupt HEAD. */
 static void check_pass(const phase_log *log, int *at, int depth) {
     static const vit_phase block[] = { VIT_PHASE_QKV, VIT_PHASE_ATTENTION, VIT_PHASE_PROJ,
                                        VIT_PHASE_FC1, VIT_PHASE_FC2 };
@@ -1845,7 +1846,7 @@ static void test_selftest_fails(void) {
     }
 }
 
-/* One logit is not finite; the logits around it have a large error or none. */
+/* Tests one logit that is not finite. The logits around it have a large error or none. */
 static void test_selftest_nonfinite(void) {
     static const uint32_t bad[] = { 0x7fc00000, 0x7f800000 };
     for (int i = 0; i < 5 * 2; i++) {
@@ -1928,7 +1929,7 @@ static tiny_file built_at(tiny_options o, const vit_model *model, int height, in
     return f;
 }
 
-/* Logits of one image of random numbers. */
+/* Computes the logits of one image of random numbers. */
 static void logits_of(const vit_model *model, const vit_params *params, float logits[5]) {
     const size_t count = (size_t)(3 * model->config.img_height * model->config.img_width);
     float *input = tiny_allocate(count * sizeof(float));
@@ -2028,8 +2029,8 @@ static void test_resize_refused(void) {
     bench_close(&b);
 }
 
-/* Sizes from Siglip2ImageProcessor's get_image_size_for_max_num_patches, which timm's
- * get_image_size_for_seq gives too. */
+/* These sizes are from Siglip2ImageProcessor's get_image_size_for_max_num_patches. timm's
+ * get_image_size_for_seq gives the same sizes. */
 static void test_fit_sizes(void) {
     static const struct {
         int width, height, patch, side, fitted_width, fitted_height;
@@ -2058,7 +2059,7 @@ static void test_fit_sizes(void) {
     }
 }
 
-/* Sizes from DPTImageProcessor's get_resize_output_image_size, with keep_aspect_ratio. Its sides of
+/* Tests sizes of DPTImageProcessor's get_resize_output_image_size with keep_aspect_ratio. Sides of
  * no pixels become a patch. */
 static void test_fit_nearest(void) {
     static const struct {
@@ -2150,8 +2151,9 @@ static void test_fit(void) {
     bench_close(&b);
 }
 
-/* Puts tables of rotary and relative positions into the session's workspace, which has exactly the
- * needed size: ASan watches its end. Their values are those of the converter (test_convert.sh). */
+/* Puts tables of rotary and relative positions into the session's workspace. The workspace has
+ * exactly the needed size, so ASan watches its end. The values of the tables are those of the
+ * converter (test_convert.sh). */
 static void test_resize_tables(void) {
     for (int kind = 0; kind < 4; kind++) {
         tiny_options o = tiny_defaults();
@@ -2175,7 +2177,7 @@ static void test_resize_tables(void) {
     config_refused(&o.config, "has_rel_pos with dynamic_img_size needs pos_resample 0 or 1");
 }
 
-/* Compares the angle with libm's; values that are not finite, or too large, give none. */
+/* Compares the angle with libm's. Infinite, NaN and too large values must give none. */
 static void test_rope_angle(void) {
     const vit_grid grid = { 30, 50 };
     uint32_t state = 8;
@@ -2213,7 +2215,7 @@ static void test_rope_angle(void) {
     }
 }
 
-/* A session is for one size; the self-test always uses the size of the file. */
+/* A session is for one size. The self-test always uses the file's size. */
 static void test_resize_sessions(void) {
     tiny_options o = tiny_defaults();
     o.config.dynamic_img_size = 1;
@@ -2244,8 +2246,8 @@ static void test_resize_sessions(void) {
     bench_close(&b);
 }
 
-/* The size before the crop: as timm computes it from crop_pct, otherwise in the same proportion as
- * before. */
+/* Tests the size before the crop: as timm computes it from crop_pct, or else in the same proportion
+ * as before. */
 static void test_resize_crop(void) {
     static const struct {
         float crop_pct;
@@ -2269,7 +2271,7 @@ static void test_resize_crop(void) {
     }
 }
 
-/* A photo with more pixels than an int holds is refused, and nothing is converted. */
+/* Must refuse a photo with more pixels than an int holds, and convert nothing. */
 static void test_resize_tiny_crop(void) {
     tiny_options o = tiny_defaults();
     o.config.dynamic_img_size = 1;
@@ -2280,7 +2282,7 @@ static void test_resize_tiny_crop(void) {
     bench_close(&b);
 }
 
-/* The first numbers of splitmix64 for seed 7, computed by hand, and the range of the results. */
+/* Tests the first numbers of splitmix64 for seed 7, computed by hand, and the range of results. */
 static void test_selftest_input(void) {
     tiny_options o = tiny_defaults();
     float input[3 * 8 * 8], again[3 * 8 * 8];
@@ -2535,7 +2537,7 @@ static void test_embed(void) {
     CHECK(blocks_live == 0);
 }
 
-/* Photos of several sizes in one call give the same results as alone, on any number of threads. */
+/* Photos of several sizes in one call must give their own results, on any number of threads. */
 static void run_photos(bench *b, int threads, bool own_workspace) {
     enum { COUNT = 7 };
     const int dim = vit_embedding_dim(&b->model), classes = b->model.config.num_classes;
@@ -2603,7 +2605,7 @@ static void test_run(void) {
 
 typedef vit_result failing_call(bench *b);
 
-/* The second call needs more room. */
+/* Makes two calls, of which the second needs more room. */
 static vit_result call_run(bench *b) {
     vit_image photos[2];
     vit_session session;
@@ -2661,7 +2663,7 @@ static void write_model(const bench *b) {
     }
 }
 
-/* Each allocation fails in turn: the call must return an error and leak nothing. */
+/* Fails each allocation in turn. The call must return an error and leak nothing. */
 static void test_allocation_failures(void) {
     static failing_call *const calls[] = {
         call_classify,
@@ -2704,7 +2706,7 @@ static int next_descriptor(void) {
     return file;
 }
 
-/* The n-th of the calls that find and read the file fails: there must be a message, and no file may
+/* Fails the n-th of the calls that find and read the file. There must be a message, and no file may
  * stay open. */
 static void open_fails(unsigned flags, long n, vit_result expected, const char *detail) {
     vit_model model;
@@ -2754,7 +2756,7 @@ static void test_cores(void) {
 #endif
 
 #if defined(OTHER_CPUS)
-/* The features that CPUs report, and the tiers that such CPUs get if this system saves the
+/* Tests features that CPUs report, and the tiers that such CPUs get if this system saves the
  * registers. */
 static void test_cpus(void) {
     enum {
@@ -2886,7 +2888,7 @@ static void test_pool_arguments(void) {
 }
 
 #if defined(SYSTEM_FAILS)
-/* The creation of each mutex, condition and thread fails in turn. */
+/* Fails the creation of each mutex, condition and thread in turn. */
 static void test_pool_failures(void) {
     for (long n = 0; n < 8; n++) {
         vit_threads *pool = NULL;
@@ -2927,7 +2929,7 @@ typedef struct worker {
     vit_result result;
 } worker;
 
-/* The work of one thread. It uses no CHECK, which counts for one thread at a time. */
+/* Does the work of one thread. It uses no CHECK, because only one thread may use CHECK. */
 static void *worker_main(void *user) {
     worker *w = user;
     vit_params params = no_params();
@@ -2950,7 +2952,7 @@ static void *worker_main(void *user) {
     return NULL;
 }
 
-/* Four threads share a model, and in the second round a pool too. */
+/* Shares a model among four threads, and in the second round also a pool. */
 static void test_shared(void) {
     enum { WORKERS = 4 };
     bench b = bench_default();

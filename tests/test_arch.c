@@ -1,5 +1,5 @@
 /* test_arch.c - tests the settings that timm's names imply: a tag of every architecture, and every
- * tag whose preprocessing differs from that of the architecture's first tag.
+ * tag whose preprocessing differs from the first tag's.
  * tests/test_convert_units.c has the tags of all plain models.
  */
 #include <stdio.h>
@@ -10,8 +10,8 @@
 #include "model/timm_names.h"
 #include "test.h"
 
-/* as in timm 1.0.29.dev0: tag, embed_dim, depth, num_heads, mlp_dim, patch_size, input size,
- * options, mean and std, crop_pct */
+/* Columns, as in timm 1.0.29.dev0: tag, embed_dim, depth, num_heads, mlp_dim, patch_size, input
+ * size, options, mean and std, crop_pct */
 static const char *const tags[] = {
     "aimv2_1b_patch14_224.apple_pt 2048 24 16 5632 14 224 no_cls,patch_norm,rms,eps5,"
     "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
@@ -506,7 +506,7 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Returns the options for words between commas; all options for an unknown word. */
+/* Returns the options for words between commas, or all options for an unknown word. */
 static uint64_t options_of(const char *text) {
     uint64_t options = 0;
     if (!strcmp(text, "plain")) return 0;
@@ -565,7 +565,7 @@ static void test_tags(void) {
     }
 }
 
-/* Each option of a name reaches the configuration. */
+/* Each option of a name must reach the configuration. */
 static void check_config(const char *name, const char *field, int got, int expected) {
     CHECK_MSG(got == expected, "%s: %s %d", name, field, got);
 }
@@ -635,7 +635,7 @@ static void test_rope(void) {
     check_rope("eva_giant_patch14_224", none, VIT_ROPE_NONE);
 }
 
-/* The ResNet's blocks and the channels of each stem. */
+/* Tests the ResNet's blocks and the channels of each stem. */
 static void test_stems(void) {
     static const struct {
         const char *name;

@@ -73,7 +73,7 @@ static void test_shown(void) {
     CHECK(text_show(to, sizeof to, 3, "ab\xE4\xB8\xAD") == 2 && strcmp(to, "ab") == 0);
 }
 
-/* Newlines at the ends of the format begin lines; those in printed arguments do not. */
+/* Newlines at the ends of the format begin lines. Newlines in printed arguments do not. */
 static void test_print(void) {
     static char name[REPORT_SIZE + 9];
     char *text = NULL;

@@ -3,8 +3,8 @@
  *
  *     test_checkpoint [tests/data]
  *
- * The fixtures come from tests/make_checkpoints.py. Each broken input stands in a table beside a
- * word that the message must contain. Damage at every position must not cause a crash or, under
+ * The fixtures come from tests/make_checkpoints.py. A table has each broken input, and a word that
+ * the message must contain. Damage at every position must not cause a crash or, under
  * sanitizers, an access to other memory.
  */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
@@ -69,7 +69,7 @@ static bool load(bytes *b, const char *folder, const char *name) {
 
 /* === Opening files that may be broken === */
 
-/* Opens, reads and verifies everything; false if a step failed. The copy has exactly the size of
+/* Opens, reads and verifies everything. False if a step failed. The copy has exactly the size of
  * the file, so that ASan detects reads beyond its end. */
 static bool open_and_read(const uint8_t *data, size_t size, report *r) {
     checkpoint *c;
@@ -93,7 +93,7 @@ static bool open_and_read(const uint8_t *data, size_t size, report *r) {
     return ok;
 }
 
-/* The input must be refused, quickly, with a message that contains the word. */
+/* The input must be refused quickly, with a message that contains the word. */
 static void check_refused(const char *what, const uint8_t *data, size_t size, const char *word) {
     report r = report_make();
     clock_t start = clock();
@@ -566,7 +566,7 @@ static void test_safetensors_lengths(void) {
     discard(&b);
 }
 
-/* The shards of checkpoints/bad_*.index.json, if any, are the safetensors fixtures beside them. */
+/* If checkpoints/bad_*.index.json have shards, these are the safetensors fixtures in the folder. */
 static void test_bad_shards(const char *folder) {
     static const struct {
         const char *name, *word;
@@ -645,7 +645,7 @@ static void make_zip(bytes *b, const zip_spec *specs, size_t count) {
     discard(&directory);
 }
 
-/* Storage "0" of four floats, and a tensor of it. */
+/* A storage "0" of four floats, and a tensor that uses it. */
 #define STORAGE(CLASS, COUNT)                                                                      \
     "(U\x07storage" CLASS "U\x01"                                                                  \
     "0"                                                                                            \
@@ -668,7 +668,7 @@ static void make_zip(bytes *b, const zip_spec *specs, size_t count) {
 
 #define LEGACY_MAGIC "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
 
-/* `count` is the number of elements in the list of the file; the data always have 16 bytes. */
+/* `count` is the number of elements in the file's list. The data always have 16 bytes. */
 static void make_legacy(bytes *b, const void *pickle, size_t size, uint64_t count) {
     static const char rest[] = "\x80\x02M\xe9\x03.\x80\x02}.";
     static const char keys[] = "\x80\x02]U\x01"
@@ -683,7 +683,7 @@ static void make_legacy(bytes *b, const void *pickle, size_t size, uint64_t coun
 
 #define ONE TENSOR(FLOATS, "K\x00", ")", ")")
 
-/* The same pickle and storage as a zip. */
+/* Makes a zip of the same pickle and storage. */
 static void make_torch_zip(bytes *b, const void *pickle, size_t size) {
     zip_spec specs[2] = { { "a/data.pkl", NULL, 0, 0, 0, 0, 0, 0 },
                           { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 } };
@@ -981,7 +981,7 @@ static void test_malformed_pickles(void) {
     "cpuK\x04(U\x01v" OFFSET COUNT "ttQ"
 #define WHOLE(STORAGE) TENSOR(STORAGE, "K\x00", "K\x02\x85", "K\x01\x85")
 
-/* Defects that only the legacy form can have. */
+/* Tests defects that only the legacy form can have. */
 static void test_malformed_legacy(void) {
     static const malformed rows[] = {
         ROW("a dict without tensors", "\x80\x02}.", "used by no tensor"),
@@ -1025,7 +1025,7 @@ static void test_malformed_legacy(void) {
     }
 }
 
-/* The pickles in front of the object hold the numbers that identify the file. */
+/* The pickles before the object contain the numbers that identify the file. */
 static void test_malformed_preamble(void) {
     static const malformed rows[] = {
         ROW("a protocol of 1002", "\x80\x02M\xea\x03.\x80\x02}.\x80\x02}.", "1001 expected"),
@@ -1044,7 +1044,7 @@ static void test_malformed_preamble(void) {
     }
 }
 
-/* Values that PyTorch writes rarely, built by hand; each holds one tensor "t". */
+/* Values that PyTorch writes rarely, built by hand. Each contains one tensor "t". */
 static void test_rare_pickles(void) {
     static const struct {
         const char *pickle;
@@ -1117,7 +1117,7 @@ static void test_rare_pickles(void) {
     }
 }
 
-/* The chosen dict, and the names of its tensors. */
+/* Tests the chosen dict, and the names of its tensors. */
 static void test_choices(void) {
     static const struct {
         const char *pickle;
@@ -1168,7 +1168,7 @@ static void test_choices(void) {
     }
 }
 
-/* Names of classes beside the state dict, in order; "" if none are usable. */
+/* Tests names of classes beside the state dict, in order; "" if none are usable. */
 static void test_labels(void) {
 #define BESIDE(ENTRY)                                                                              \
     DICT("}U\x01"                                                                                  \
@@ -1261,7 +1261,7 @@ static void test_labels(void) {
 #define OBJECT(STATE) "cmy\nObject\n)\x81" STATE "b"
 #define HALF          "G\x3f\xe0\0\0\0\0\0\0"
 
-/* Values beside the state dict, and in a namespace one level down. */
+/* Tests values beside the state dict, and in a namespace one level down. */
 static void test_metadata(void) {
     static const char pickle[] =
         "\x80\x02}(U\x05model}U\x01"
@@ -1299,8 +1299,7 @@ static void test_metadata(void) {
     discard(&b);
 }
 
-/* A strided tensor is read from a span of its storage, which may overlap the span of the next
- * one. */
+/* A strided tensor is read from a span of its storage, which may overlap the next tensor's span. */
 static void test_spans(void) {
     static const char pickle[] = DICT(
         TENSOR(FLOATS, "K\x00", "K\x02\x85",
@@ -1335,8 +1334,8 @@ static void test_spans(void) {
     "\x80\x02}q\x01U\x05"                                                                          \
     "modelh\x01sU\x01t" TENSOR(FLOATS, "K\x00", ")", ")") "s."
 
-/* Small inputs that would take much memory or time if values were copied or recursion had no
- * limit. */
+/* Tests small inputs that would take much memory or time if values were copied or recursion were
+ * unlimited. */
 static void test_pickle_bombs(void) {
     bytes p = { 0 };
     int i;
@@ -1399,7 +1398,7 @@ static void test_pickle_bombs(void) {
     check_pickle_refused("long texts", &p, "no state dict");
 }
 
-/* Each way to nest a value in another value, at the largest accepted depth. */
+/* Tests each way to nest a value in another value, at the largest accepted depth. */
 static void test_deep_pickles(void) {
     static const struct {
         const char *name, *before;
@@ -1451,7 +1450,7 @@ static void put_long_text(bytes *b, size_t size) {
     repeat(b, "x", size);
 }
 
-/* Names longer than any that PyTorch writes. */
+/* Tests names longer than PyTorch's. */
 static void test_long_names(void) {
     bytes p = { 0 };
     put_text(&p, "\x80\x02"
@@ -1476,7 +1475,7 @@ static void test_long_names(void) {
     check_pickle_refused("a tensor's name of 1100 letters", &p, "too long");
 }
 
-/* A namespace of 400,000 settings as memo 2, then a dict with the model and twice this
+/* Makes a namespace of 400,000 settings as memo 2, then a dict with the model and twice this
  * namespace. */
 static void put_settings(bytes *p) {
     static const char model[] = "}(U\x05model}U\x01"
@@ -1490,7 +1489,7 @@ static void put_settings(bytes *p) {
     put(p, model, sizeof model - 1);
 }
 
-/* The reader visits a limited number of values, wherever the limit is reached. */
+/* The reader visits a limited number of values. The limit may be reached at any value. */
 static void test_steps(void) {
     bytes p = { 0 };
     int i;
@@ -1690,7 +1689,7 @@ static void test_zip_fields(void) {
     discard(&b);
 }
 
-/* Two directory entries for the same bytes, as in a zip bomb. */
+/* Tests two directory entries for the same bytes, as in a zip bomb. */
 static void test_overlapping_zip(void) {
     static const zip_spec inner[] = { DATA_ENTRY };
     zip_spec specs[2] = { PICKLE_ENTRY, DATA_ENTRY };
@@ -1755,7 +1754,7 @@ static void test_zip64_fields(const char *folder) {
     discard(&b);
 }
 
-/* Archives with the pickle in different folders, and with other entries beside it. */
+/* Tests archives with the pickle in different folders, and with other entries in its folder. */
 static void test_torch_names(void) {
     static const struct {
         const char *pickle, *data, *third;
@@ -1790,7 +1789,7 @@ static void test_torch_names(void) {
 
 /* === npz === */
 
-/* A .npy of 64 bytes of header and then `size` bytes of numbers. */
+/* Makes a .npy with 64 bytes of header, then `size` bytes of numbers. */
 static void make_npy(bytes *b, const char *descr, const char *shape, const void *data,
                      size_t size) {
     char dictionary[64];
@@ -1813,7 +1812,7 @@ static void make_npz(bytes *b, const bytes *npy, const char *name) {
     make_zip(b, &spec, 1);
 }
 
-/* Entries that are no arrays are left out and reported. */
+/* Entries that are not arrays must be left out and reported. */
 static void test_npz_skips(void) {
     zip_spec specs[2] = { { "a.npy", NULL, 0, 0, 0, 0, 0, 0 },
                           { "readme", "text", 4, 0, 0, 0, 0, 0 } };
@@ -1832,7 +1831,7 @@ static void test_npz_skips(void) {
     discard(&b);
 }
 
-/* The number 1 in every type that NumPy writes and a tensor may have. */
+/* Reads the number 1 in every type that NumPy writes and a tensor may have. */
 static void test_npz(void) {
     static const struct {
         const char *descr;
@@ -2009,7 +2008,7 @@ static void test_gguf_types(const char *folder) {
     checkpoint_close(twin);
 }
 
-/* A file with one pair, and one tensor of at most 64 f32. */
+/* Makes a file with one pair, and one tensor of at most 64 f32. */
 typedef struct gguf_spec {
     uint64_t version, tensors, pairs, key_size, value_type, items, text_size;
     uint64_t ndim, dims[4], type, offset;
@@ -2154,7 +2153,7 @@ static void check_index(const char *what, const bytes *text, const char *word) {
     unlink(made_path("index.json"));
 }
 
-/* Many shards that are links to one file, whose tensor may occur only once. */
+/* Tests many shards that are links to one file. Its tensor may occur only once. */
 static void test_many_shards(void) {
     bytes text = { 0 };
     char name[40];
@@ -2234,7 +2233,7 @@ static void make_many_tensors(bytes *b, int count) {
     discard(&header);
 }
 
-/* Excessive metadata is left out. */
+/* Excessive metadata must be left out. */
 static void test_much_metadata(void) {
     char entry[40];
     report r = report_make();
@@ -2275,7 +2274,7 @@ static void test_limits(void) {
     test_much_metadata();
 }
 
-/* A file with a damaged weight in a stored entry opens and reads, but does not verify. */
+/* A file with a damaged weight in a stored entry must open and read, but fail to verify. */
 static void test_verify(const char *folder) {
     report r = report_make();
     checkpoint *c;

@@ -3,9 +3,9 @@
  *
  *     test_checkpoint_memory [tests/data]
  *
- * After any failure the reader must report it, must not crash and must free everything. The readers
- * are compiled into this file, so that it can replace the functions that they call: the C library's
- * allocator, the pieces of base/memory.h's arenas, os_read_at and os_file_size.
+ * After any failure the reader must report it, must not crash, and must free everything. The
+ * readers are compiled into this file, so that it can replace the functions that they call: the C
+ * library's allocator, the pieces of base/memory.h's arenas, os_read_at and os_file_size.
  */
 #define _POSIX_C_SOURCE   200809L
 #define _FILE_OFFSET_BITS 64
@@ -18,7 +18,7 @@
 #include "os/os.h"
 #include "test.h"
 
-/* Call number fail_at of its kind fails; 0: no call. */
+/* Call number fail_at of its kind fails. With 0, no call fails. */
 typedef enum failure {
     ALLOCATION,
     READ_ERROR,       /* os_read_at: the disk is broken */
@@ -259,7 +259,7 @@ static void test_checkpoints(const char *data) {
     fail_each(rename_tensor, path);
 }
 
-/* Values that torch.save writes rarely: long texts, a dict of another class, a dict made from
+/* Tests values that torch.save writes rarely: long texts, a dict of another class, a dict made from
  * pairs, and a tuple after exactly 16 values on the stack. */
 static void test_rare_pickle(void) {
     static const char start[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."

@@ -296,7 +296,7 @@ static void check_resampled(vit_pos_resample how, const grid_case *g, FILE *file
     free(expected);
 }
 
-/* The cases of make_resample.py, computed by PyTorch. */
+/* Compares with the cases of make_resample.py, computed by PyTorch. */
 static void test_resample(const char *data) {
     static const grid_case cases[] = {
         { 14, 14, 24, 24, 1 }, { 24, 24, 14, 14, 2 }, { 14, 14, 7, 28, 1 },
@@ -337,7 +337,7 @@ static void check_relative(const int sides[4], FILE *file) {
     free(expected);
 }
 
-/* Relative positions as transformers resamples them; test_coverage.c has timm's way. */
+/* Compares relative positions with transformers' resampling. test_coverage.c has timm's. */
 static void test_relative(const char *data) {
     static const int cases[][4] = {
         { 14, 14, 24, 24 }, { 14, 14, 7, 28 }, { 3, 5, 2, 9 }, { 1, 1, 3, 2 }, { 4, 4, 1, 1 },
@@ -386,7 +386,7 @@ static void check_adapted(const patch_case *p, FILE *file) {
     free(expected);
 }
 
-/* Patch embeddings from the same script, which uses PyTorch's pseudo-inverse. */
+/* Compares patch embeddings of the same script, which uses PyTorch's pseudo-inverse. */
 static void test_adapt(const char *data) {
     static const patch_case cases[] = {
         { 3, 16, 1, 16, VIT_RESAMPLE_TIMM },        { 3, 8, 4, 8, VIT_RESAMPLE_TIMM },
@@ -500,7 +500,7 @@ static void test_label_files(void) {
 
 /* === --rename === */
 
-/* Renames the tensors "a.x" and "b.y" and opens them; NULL if the new names are refused. */
+/* Renames the tensors "a.x" and "b.y" and opens them. NULL if the new names are refused. */
 static checkpoint *open_renamed(const char *const rules[2]) {
     static const char header[] = "{\"a.x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
                                  "\"b.y\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}";
@@ -721,7 +721,7 @@ static void test_large_config(void) {
     CHECK(!config_read(&config, &s, "/nowhere", NULL, r) && r->failed);
 }
 
-/* The value that a single entry of a configuration gives. */
+/* Tests the value that a single entry of a configuration gives. */
 static void test_config_entries(void) {
     static const struct {
         const char *text;
@@ -795,7 +795,7 @@ static void test_config_entries(void) {
     }
 }
 
-/* Each activation by its word and by some names from libraries, in files of timm and of
+/* Tests each activation by its word and by some names from libraries, in files of timm and of
  * transformers. */
 static void test_config_activations(void) {
     static const struct {
@@ -1023,7 +1023,7 @@ static void test_settings(void) {
     CHECK(settings_parse(&s, "std=2", r) && s.std_count == 1 && s.std[0] == 2);
 }
 
-/* The facts that the tensors of a model show: width 192, two blocks, a grid of 14 x 14. */
+/* Facts that the tensors of a model show: width 192, two blocks, a grid of 14 x 14. */
 static void plain_settings(settings all[FROM_COUNT], settings_seen *seen) {
     int from;
     for (from = 0; from < FROM_COUNT; from++) settings_start(&all[from], "here");
@@ -1308,7 +1308,7 @@ static void test_stem_stride(void) {
     }
 }
 
-/* Text that does not fit is cut off. */
+/* Text that does not fit must be cut off. */
 static void test_describe(void) {
     char whole[256], cut[10];
     vit_config c;
@@ -1319,7 +1319,7 @@ static void test_describe(void) {
               cut);
 }
 
-/* floor(size / crop_pct) in double, for every pair in use. */
+/* Tests floor(size / crop_pct) in double, for every pair in use. */
 static void test_resize(void) {
     static const struct {
         int size;
@@ -1348,7 +1348,7 @@ static void test_resize(void) {
     }
 }
 
-/* As Python's head_dim ** -0.5, rounded to float32 once. */
+/* Must equal Python's head_dim ** -0.5, rounded to float32 once. */
 static void test_scale(void) {
     static const struct {
         int heads, bits;
@@ -1380,7 +1380,7 @@ static void test_scale(void) {
 
 enum { WAVES = 16 };
 
-/* The wave with number k, at a place. */
+/* Returns the wave with number k at a place. */
 static void check_wave(int kind, const float *row, int place, int k, int last, int sine,
                        int cosine) {
     const double angle = place * exp(-log(10000.0) * k / last);
@@ -1402,7 +1402,7 @@ static void check_line(int kind, const float *row, int place) {
     }
 }
 
-/* The last frequency is 1 / 10000, or the frequencies end just before 1 / 10000. */
+/* The last frequency is 1 / 10000, or just before 1 / 10000. */
 static void check_sincos(int kind, int positions) {
     float table[7 * WAVES];
     vit_config c;
@@ -1442,7 +1442,7 @@ static void test_sincos(void) {
 
 enum { DEPTH = 70, OUTPUTS = 37, SAMPLES = 300, LOUD = 11 };
 
-/* Correlated inputs whose mean is not 0, with one channel much larger than the others. */
+/* Makes correlated inputs with a mean other than 0, and one channel much larger than the others. */
 static void make_samples(float *x) {
     uint32_t state = 5;
     int i, k;
@@ -1480,7 +1480,7 @@ static double output_error(vit_dtype dtype, const float *x, const float *w, cons
     return square / (SAMPLES * OUTPUTS);
 }
 
-/* Packing does not change rounded rows, and they obey the rule of section "fits16". */
+/* Packing must not change rounded rows. Rounded rows obey the rule of section "fits16". */
 static void check_packed(vit_dtype dtype, const float *rows) {
     static unsigned char panel[16 * 128 * 4];
     float row[DEPTH];
@@ -1521,7 +1521,7 @@ static void test_rounding(vit_dtype dtype, double most, const float *x, const fl
     quantise_end(&layer);
 }
 
-/* Values at both ends may be half a step off, because a value beyond the last step becomes the last
+/* Values at both ends may be half a step off, because values beyond the last step become the last
  * step. Infinity and NaN stay. */
 static void test_inputs(void) {
     float ends[] = { -153.5f, 101.5f }, none[] = { HUGE_VALF, -HUGE_VALF, (float)NAN };
@@ -1556,7 +1556,7 @@ static void test_quantise(void) {
     for (k = 0; k < DEPTH; k++) CHECK(factors[k] > 0 && isfinite(factors[k]));
 }
 
-/* A calibration whose changed weights are written as f32, so that nothing is rounded. */
+/* Tests a calibration whose changed weights are written as f32, without rounding. */
 static bool write_folded(const vit_model *model, photo_list *photos, FILE *file, report *r) {
     const vit_writer_contents contents = { .config = &model->config, .dtype = VIT_F32 };
     calibration *c = calibrate_start(model, VIT_I8, decoder, photos, true, r);
@@ -1618,7 +1618,7 @@ static void fold(const tiny_options *o, char *path) {
     tiny_free(&f);
 }
 
-/* Norms between the layers, and tensors that belong to no layer. */
+/* Tests norms between the layers, and tensors that belong to no layer. */
 static void test_folding(const char *data) {
     char path[256];
     tiny_options o[4];

@@ -1,5 +1,5 @@
-/* test_converter_memory.c - makes each allocation, each read and each write of a file in whole
- * conversions fail, one after the other.
+/* test_converter_memory.c - fails each allocation, each read and each write of a file in
+ * whole conversions, one after the other.
  *
  *     test_converter_memory tests/data [MOST]
  *
@@ -58,7 +58,7 @@ static void *add_live(void *p) {
     return p;
 }
 
-/* Entries that a collision had moved are moved back. */
+/* Moves back entries that a collision had moved. */
 static void remove_live(const void *p) {
     size_t i = find_live(p);
     if (!p || !live[i]) return;

@@ -1,6 +1,6 @@
-/* test_cores - tests the default number of threads of vit_threads_create. The test writes a file
- * system with control groups of both versions, as machines, containers and batch systems have them,
- * and sets affinity. It also tests the names of the workers.
+/* test_cores - tests the default number of threads of vit_threads_create. The test sets
+ * affinity, and writes a file system with control groups of both versions, like those of machines,
+ * containers and batch systems. It also tests the names of the workers.
  */
 #define _XOPEN_SOURCE 700
 static char system_root[64];
@@ -31,7 +31,7 @@ static void remember(const char *path) {
     snprintf(written[num_written++], sizeof written[0], "%s", path);
 }
 
-/* A file below root, with the folders above it. */
+/* Writes a file below root, with the folders above it. */
 static void put(const char *path, const char *text) {
     char whole[1024];
     FILE *file;
@@ -101,7 +101,7 @@ static void check_quota(const char *what, int expected) {
     CHECK_MSG(vit__quota_cores() == expected, "%s: %d, not %d", what, vit__quota_cores(), expected);
 }
 
-/* A single file cpu.max, in the root group. */
+/* Tests a single file cpu.max, in the root group. */
 static void check_max(const char *text, int expected) {
     put("/proc/self/cgroup", "0::/\n");
     put(V2 "/cpu.max", text);
@@ -245,7 +245,7 @@ static void check_num_cores(const char *what, int expected) {
     vit_threads_destroy(pool);
 }
 
-/* The expected number: the lowest of the CPUs online, the affinity and the quota. */
+/* Returns the expected number: the lowest of the CPUs online, the affinity and the quota. */
 static void test_all(void) {
     const int online = vit__online_cores();
     check_num_cores("no /proc", online);

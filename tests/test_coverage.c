@@ -1,15 +1,15 @@
-/* test_coverage.c - compares every set of options of timm's pretrained ViTs with timm's numbers.
+/* test_coverage.c - tests every set of options of timm's pretrained ViTs against timm's numbers.
  *
  *     test_coverage tests/data
  *
- * tests/data/coverage has a small model for each, which timm built and ran
+ * tests/data/coverage has a small model for each set. timm built and ran the model
  * (tests/make_coverage.py). models/COVERAGE.md lists the tags that each model stands for. For each
  * model the test checks that
  *
- *   - the converted folder prepares images as timm does, and its logits, embedding and tokens are
- *     timm's, in every tier of kernels
- *   - if timm's numbers for other inputs are stored too, they equal those of the model converted
- *     for these by --img-size or --in-chans
+ *   - the converted folder prepares images like timm, and gives timm's logits, embedding and tokens
+ *     in every tier of kernels
+ *   - if timm's numbers for other inputs are stored too, the model converted for these inputs by
+ *     --img-size or --in-chans gives them
  *   - the architecture's name and the sizes alone, without config.json, give the same settings,
  *     except for models called option_..., which config.json makes another architecture
  */
@@ -29,7 +29,7 @@
 
 enum { IMAGES = 2, MAX_PATH = 1024 };
 
-/* Relative to the largest number; f32 compared with PyTorch's f32. */
+/* Bound relative to the largest number, for f32 compared with PyTorch's f32. */
 static const double tolerance = 2e-5;
 
 typedef struct fixture {
@@ -50,7 +50,7 @@ static void *allocate(size_t count) {
     exit(2);
 }
 
-/* All names here fit; with a longer one, opening would fail. */
+/* All names here fit. With a longer name, opening would fail. */
 static const char *join(char path[MAX_PATH], const char *folder, const char *name) {
     const size_t length = strlen(folder);
     snprintf(path, MAX_PATH, "%.*s/%.250s", (int)(length < 700 ? length : 700), folder, name);
@@ -117,7 +117,7 @@ static void tell_sizes(const fixture *f, settings *told) {
     settings_put(told, SETTING_NUM_HEADS, c->num_heads);
 }
 
-/* Repeats it without the config.json beside the weights. */
+/* Repeats the conversion without config.json. */
 static void check_name(const fixture *f) {
     char from[MAX_PATH], target[MAX_PATH], alone[MAX_PATH];
     settings told;
@@ -137,7 +137,7 @@ static bool same_number(double expected, float found) {
     return fabs(expected - (double)found) <= 1e-6 * fabs(expected);
 }
 
-/* One line: height and width before the crop, crop mode, interpolation, mean, std. */
+/* Prints one line: height and width before the crop, crop mode, interpolation, mean, std. */
 static void check_preprocessing(const fixture *f) {
     const vit_config *c = &f->config;
     char path[MAX_PATH], crop_mode[16], interpolation[16];
@@ -166,7 +166,8 @@ static void check_preprocessing(const fixture *f) {
 
 /* === Numbers === */
 
-/* A 32-bit LCG with one sequence for each image, like image() of tests/make_fixtures.py. */
+/* Returns a number of a 32-bit LCG, which has a sequence for each image, like image() of
+ * tests/make_fixtures.py. */
 static void make_images(float *images, size_t size) {
     uint32_t image;
     size_t i;
@@ -179,7 +180,7 @@ static void make_images(float *images, size_t size) {
     }
 }
 
-/* max|got - expected| / max|expected|; a NaN counts as the largest error of all. */
+/* Returns max|got - expected| / max|expected|. A NaN counts as the largest error. */
 static double relative_error(const float *got, const float *expected, size_t count) {
     double error = 0, top = 0;
     size_t i;
@@ -266,7 +267,7 @@ static int is_resized(const struct dirent *entry) {
     return !strncmp(entry->d_name, "img_size_", 9) || !strncmp(entry->d_name, "in_chans_", 9);
 }
 
-/* Converts the model for the input in the file's name. */
+/* Converts the model for the input that the file's name states. */
 static void check_input(fixture *f, const char *file) {
     settings told;
     vit_config config;

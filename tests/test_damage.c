@@ -1,12 +1,12 @@
 /* test_damage.c - damages a checkpoint of every layout in many ways: truncated; flipped bits; keys
  * shuffled, renamed, missing, duplicated or wrapped; wrong shapes or types; two models in one file.
- * Each file must give the undamaged model, if the damage has no effect, or be refused by one line
- * that names the file and the reason. A refusal must leave no other file.
+ * A file must give the undamaged model, or be refused by one line with the file and the reason. A
+ * refusal must leave no other file.
  * tests/data/layouts/cases.txt lists the cases.
  *
  *     test_damage tests/data [SHARE [CASE...]]
  *
- * With a SHARE above 1, each case tries only every SHARE-th damage, and starts with another one.
+ * With a SHARE above 1, each case tries only every SHARE-th damage, and starts at a different one.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -199,7 +199,7 @@ static bool names_option(const char *text, const char *assignment) {
     return false;
 }
 
-/* Without options, one message must ask for all settings, and name the options of cases.txt.
+/* Without options, one message must require all settings, and contain the options of cases.txt.
  * test_defaults.c tests the assumptions that replace questions. */
 static void test_questions(const damage_case *t, const outcome *base) {
     damage_case asked = *t;
@@ -265,8 +265,8 @@ static void test_truncated(const damage_case *t, const unsigned char *bytes, siz
     }
 }
 
-/* Cuts the file where a tensor begins. In vit.cpp's files a tensor's name precedes its data, so a
- * valid file that lacks tensors is left. In other files this is just one more place to cut. */
+/* Cuts the file where a tensor begins. In vit.cpp's files a tensor's name precedes its data, so
+ * the result is a valid file without some tensors. In other files this is one more place to cut. */
 static void test_cut_between(const damage_case *t, const unsigned char *bytes, size_t size) {
     outcome o;
     int i;
@@ -282,8 +282,8 @@ static void test_cut_between(const damage_case *t, const unsigned char *bytes, s
     }
 }
 
-/* A flipped bit of a weight may have any effect; any other flipped bit must not crash or leave
- * files. */
+/* A flipped bit of a weight may have any effect. Any other flipped bit must not cause a crash or
+ * leave files. */
 static void test_flipped(const damage_case *t, unsigned char *bytes, size_t size) {
     int i;
     outcome o;
@@ -377,8 +377,7 @@ static bool ends_with(const char *name, const char *ending) {
     return length >= end && !strcmp(name + length - end, ending);
 }
 
-/* The absence of these tensors cannot be detected, because valid models without them are otherwise
- * the same. */
+/* The absence of these tensors cannot be detected, because otherwise equal models lack them. */
 static bool may_be_absent(const outcome *base, const char *name) {
     static const char *const ends[] = {
         "register_tokens",                     /* DINOv2's own files: with or without registers */
@@ -396,7 +395,7 @@ static bool may_be_absent(const outcome *base, const char *name) {
     return false;
 }
 
-/* These tensors only identify themselves or their neighbours by name; their values are not read. */
+/* Only the names of these tensors matter: they identify the tensor or others. No value is read. */
 static bool is_read(const entry *e) {
     return e->matters && !ends_with(e->name, "rope.freqs_cos") &&
            !ends_with(e->name, "token_embedding.weight") &&
@@ -410,13 +409,13 @@ static bool same(const outcome *o, const outcome *base) {
     return o->good && o->signature == base->signature;
 }
 
-/* True if a refusal names the key, unless --rename may have changed it. */
+/* True if a refusal contains the key, unless --rename may have changed the key. */
 static bool names_key(const damage_case *t, const outcome *o, const char *key) {
     return !o->good && (t->rename.count > 0 || strstr(o->text, key));
 }
 
-/* If no table has the names, they are matched by structure. This may find the same tensors, or ask
- * for settings that only the table fixed. */
+/* If no table has the names, the tensors are matched by structure. This may find the same tensors,
+ * or require settings that only the table fixed. */
 static bool is_by_structure(const outcome *o) {
     return o->layout && strstr(o->layout, "hand-written");
 }
@@ -458,9 +457,9 @@ static void test_missing(const damage_case *t, const outcome *base) {
     }
 }
 
-/* One letter is changed. The message must name the old key or the new one, unless structure
- * explains it. If the key distinguished two layouts, the message names the key that is missing from
- * the other layout. */
+/* Changes one letter. The message must contain the old key or the new key, unless structure
+ * explains it. If the key distinguished two layouts, the message contains the key that the other
+ * layout lacks. */
 static void test_renamed(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
@@ -513,7 +512,7 @@ static bool has_entry(const entry_list *list, const char *name) {
     return false;
 }
 
-/* Adds to the case's tensors those of the previous case, which has another layout. */
+/* Adds the tensors of the previous case, which has another layout. */
 static void test_two_models(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
@@ -532,7 +531,7 @@ static bool may_be_cut(const char *name) {
            ends_with(name, "register_tokens") || ends_with(name, "patch_generator.cls_token.token");
 }
 
-/* Swaps the first and last dimension, or removes a row; neither may give another model. */
+/* Swaps the first and last dimension, or removes a row. Neither change may give another model. */
 static void test_misshapen(const damage_case *t, const outcome *base) {
     outcome o;
     int i;

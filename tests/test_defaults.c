@@ -1,5 +1,5 @@
 /* test_defaults.c - tests the values that vit-convert assumes if a checkpoint does not state them.
- * For every library they come from its own code or documentation, and each has one check.
+ * A library's values come from its own code or documentation. Each value has one check.
  * test_arch.c tests the values that timm's names imply.
  *
  *     test_defaults tests/data
@@ -131,7 +131,7 @@ static const row transformers[] = {
       "norm_eps=1e-5 activation=silu norm_type=rms pool=avg" },
 };
 
-/* The defaults of the classes if their file omits a value, or does not exist. */
+/* Tests the classes' defaults if their file omits a value, or does not exist. */
 static const row image_processors[] = {
     { "ViTImageProcessor", HF_VIT, AT_224, TYPE("vit"), NULL, VIT_IMAGES },
     { "ViTImageProcessor", HF_VIT, AT_224, TYPE("vit"), "{}", VIT_IMAGES },
@@ -379,7 +379,7 @@ static const row others[] = {
       "crop_mode=center interpolation=bicubic " RESIZE(224) " " IMAGENET },
 };
 
-/* The number of heads follows from the width, also in models wider than those of the layouts. */
+/* The number of heads must follow from the width, also in models wider than the layouts'. */
 #define TIMM_TENSORS(width, wide3)                                                                 \
     "patch_embed.proj.weight " width ",3,1,1;patch_embed.proj.bias " width ";cls_token 1,1," width \
     ";pos_embed 1,2," width ";norm.weight " width ";norm.bias " width                              \
@@ -445,7 +445,7 @@ static void write_text(const char *name, const char *text) {
     if (file) fclose(file);
 }
 
-/* "a 2,3;b 4": zeros as safetensors. */
+/* Writes a list such as "a 2,3;b 4" as safetensors of zeros. */
 static void write_list(const char *list, const char *path) {
     static const unsigned char zeros[65536];
     char header[8192], size[8];
@@ -505,7 +505,7 @@ static double field_of(const vit_config *c, const char *name) {
 }
 
 /* Each field of config.json and preprocessor_config.json that can change a result gets an unusual
- * value, which must change a setting, or be refused by name. Then those that cannot. */
+ * value. The value must change a setting, or be refused by name. Other fields follow. */
 #define FIELD(text) "{\"model_type\": \"vit\", " text "}"
 #define PLAIN       "activation=gelu norm_eps=1e-12 head_activation=softmax has_qkv_bias=1 " VIT_IMAGES
 
@@ -660,7 +660,7 @@ static bool vector_is(const float *values, const double *expected, int count) {
     return true;
 }
 
-/* One "norm_eps=1e-6" against the configuration. */
+/* Compares one "norm_eps=1e-6" with the configuration. */
 static void check_setting(const row *t, const vit_config *c, const char *assignment) {
     char name[64];
     report r = report_make();

@@ -1,5 +1,5 @@
-/* test_findings.c - tests the message that lists everything that is missing: the options that it
- * names, its JSON, groups of names that differ only in numbers, and the possible values of a
+/* test_findings.c - tests the message that lists all missing settings: the options that it
+ * contains, its JSON, groups of names that differ only in numbers, and the possible values of a
  * setting.
  */
 #include <stdio.h>
@@ -63,8 +63,8 @@ static void test_messages(void) {
     findings_free(&f);
 }
 
-/* The most harmful assumption comes first, in whatever order assumptions are found; equally harmful
- * ones keep their order. If the weights show the number of heads, that assumption follows the
+/* The most harmful assumption must come first, in any order of finding. Equally harmful assumptions
+ * keep their order. If the weights show the number of heads, that assumption follows the
  * preprocessing. */
 static void test_order(void) {
     static const char *const found[] = {
@@ -103,7 +103,7 @@ static void test_order(void) {
     findings_free(&f);
 }
 
-/* The message contains `before` and the example `expected`; if that is "", it has no example. */
+/* Checks that the message has `before` and the example `expected`, or no example for "". */
 static void check_example(findings *f, bool strict, const char *before, const char *expected) {
     report r = report_make();
     char wanted[128];
@@ -115,7 +115,7 @@ static void check_example(findings *f, bool strict, const char *before, const ch
     findings_free(f);
 }
 
-/* The assumed values, quoted for a shell; assumptions without an option are left out. */
+/* Tests the assumed values, quoted for a shell. Assumptions without an option are left out. */
 static void test_assumed_given(void) {
     static const struct {
         const char *what, *expected;
@@ -138,7 +138,7 @@ static void test_assumed_given(void) {
     }
 }
 
-/* Consecutive options must all be given; if words or commas separate options, one of them is
+/* Consecutive options must all be given. If words or commas separate options, one of the options is
  * enough. */
 static void test_given(void) {
     static const struct {
@@ -159,7 +159,7 @@ static void test_given(void) {
     }
 }
 
-/* Entries that do not fit are counted; no line is cut. */
+/* Entries that do not fit must be counted. No line may be cut. */
 static void test_many(void) {
     findings f = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
     report r = report_make();
@@ -264,7 +264,7 @@ static void check_json(putter *put, const findings *f, const char *expected) {
 #define DIGITS             "1234567890123456789012345678901234567890123456789012345678901234567890"
 #define NOTED(value, note) "{\"value\": \"" value "\", \"note\": \"" note "\"}"
 
-/* The choices that the options of a question offer, and the suggested one. */
+/* Tests the choices of a question's options, and the suggested choice. */
 static void test_offers(void) {
     static const struct {
         const char *setting, *options, *choices, *suggested;
@@ -350,8 +350,8 @@ static void test_json(void) {
     findings_free(&f);
 }
 
-/* A measured effect replaces the usual one. An assumption that moves nothing is minor; one that is
- * wrong more often comes first with a smaller effect. */
+/* A measured effect replaces the usual effect. An assumption without effect is minor. An assumption
+ * that is wrong more often comes first, even with a smaller effect. */
 static void test_effects(void) {
     static const struct {
         const char *what, *otherwise;

@@ -45,8 +45,7 @@ static void append_file(bytes *to, const char *name) {
 
 static const vit_image images = { NULL, 0, 0, 0, VIT_PIXEL_RGB8 };
 
-/* Reads all frames; returns their sizes as text, "12 7", followed by the message if reading
- * failed. */
+/* Reads all frames. Returns their sizes as text, "12 7", and then the message if reading failed. */
 static const char *sizes(const bytes *from, const vit_image *raw) {
     static char text[1024];
     static frame_stream stream;
@@ -82,7 +81,7 @@ static vit_image raw_of(const char *name, const char *size) {
     return raw;
 }
 
-/* Returns the error in the options; "": none. */
+/* Returns the error in the options, or "". */
 static const char *wrong(const char *size, const char *pixels) {
     static report r;
     vit_image raw;
@@ -132,7 +131,7 @@ static void test_raw(void) {
 
 /* --- images ----------------------------------------------------------------- */
 
-/* A JPEG with another one inside, like a thumbnail in an EXIF segment. */
+/* Makes a JPEG with another JPEG inside, like a thumbnail in an EXIF segment. */
 static void append_with_thumbnail(bytes *to) {
     static bytes plain;
     const unsigned char head[] = { 0xff, 0xd8, 0xff, 0xff, 0xe1 };
@@ -337,7 +336,7 @@ static void test_every(void) {
     remove(path);
 }
 
-/* Images are decoded ahead; photo_decode reports those that cannot be decoded. */
+/* Images are decoded ahead. photo_decode reports images that cannot be decoded. */
 static void test_images(void) {
     static bytes data;
     const char *path;
@@ -389,7 +388,7 @@ static void test_realtime(void) {
     remove(path);
 }
 
-/* The failure comes after the last whole frame. */
+/* The failure must come after the last whole frame. */
 static void test_truncated(void) {
     static bytes data;
     const char *path;
@@ -412,7 +411,7 @@ static void test_truncated(void) {
     remove(path);
 }
 
-/* Closing waits neither for a frame that never comes nor for one to be taken. */
+/* Closing must not wait for a frame that never comes, nor for a frame to be taken. */
 static void test_close(void) {
     static bytes data;
     const char *path;

@@ -87,7 +87,7 @@ static void test_trained(const char *folder) {
     }
 }
 
-/* If the number of heads is given, the weights are not inspected. */
+/* If the number of heads is given, the weights must not be inspected. */
 static void test_told(const char *folder) {
     const fixture f = load(folder, 4);
     settings all[FROM_COUNT];
@@ -166,13 +166,13 @@ static uint16_t half_of(float x) {
                       (bits >> 13 & 1023));
 }
 
-/* About -1 to 1, but not too close to 0. */
+/* Returns a number from about -1 to 1, but not too close to 0. */
 static float noise(unsigned *state) {
     const float x = (float)(next_random(state) % 1000 + 10) / 1000;
     return next_random(state) % 2 ? x : -x;
 }
 
-/* Rows of four heads. Each head has its own direction, and each pair of heads shares another
+/* Makes rows of four heads. Each head has its own direction, and each pair of heads shares another
  * direction. */
 static void write_alike(uint16_t *q, uint16_t *k, float shared, unsigned *state) {
     float own[4][2][WIDTH], common[2][2][WIDTH];
@@ -189,7 +189,7 @@ static void write_alike(uint16_t *q, uint16_t *k, float shared, unsigned *state)
     }
 }
 
-/* Two pairs of heads that resemble each other must not pass for two heads. */
+/* Two pairs of similar heads must not count as two heads. */
 static void test_alike(const char *folder) {
     unsigned state = 1;
     int i, block;
@@ -223,7 +223,7 @@ static void test_broken(const char *folder) {
     }
 }
 
-/* Widths at which a checkpoint is not inspected: too small, too wide, or wrong. */
+/* A checkpoint must not be inspected at these widths: too small, too wide, or wrong. */
 static void test_widths(const char *folder) {
     static const int64_t widths[] = { 0, 3, 16, 64, 4097, INT64_MAX / 2 };
     const fixture f = load(folder, 4);

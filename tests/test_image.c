@@ -1,4 +1,4 @@
-/* test_image.c - image_file.h: compares every kind of image with Pillow's pixels, then tries
+/* test_image.c - tests image_file.h: compares every kind of image with Pillow's pixels, then tries
  * hostile images.
  *
  *     test_image [tests/data]
@@ -47,8 +47,8 @@ static bytes read_file(const char *name) {
     return copy_bytes(buffer, size);
 }
 
-/* Decodes a copy that ends where its block of memory ends. True: it was accepted. An accepted image
- * must have pixels, a refused one a reason. */
+/* Decodes a copy that ends where its block of memory ends. Returns true if it was accepted. An
+ * accepted image must have pixels. A refused image must have a reason. */
 static bool accepted(const void *data, size_t size, unsigned flags) {
     bytes exact = copy_bytes(data, size);
     report r = report_make();
@@ -69,7 +69,7 @@ static bool accepted(const void *data, size_t size, unsigned flags) {
     return good;
 }
 
-/* True if it is refused with this text in the message. */
+/* True if the image is refused with this text in the message. */
 static bool refused(const void *data, size_t size, const char *text) {
     bytes exact = copy_bytes(data, size);
     report r = report_make();
@@ -97,7 +97,7 @@ static int hex_byte(const char *text) {
     return (int)value;
 }
 
-/* Largest difference of any byte; 999 where the size differs. */
+/* Returns the largest difference of any byte, or 999 if the sizes differ. */
 static int difference(const image_file *image, int width, int height, const char *hex) {
     int worst = 0;
     if (image->width != width || image->height != height) return 999;
@@ -151,9 +151,9 @@ static int for_each_line(void (*check)(const char *line)) {
     return count;
 }
 
-/* Damaged JPEGs: both decoders refuse those that Pillow refuses. For those that Pillow repairs,
- * libjpeg-turbo gives the same pixels, with a warning unless the damage is invisible; stb_image may
- * refuse them. */
+/* Tests damaged JPEGs. Both decoders refuse the files that Pillow refuses. For files that Pillow
+ * repairs, libjpeg-turbo gives the same pixels, with a warning unless the damage is invisible.
+ * stb_image may refuse these files. */
 static void check_damaged(const char *line) {
     static const char *const unseen[] = { "bits.jpg", "bits_at_start.jpg", "garbage_behind.jpg",
                                           "no_table.jpg" };
@@ -180,7 +180,7 @@ static void check_damaged(const char *line) {
     free(file.data);
 }
 
-/* Only 5 to 8 swap the sides; with IMAGE_FILE_NO_EXIF none does. */
+/* Only orientations 5 to 8 swap the sides. With IMAGE_FILE_NO_EXIF no orientation does. */
 static void test_exif(void) {
     for (int orientation = 1; orientation <= 8; orientation++) {
         char name[32];
@@ -251,8 +251,8 @@ static uint32_t next_random(void) {
     return random_state >> 8;
 }
 
-/* No prefix of a file is an image. There are two exceptions: the file may end after the first frame
- * of an animation, and before Pillow's TGA footer of 26 bytes, which has no content. */
+/* No prefix of a file is an image. A file may end only after the first frame of an
+ * animation, or before Pillow's TGA footer of 26 bytes, which has no content. */
 static void check_truncated(const char *line) {
     char name[64] = "";
     bytes file;
@@ -296,7 +296,7 @@ static void put32(unsigned char *at, uint32_t value) {
     for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
-/* A PNG whose header has this size and a correct checksum. */
+/* Makes a PNG whose header has this size and a correct checksum. */
 static bool png_refused(uint32_t width, uint32_t height, const char *message) {
     bytes file = read_file("rgb.png");
     bool right;
@@ -350,8 +350,8 @@ static void test_no_image(void) {
     }
 }
 
-/* A PNG's Exif chunk has a checksum. A file whose Exif chunk is too short is refused, like a file
- * that ends inside the chunk. */
+/* A PNG's Exif chunk has a checksum. A file whose Exif chunk is too short must be refused, like
+ * a file that ends inside the chunk. */
 static void test_png_exif(void) {
     bytes file = read_file("exif6.png");
     size_t chunk = 0;
@@ -376,7 +376,7 @@ static void test_png_exif(void) {
     free(file.data);
 }
 
-/* Only grey of 16 bits gives a warning, because Pillow shows it differently. */
+/* Only grey of 16 bits must give a warning, because Pillow shows it differently. */
 static void test_grey16(void) {
     static const struct {
         const char *name;
@@ -399,7 +399,7 @@ static void test_grey16(void) {
     image_file_free(&image);
 }
 
-/* Files that begin like a readable format are never passed to a command. */
+/* Files that begin like a readable format must never reach a command. */
 static void check_known(const char *line) {
     char name[64] = "";
     bytes file;
@@ -428,7 +428,7 @@ static void test_known(void) {
         }
 }
 
-/* The Exif block of exif6.jpg, with its numbers replaced: damage means "upright", no more. */
+/* Replaces numbers in the Exif block of exif6.jpg. Damage must only mean "upright". */
 static void test_exif_damage(void) {
     bytes file = read_file("exif6.jpg");
     size_t tiff = 0;
@@ -462,7 +462,7 @@ static void test_exif_damage(void) {
     free(file.data);
 }
 
-/* Failures of stb_image's callbacks, the first of them without a reason. */
+/* Tests failures of stb_image's callbacks. The first has no reason. */
 static void test_guards(void) {
     static const uint8_t file[3] = { 'a', 'b', 'c' };
     char got[4] = "";
@@ -487,8 +487,8 @@ static void test_guards(void) {
     image_file_free(&image);
 }
 
-/* A reduced image has the scaled sides, rounded up, about the same mean, and the same
- * orientation. */
+/* A reduced image must have the scaled sides, rounded up, the same orientation, and about the same
+ * mean. */
 static int fraction_of(const void *user, int width, int height) {
     const int *sides = user;
     CHECK(width == sides[1] && height == sides[2]);
@@ -525,7 +525,7 @@ static void test_fractions(void) {
     }
 }
 
-/* Images that Pillow repairs are decoded with a warning; those that it refuses are refused. */
+/* Images that Pillow repairs must be decoded with a warning. Others must be refused. */
 static void test_repairs(void) {
     bytes file = read_file("baseline.jpg");
     report r = report_make();

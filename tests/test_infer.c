@@ -23,8 +23,8 @@
 static vit_model model;
 static photo_decoder *decoder;
 
-/* A source of `count` photos: raw pixels, the bytes of a file, its path, or something unreadable, in
- * turn; it fails at photo `fails_at`. */
+/* A source of `count` photos: in turn raw pixels, the bytes of a file, a path, or something
+ * unreadable. The source fails at photo `fails_at`. */
 typedef struct generator {
     uint64_t count, next, fails_at;
 } generator;
@@ -116,8 +116,8 @@ static bool run(infer_settings *settings, uint64_t count, bool tells, infer_coun
     return infer_run(settings, &photos, counts, r);
 }
 
-/* For any number of threads and any batch, the results are the same and in order, whether the
- * number of photos is known or not. */
+/* For any number of threads and any batch, the results must be the same and in order, with and
+ * without a known number of photos. */
 static void test_same(void) {
     static results first, all;
     static const int counts_of[] = { 0, 1, 2, 3, 8, 21 };
@@ -151,7 +151,7 @@ static void test_same(void) {
     }
 }
 
-/* Tokens differ from block to block, and those of the last block differ from the normed ones. */
+/* Tokens must differ from block to block, and the last block's from the normed tokens. */
 static void test_blocks(void) {
     static results normed, last, before;
     infer_settings settings = make_settings(&normed, INFER_TOKENS);
@@ -170,7 +170,7 @@ static void test_blocks(void) {
     CHECK(!run(&settings, 6, false, &counts, &r) && strstr(r.text, "there is no block"));
 }
 
-/* A source fails, or the caller stops the run. */
+/* Tests a source that fails, and a caller that stops the run. */
 static void test_stops(void) {
     static results all;
     for (int threads = 1; threads <= 3; threads++) {
@@ -194,7 +194,7 @@ static void test_stops(void) {
 
 #ifndef _WIN32
 
-/* Photo 0 is a pipe, which gets its data when the other photos are done. */
+/* Photo 0 is a pipe, which gets its data after the other photos. */
 typedef struct slow_source {
     const char *pipe;
     int next, count;
@@ -216,7 +216,7 @@ static bool generate_slow(void *user, photo *p, report *r) {
     return p->name || report_no_memory(r);
 }
 
-/* No thread waits for another thread's slow photo, even if that takes as long as a hundred
+/* No thread may wait for another thread's slow photo, even if the photo takes as long as a hundred
  * others. */
 static void test_waits_for_none(void) {
     static results all;
@@ -238,7 +238,7 @@ static void test_waits_for_none(void) {
     unlink(pipe);
 }
 
-/* KB of this process now; 0: unknown. */
+/* Returns the KB of this process now, or 0 if unknown. */
 static long resident(void) {
     FILE *file = fopen("/proc/self/statm", "r");
     long pages = 0;
@@ -270,7 +270,7 @@ enum { KEEPS_FREED = 1 }; /* a sanitizer keeps freed memory for a while */
 enum { KEEPS_FREED = 0 };
 #endif
 
-/* The peak memory does not grow with the number of photos of 400 KB: compares the two halves of a
+/* The peak memory must not grow with the number of photos of 400 KB. Compares the two halves of a
  * run, and the decoders after their end. */
 static void test_memory(void) {
     enum { SLACK = 4096 }; /* KB: stacks, and what malloc keeps */
@@ -310,7 +310,7 @@ static void test_classes(void) {
     CHECK(!strcmp(class_name(&model, 1000, text, sizeof text), "class 1000"));
 }
 
-/* tests/data has folders with images, and folders with other files. */
+/* Tests folders of tests/data with images, and folders with other files. */
 static void test_labelled(const char *data) {
     labelled_photos all, some;
     report r = report_make();

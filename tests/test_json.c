@@ -12,7 +12,7 @@
 #include "base/report.h"
 #include "test.h"
 
-/* Parses a copy; the caller frees *text and the document if it was accepted. */
+/* Parses a copy. If it is accepted, the caller frees *text and the document. */
 static bool parse(json_document *document, const char *json, char **text, report *r) {
     size_t size = strlen(json);
     *r = report_make();
@@ -178,7 +178,7 @@ static void check_digest(const char *data, size_t size, size_t repeat, size_t pi
     CHECK_MSG(strcmp(text, expected) == 0, "%s", text);
 }
 
-/* The vectors of FIPS 180-4's examples. */
+/* Tests the examples of FIPS 180-4. */
 static void test_sha256(void) {
     static const char two_blocks[] = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
     check_digest("", 0, 1, 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -194,7 +194,7 @@ static void test_sha256(void) {
                  "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-/* The hash of a file, with progress; a file that cannot be opened or read has none. */
+/* Tests the hash of a file, with progress. An unreadable file has no hash. */
 static void add_read(void *user, size_t size) { *(size_t *)user += size; }
 
 static void test_sha256_file(void) {

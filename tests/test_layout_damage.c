@@ -1,11 +1,11 @@
-/* test_layout_damage.c - takes checkpoints of many layouts, and makes each of their tensors in turn
+/* test_layout_damage.c - opens checkpoints of many layouts, in which each tensor in turn is
  * missing, misshapen or empty.
  *
  *     test_layout_damage tests/data [N]     of every Nth layout
  *
- * A renamed tensor must never look like an option that is off. Either the file is refused, or it
- * gives the same bytes because such tensors are dropped (those of a text model). Any other damage
- * is refused or has no effect. The linker replaces the reader's functions by those below
+ * A renamed tensor must never look like an option that is off. The file must be refused, or give
+ * the same bytes because such tensors are dropped (a text model's). Any other damage must be
+ * refused or have no effect. The linker replaces the reader's functions by those below
  * (Makefile).
  */
 #define _POSIX_C_SOURCE 200809L
@@ -87,7 +87,7 @@ static bool put_settings(settings *s, const char *words, report *r) {
     return true;
 }
 
-/* *count receives the number of tensors. */
+/* Puts the number of tensors into *count. */
 static bool convert(const char *data, const job *j, size_t *count, report *r) {
     char path[512];
     convert_options options;

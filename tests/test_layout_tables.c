@@ -1,9 +1,9 @@
-/* test_layout_tables.c - checks the tables of the layouts: every rule of every layout is well
- * formed and makes a tensor of vit.h, and every layout has a checkpoint under tests/data/layouts.
+/* test_layout_tables.c - checks the tables of the layouts. Every rule of every layout must be well
+ * formed and make a tensor of vit.h. Every layout must have a checkpoint in tests/data/layouts.
  *
  *     test_layout_tables tests/data
  *
- * Its messages name the steps that are easily forgotten when a layout, a rule or a method is added.
+ * The messages list steps that are easily forgotten when adding a layout, a rule or a method.
  */
 #include <dirent.h>
 #include <stdbool.h>
@@ -37,7 +37,7 @@ static const struct {
 
 /* === Tensors === */
 
-/* A model with every tensor, which is possible because few options exclude others. */
+/* Makes a model with every tensor, which is possible because few options exclude others. */
 static void put_everything(vit_config *c) {
     memset(c, 0, sizeof *c);
     c->in_chans = 3;
@@ -80,14 +80,14 @@ static bool is_tensor(const char *rule_tensor) {
 
 /* === Rules === */
 
-/* A bound of a slice: "-3d" or "1". */
+/* Checks a bound of a slice: "-3d" or "1". */
 static const char *after_bound(const char *text) {
     const char *digits = text + (*text == '-');
     const char *end = digits + strspn(digits, "0123456789");
     return end == digits ? NULL : end + (*end == 'd');
 }
 
-/* "#0/3", "@0", "@1:", "@:1d", "@,1d:"; see layout.h */
+/* Checks "#0/3", "@0", "@1:", "@:1d", "@,1d:"; see layout.h. */
 static bool is_slice(const char *text) {
     const bool before = *text && text[1 + (text[1] == ',')] == ':';
     const char *end;
@@ -104,8 +104,8 @@ static bool is_slice(const char *text) {
     return *text == '@' && end && (!*end || (*end == ':' && !end[1] && !before));
 }
 
-/* In axes such as "io>oi", the source has each letter once, each letter of the file's order is one
- * of these, and the sizes of letters in brackets are known. */
+/* Checks axes such as "io>oi": the source has each letter once and every letter of the file's
+ * order, and the sizes of letters in brackets are known. */
 static bool are_axes(const char *axes) {
     const char *order = strchr(axes, '>'), *at;
     const bool is_open = strstr(axes, "(patch)") != NULL;
@@ -227,7 +227,7 @@ static bool has_checkpoint[MAX_LAYOUTS];
 static char case_names[MAX_CASES][64];
 static int case_count;
 
-/* Some refusals come while the file is opened. */
+/* Some refusals come when the file is opened. */
 static void note_layout(const char *path, bool is_refused) {
     report r = report_make();
     checkpoint *c;
@@ -266,7 +266,7 @@ static bool is_case(const char *name) {
     return false;
 }
 
-/* Every file of tests/make_layouts.py has a line in cases.txt. */
+/* Every file of tests/make_layouts.py must have a line in cases.txt. */
 static void check_folders(const char *data) {
     char path[512];
     const struct dirent *entry;

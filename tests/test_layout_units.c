@@ -1,5 +1,5 @@
-/* test_layout_units.c - tests forms, slices and row counts of views.c by the places of a numbered
- * tensor's elements.
+/* test_layout_units.c - tests forms, slices and row counts of views.c. The elements of the tensor
+ * are their own numbers.
  */
 #include <math.h>
 #include <stdio.h>

@@ -20,7 +20,7 @@ static float values[TRAIN * DIM];
 static int classes[TRAIN];
 static unsigned char tags[TRAIN * CLASSES];
 
-/* Uniform in [0, 1): splitmix64 (Steele, Lea, Flood 2014), its upper 24 bits. */
+/* Returns a number in [0, 1): splitmix64 (Steele, Lea, Flood 2014), its upper 24 bits. */
 static float uniform(uint64_t seed, int i) {
     uint64_t z = seed + (uint64_t)(i + 1) * 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -79,7 +79,7 @@ static void test_fit(const vit_executor *executor) {
               farthest(weights, each_class, SIZE));
 }
 
-/* Rows that are chosen by number give the same result as these rows alone, in the same order. */
+/* Rows chosen by number must give the same result as these rows alone, in the same order. */
 static void test_which(void) {
     enum { HALF = TRAIN / 2 };
     float *some = malloc(HALF * DIM * sizeof *some);
@@ -97,7 +97,7 @@ static void test_which(void) {
     free(some);
 }
 
-/* From a single class, or from equal rows, nothing can be learnt; that is no failure. */
+/* A single class or equal rows teach nothing. This must not be an error. */
 static void test_nothing(void) {
     static const float same[6] = { 1, 2, 1, 2, 1, 2 };
     static const int zeros[3] = { 0, 0, 0 }, two[3] = { 0, 1, 1 };

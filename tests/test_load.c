@@ -2,8 +2,8 @@
  *
  *     test_load tests/data [all]
  *
- * tiny_model.h builds the files in memory, in blocks that end where the file ends; a few small ones
- * are written to build/.
+ * tiny_model.h builds the files in memory, in blocks that end where the file ends. A few small
+ * files are written to build/.
  */
 #define VIT_TOOLS
 #include "../vit.h"
@@ -45,7 +45,7 @@ static void refused(const char *what, const tiny_file *f, vit_result expected, c
     CHECK_MSG(detail[0] != 0, "%s: no detail", what);
 }
 
-/* Checks that the file is refused with a message, whatever the result. */
+/* Checks that the file is refused with a message and any result. */
 static void refused_somehow(const char *what, const tiny_file *f, const char *word) {
     char detail[VIT_MAX_DETAIL];
     vit_result result = open_only(f, 0, detail);
@@ -68,7 +68,7 @@ static tiny_file build_small(void) {
     return tiny_build(&o);
 }
 
-/* One block with weights of this type, or of all types for VIT_NUM_DTYPES. */
+/* Makes one block with weights of this type, or of all types for VIT_NUM_DTYPES. */
 static tiny_file build_kind(int kind) {
     tiny_options o = tiny_defaults();
     o.config.depth = 1;
@@ -159,7 +159,7 @@ static void test_without_optional_sections(void) {
     tiny_free(&f);
 }
 
-/* A model points into the bytes; the struct may be copied. */
+/* A model points into the bytes. The struct may be copied. */
 static void test_zero_copy(void) {
     tiny_file f = build_small();
     vit_model model, copy;
@@ -410,7 +410,7 @@ static void test_verify_names_tensor(void) {
     tiny_free(&f);
 }
 
-/* Sets every byte of the metadata to ten or all 255 other values and corrects the checksum; an
+/* Sets every byte of the metadata to ten or all 255 other values, and corrects the checksum. An
  * accepted file must be harmless. */
 static void byte_values(tiny_file f) {
     static const unsigned char some[] = { 1, 2, 15, 64, 127, 128, 129, 192, 254, 255 };
@@ -561,7 +561,7 @@ static void test_section_table(void) {
     section_refused("data", VIT_SECTION_OFFSET, 0, 8);
 }
 
-/* A section that must be there, renamed. */
+/* Renames a required section. */
 static void test_missing_sections(void) {
     static const char *const tags[] = { "fields", "tensors", "data" };
     for (int i = 0; i < 3; i++) {
@@ -601,7 +601,7 @@ static void test_unknown_sections(void) {
     tiny_free(&f);
 }
 
-/* Text in labels and synsets that reaches beyond its section. */
+/* Tests text in labels and synsets that reaches beyond its section. */
 static void test_strings(void) {
     static const char *const tags[] = { "labels", "synsets" };
     static const uint32_t offsets[] = { 0xffffffff, 0x7fffffff, 100000, 60000 };
@@ -639,7 +639,7 @@ static void test_strings(void) {
     tiny_free(&f);
 }
 
-/* A section without labels is treated as a missing one. */
+/* A section without labels must count as missing. */
 static void test_no_strings(void) {
     vit_model model;
     tiny_file f = build_small();
@@ -756,7 +756,7 @@ static void test_field_records(void) {
 
 /* --- tensors -------------------------------------------------------------- */
 
-/* If a field contradicts the tensors, the message names the tensor and both shapes. */
+/* If a field contradicts the tensors, the message must have the tensor and both shapes. */
 static void test_contradictions(void) {
     static const struct {
         const char *field;
@@ -839,7 +839,7 @@ static unsigned char *tensor_record(const tiny_file *f, const char *name) {
     return record;
 }
 
-/* For each type, sizes that are off by one, in each way in which a converter could get them
+/* Tests sizes of each type that are off by one, in each way that a converter could make them
  * wrong. */
 static void test_panel_sizes(void) {
     static const int off[] = { -128, -64, -32, -4, -1, 1, 2, 4, 64, 128 };
@@ -859,7 +859,7 @@ static void test_panel_sizes(void) {
 }
 
 /* A layer of depth 3 is f32 in an int8 model. As padded int8 it would have the same
- * size; as any other type it would not. */
+ * size, but not as any other type. */
 static void test_int8_depth(void) {
     tiny_options o = tiny_defaults();
     o.dtype = VIT_I8;
@@ -876,7 +876,7 @@ static void test_int8_depth(void) {
     tiny_free(&f);
 }
 
-/* int4 of version 0.1.0. */
+/* Tests int4 of version 0.1.0. */
 static void test_old_int4(void) {
     tiny_file f = build_kind(VIT_I4);
     tiny_put(tensor_record(&f, "blocks.0.mlp.fc2.weight") + VIT_TENSOR_LAYOUT, VIT_LAYOUT_PANELS,
@@ -915,7 +915,7 @@ static void overwrite_layers(tiny_file *f, const vit_model *model, int byte, uin
     }
 }
 
-/* No file makes a forward pass or unpacking access other memory, on any tier. */
+/* No file may make a forward pass or unpacking access other memory, on any tier. */
 static void test_hostile_weights(void) {
     static const int bytes[] = { 0, 0x7f, 0x80, 0xff, 256, 256, 256 };
     uint32_t state = 77;
@@ -937,8 +937,7 @@ static void test_hostile_weights(void) {
     }
 }
 
-/* Sets the scales of each int8 panel to one value, and its sums to another, where a value is
- * given. */
+/* Sets the scales of each int8 panel to one value, and the sums to another, if these are given. */
 static void set_int8_tails(tiny_file *f, const vit_model *model, uint32_t scale,
                            const uint32_t *sum) {
     vit_tensor t;
@@ -1016,7 +1015,7 @@ static void keep_sums(const unsigned char *record, unsigned char *panel) {
     }
 }
 
-/* Weights that break the rule of section "fits16" are detected by VIT_OPEN_VERIFY, and by builds
+/* VIT_OPEN_VERIFY must detect weights that break the rule of section "fits16", and so must builds
  * whose kernels rely on the rule. The logits equal those of the plain C tier, or the model is
  * refused. */
 static void test_fits16(void) {
@@ -1061,7 +1060,7 @@ static void test_fits16(void) {
     tiny_free(&f);
 }
 
-/* Names that fill all 64 bytes must not be read beyond. */
+/* Reads of names that fill all 64 bytes must stop there. */
 static void test_unterminated_name(void) {
     tiny_file f = build_small();
     unsigned char *record = tiny_section_data(&f, "tensors");
@@ -1071,7 +1070,7 @@ static void test_unterminated_name(void) {
     tiny_free(&f);
 }
 
-/* Two tensors that share bytes are refused, because data must lie in the order of the records. */
+/* Two tensors that share bytes must be refused: data must have the order of the records. */
 static void test_overlap(void) {
     tiny_file f = build_small();
     unsigned char *a = tiny_find(&f, "tensors", VIT_TENSOR_SIZE, "blocks.0.norm1.weight");
@@ -1085,7 +1084,7 @@ static void test_overlap(void) {
     tiny_free(&f);
 }
 
-/* Normalisation constants that are zero, NaN or infinite. */
+/* Tests normalisation constants that are zero, NaN or infinite. */
 static void test_mean_std(void) {
     static const float bad[] = { 0.0f, -0.0f, (float)NAN, (float)INFINITY };
     for (int i = 0; i < 4; i++) {

@@ -17,7 +17,7 @@
 
 #include "look_numbers.h"
 
-/* Uniform in [-1, 1): splitmix64 (Steele, Lea, Flood 2014), its upper 24 bits. */
+/* Returns a number in [-1, 1): splitmix64 (Steele, Lea, Flood 2014), its upper 24 bits. */
 static float *uniform(uint64_t seed, int count) {
     float *values = malloc((size_t)count * sizeof *values);
     if (!values) exit(2);

@@ -24,7 +24,7 @@ static uint32_t random_bits(void) {
     return seed;
 }
 
-/* Uniform in [-1, 1). */
+/* Returns a number in [-1, 1), uniformly distributed. */
 static float random_float(void) { return (float)(random_bits() >> 8) / 8388608.0f - 1.0f; }
 
 static bool same_float(float a, float b) {
@@ -43,7 +43,7 @@ static double ulps(float got, double wanted) {
 
 /* --- functions ------------------------------------------------------------ */
 
-/* Bounds in ulp. Tiers without fused multiply-add have larger ones. Measured: 0.882 and 1.156. */
+/* Bounds in ulp. Tiers without fused multiply-add have larger bounds. Measured: 0.882 and 1.156. */
 #if defined(VIT_NO_FMA)
 static const double exp_error = 1.2;
 #else
@@ -94,7 +94,7 @@ static void test_gelu(void) {
     CHECK(gelu((float)INFINITY) == (float)INFINITY);
 }
 
-/* erf is 1 to float precision here, so the result for a large negative x must be 0. */
+/* In float, erf is 1 here, so the result for a large negative x must be 0. */
 static void test_gelu_far(void) {
     double worst = 0;
     for (float x = 5.6f; x < 3e38f; x *= 1.003f) {
@@ -145,16 +145,16 @@ static void test_sqrt(bool all) {
     CHECK(vit__bits(vit__sqrt(-0.0f)) == 0x80000000u && vit__bits(vit__sqrt(0.0f)) == 0);
 }
 
-/* The result is between -0.17 and x; it may exceed x by as little as erf exceeds 1. For minus
- * infinity it is NaN, as in PyTorch. */
+/* The result must be between -0.17 and x. It may exceed x by as little as erf exceeds 1. For minus
+ * infinity the result is NaN, as in PyTorch. */
 static bool gelu_in_range(float x, float g) {
     const double beyond = fabs((double)x) * 0x1p-23;
     if (vit__bits(x) == 0xff800000u) return g != g;
     return (double)g <= (x > 0 ? (double)x : 0) + beyond && g > -0.17f;
 }
 
-/* The largest errors over every `step`-th float: of exp (where it is not constant) and tanh in ulp,
- * of gelu relative to |x|. */
+/* Finds the largest errors over every `step`-th float: for exp (where it is not constant) and tanh
+ * in ulp, for gelu relative to |x|. */
 static void test_every_float(uint32_t step) {
     double exp_worst = 0, tanh_worst = 0, gelu_worst = 0;
     long wrong = 0; /* NaN, or out of range */
@@ -211,7 +211,7 @@ static void test_fma_random(void) {
     }
 }
 
-/* Ties of the rounding to float that are broken by a tail which double cannot hold. */
+/* Tests ties of the rounding to float that a tail beyond double's precision breaks. */
 static void test_fma_ties(void) {
     for (int i = 0; i < 200000; i++) {
         uint32_t odd = random_bits() & 0xfffffe;
@@ -276,8 +276,8 @@ static void test_f16_all(void) {
     CHECK_MSG(back == 0, "%ld halves do not come back", back);
 }
 
-/* Values between two neighbouring halves: a tie goes to the even one, any other value to the
- * nearer. */
+/* Tests values between neighbouring halves. A tie goes to the even half, any other value to the
+ * nearer half. */
 static void test_f16_rounding(void) {
     long wrong = 0;
     for (uint32_t h = 0; h < 0x7c00; h++) {
@@ -321,7 +321,7 @@ static void test_bf16(void) {
 
 enum { MAX_N = 65, PAD = 16 };
 
-/* Varied numbers, and sometimes one that is not finite. */
+/* Makes varied numbers, and sometimes one that is not finite. */
 static void fill(float *x, int n, float scale, int special) {
     static const uint32_t specials[] = { 0x7fc00000, 0x7f800000, 0xff800000, 0x00000001,
                                          0x80000000 };
@@ -333,7 +333,7 @@ static void fill(float *x, int n, float scale, int special) {
     }
 }
 
-/* Weights in the form of a file. */
+/* Makes weights in the form of a file. */
 static void fill_stored(float *x, int n) {
     float numbers[MAX_N + PAD];
     fill(numbers, n, 1, -1);
@@ -389,8 +389,8 @@ static void kernel_softmax(const vit__kernels *k, int n, int special, bool scale
     }
 }
 
-/* Softmax of any finite numbers, from tiny ones to the largest, must give weights from 0 to 1 that
- * add up to 1. */
+/* Softmax of any finite numbers, even the smallest and largest, must give weights from 0 to 1 with
+ * the sum 1. */
 static void kernel_softmax_range(const vit__kernels *k, int n) {
     for (int exponent = -149; exponent <= 127; exponent += 4) {
         float x[MAX_N + PAD] = { 0 };
@@ -580,7 +580,7 @@ static void test_row_kernels(const vit__kernels *k) {
 
 /* --- matrix product ------------------------------------------------------------- */
 
-/* The kernels of the tier that is tested. */
+/* The kernels of the tested tier. */
 static const vit__kernels *kernels_here;
 static int rounds_twice;
 
@@ -657,7 +657,7 @@ static float gemm_chain(const gemm_case *g, vit_dtype dtype, int r, int n, int d
     return sum;
 }
 
-/* A row of inputs, quantised as >>kernels describes. */
+/* Quantises a row of inputs as >>kernels describes. */
 typedef struct gemm_inputs {
     int q[GEMM_DEPTH], zero;
     float scale;
@@ -780,8 +780,8 @@ static void test_gemm(const vit__kernels *kernels) {
     }
 }
 
-/* Extreme values of int8: inputs of 0 and 255; lanes whose sums are the largest that fit 16 bits;
- * lanes of -127 and 127, whose sums do not fit. */
+/* Tests extreme values of int8: inputs of 0 and 255, lanes with the largest sums that fit 16 bits,
+ * and lanes of -127 and 127 with sums that do not fit. */
 static void fill_corners(gemm_case *g, int rows, int depth, int fits16) {
     static const signed char codes[2][8][4] = { { { -127, -127, -127, -127 },
                                                   { 127, 127, 127, 127 },
@@ -873,7 +873,7 @@ static void test_gemm_f16(const vit__kernels *kernels) {
     CHECK_MSG(wrong == 0, "%ld halves, %s", wrong, vit_isa_name(kernels->isa));
 }
 
-/* Makes as many rows of an im2col as fit the buffer. */
+/* Makes as many rows of im2col as fit the buffer. */
 static void test_im2col_rows(void) {
     for (int depth = 1; depth < 1 << 20; depth += 1 + depth / 100) {
         long long floats = (long long)vit__im2col_rows(depth) * depth;

@@ -16,7 +16,7 @@
 
 #include "nearest_vectors.h"
 
-/* Uniform in [-1, 1): splitmix64 (Steele, Lea, Flood 2014), its upper 24 bits. */
+/* Returns a number in [-1, 1): splitmix64 (Steele, Lea, Flood 2014), its upper 24 bits. */
 static float *uniform(uint64_t seed, size_t count) {
     float *values = malloc(count * sizeof *values);
     if (!values) exit(2);

@@ -20,7 +20,7 @@
 
 /* === Precision === */
 
-/* Uniform in [0, 1): splitmix64 (Steele, Lea, Flood 2014), its upper 24 bits. */
+/* Returns a number in [0, 1): splitmix64 (Steele, Lea, Flood 2014), its upper 24 bits. */
 static float uniform(uint64_t seed, int i) {
     uint64_t z = seed + (uint64_t)(i + 1) * 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
