@@ -165,7 +165,7 @@ is 1
 err '^vit-learn: several.csv: has photos of several classes or of none; the photos learnt before'
 try "$learn" several.vit expected.vit -o bad.vit
 is 1
-err '^vit-learn: expected.vit: has one class for each photo, the others have any number$'
+err '^vit-learn: expected.vit: has one class for each photo; the others have any number$'
 
 # --- rows of vit-embed ----------------------------------------------------------------------
 
@@ -281,7 +281,7 @@ exists fine.vit
 refused 'none.vit: cannot be opened' "$learn" -m none.vit set
 refused "$base: has learnt nothing that photos could be added to" "$learn" -m "$base" --add set
 refused "$base: has learnt nothing: expected a file that vit-learn has written" "$learn" "$base"
-refused "'violet' is none of the classes learnt$" "$learn" -m fine.vit --forget violet
+refused "'violet' is not a learnt class$" "$learn" -m fine.vit --forget violet
 refused 'there is no class left to learn$' "$learn" -m fine.vit --forget a --forget b
 "$convert" "$root/tests/data/fixtures/plain/model.safetensors" -o other_base.vit >/dev/null 2>&1
 refused 'fine.vit: has learnt from the embeddings of another backbone \([0-9a-f]{16}, not [0-9a-f]{16}\)' \
@@ -309,7 +309,7 @@ refused "alone.npy: '1.ppm' is in no folder; expected CLASS/PHOTO in each line o
     "$learn" alone.npy
 sed 's|.*/|../|' set.txt >alone.txt
 refused "alone.npy: '../1.ppm' is in no folder" "$learn" alone.npy
-refused 'expected a class with at least 10 photos, one of which can be held out: leave out --ridge$' \
+refused '--ridge needs a class with at least 10 photos, of which it holds one out: leave out --ridge$' \
     "$learn" --ridge set.npy
 mkdir single
 cp -r many/red single

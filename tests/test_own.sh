@@ -130,7 +130,7 @@ if wanted naflex; then
     elif ! grep -q '"grids": \[\[6, 16\], \[20, 5\], \[10, 10\], \[1, 67\]\]' "$work/t.json"
     then fail "naflex: wrong grids"
     elif "$BIN/tools/vit-embed" -m "$work/naflex.vit" --tar t.tar -o "$work/t" --pool tokens \
-        2>"$work/err" || ! grep -q "photos of one number of tokens" "$work/err"; then fail "naflex: --tar"
+        2>"$work/err" || ! grep -q "photos with equal numbers of tokens" "$work/err"; then fail "naflex: --tar"
     else pass; fi
     for how in file option; do
         if [ $how = file ]; then from=("$work/naflex300"); else from=($naflex --set max_patches=300); fi

@@ -233,7 +233,7 @@ if posix; then
 fi
 try "$embed" -m $model photos -o -
 is 2
-err "-o names a file that other files accompany; it cannot be '-'"
+err "-o cannot be '-', because other files are written beside it"
 try "$convert" "$fixtures/chans4/model.pth" -o chans4.vit
 try "$embed" -m chans4.vit photos -o x.npy
 is 1
@@ -496,7 +496,7 @@ err 'flat/b.npy: is from another model, pooling or block than flat/a.npy'
 cp logits5.npy flat/b.npy 2>/dev/null || "$embed" -m $model photos -o flat/b.npy --pool logits 2>"$work/err"
 try "$search" flat --vector theirs.npy
 is 1
-err 'flat/b.npy: has vectors of 10 values, those of flat/a.npy have 24'
+err 'flat/b.npy: has vectors of 10 values; those of flat/a.npy have 24'
 # shards that are missing or damaged
 damage() { # COMMAND MESSAGE: done to a copy
     rm -rf worse
@@ -985,6 +985,6 @@ usage '--tags excludes --map and --confusion'
 try "$evaluate" --above 0.5 train
 usage '--above needs --tags FILE'
 try "$evaluate" --knn train --sigmoid test
-usage '--sigmoid makes scores; --knn and --probe have none'
+usage '--sigmoid excludes --knn and --probe, which compute no scores'
 
 summary

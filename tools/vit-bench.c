@@ -484,10 +484,9 @@ static const char notes[] =
     "GFLOP/s counts two operations for a multiply-add, in patch embedding, linear layers and both\n"
     "products of attention. Only the logits are computed, so the last block computes k and v for\n"
     "all tokens, but q, proj, fc1 and fc2 only for the class and distillation tokens.\n"
-    "The peak is measured between the runs: the median speed of a loop that repeats the\n"
-    "instruction of the matrix products in registers, on the same number of threads. int8 and "
-    "int4\n"
-    "take the 8-bit instruction, although attention uses 16 bits; f16 takes that of f32.\n"
+    "The peak is the median speed of a loop that repeats the instruction of the matrix products\n"
+    "in registers, on the same number of threads; it is measured between the runs. For int8 and\n"
+    "int4 this is the 8-bit instruction, although attention uses 16 bits; for f16, that of f32.\n"
     "Open and cold start are medians of 3 processes, with the file in the system's cache. Private\n"
     "memory is memory without a file behind it. The times of the phases add up to the median;\n"
     "their shares are those of all runs.\n"
@@ -521,7 +520,7 @@ static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *
         CLI_OPTION_MODEL(&c->model),
         { 0, "arch", "NAME", "timm's name of an architecture: vit_base_patch16_224", CLI_TEXT,
           &c->arch, 0, 0 },
-        { 0, "list-archs", NULL, "print the names that --arch takes", CLI_FLAG, &c->list_archs, 0,
+        { 0, "list-archs", NULL, "print the names that --arch accepts", CLI_FLAG, &c->list_archs, 0,
           0 },
         { 0, "dtype", "TYPE", "type of --arch's matrices: f32 (default), f16, bf16, int8 or int4",
           CLI_DTYPE, &c->dtype, 0, 0 },

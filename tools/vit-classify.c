@@ -300,23 +300,23 @@ static const char description[] =
     "PGM or PPM file, or '-' for standard input. A FOLDER stands for all images in it and below\n"
     "it, sorted. Grey, palette and alpha images are converted to RGB. JPEGs are rotated by their\n"
     "EXIF orientation. For a tagger, --above 0.35 prints all labels of an image. With --classes,\n"
-    "the classes are texts, given as vectors.\n"
-    "With --sort, puts each image into a folder of its most likely class, and prints its path.\n"
-    "With --frames, prints a line for each frame of a STREAM (default: standard input) with its\n"
-    "number, from 1, and the most likely class.\n";
+    "the classes are texts, or vectors of texts.\n"
+    "--sort puts each image into a folder of its most likely class, and prints the new path.\n"
+    "--frames prints a line for each frame of a STREAM (default: standard input) with the frame's\n"
+    "number, from 1, and its most likely class.\n";
 
 static const char notes[] =
     "--sort DIR makes DIR/CLASS/IMAGE: a symbolic link, or a file with --copy or --move. Windows\n"
     "needs --copy or --move. No file is ever replaced: a second cat.jpg becomes cat-2.jpg. Images\n"
     "that are already there are left alone, so an interrupted run can be started again. --above P\n"
     "leaves out images whose most likely class has a probability below P. CLASS is the label,\n"
-    "with '_' for / \\ : * ? \" < > | and for a dot at its ends; if two labels become equal, the\n"
-    "number of the class is appended. A failure to write ends the run.\n"
+    "with '_' for / \\ : * ? \" < > | and for a dot at its ends; if two labels become equal, each\n"
+    "gets the number of its class. A failure to write ends the run.\n"
     "--csv has the columns image (or frame), rank, index, label, prob, logit and, with --sort,\n"
     "sorted.\n"
     "Streams: ffmpeg -i cat.mp4 -f mjpeg - | @ --frames auto\n"
     "    ffmpeg -i cat.mp4 -f rawvideo -pix_fmt nv12 - | @ --frames 640x480 --pixels nv12\n"
-    "Latency, in --json and at the end, is the time from a frame's last byte to its answer.\n" ZERO_SHOT_NOTES
+    "Latency (in --json and at the end) is the time from a frame's last byte to its result.\n" ZERO_SHOT_NOTES
     "timm and Pillow ignore the EXIF orientation; use --no-exif for the same results.\n"
     "Exit status: 0, 1 if an image could not be read or sorted, 2 for a wrong command line.\n";
 
@@ -378,7 +378,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
         CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
         CLI_OPTION_THREADS(&c->num_threads),
         CLI_OPTION_ISA(&c->isa),
-        CLI_OPTION_JSON(&c->json, "print one JSON object per image and line"),
+        CLI_OPTION_JSON(&c->json, "print one JSON object per line, for each image"),
         CLI_OPTION_CSV(&c->csv, "print comma-separated values, with a header line"),
         CLI_OPTION_QUIET(&c->quiet),
         PHOTO_EXACT_OPTION(&c->photos),

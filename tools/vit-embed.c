@@ -371,7 +371,7 @@ static bool choose_recipe(job *j, shard_recipe *recipe, report *r) {
 /* Shards have no place for the grid of each photo. */
 static bool check_tokens(const job *j, report *r) {
     return !has_grids(j) ||
-           report_fail(r, "--tar: --pool tokens needs photos of one number of tokens, found "
+           report_fail(r, "--tar: --pool tokens needs photos with equal numbers of tokens, found "
                           "crop_mode=aspect") ||
            report_file(r, j->path);
 }
@@ -415,13 +415,13 @@ static bool collect(job *j, const text_list *operands, report *r) {
 
 static const char description[] =
     "Writes the embedding of each IMAGE as a row of a NumPy array [n, dim] of float32. A folder\n"
-    "stands for all images in it and below it, sorted. Beside OUT.npy come OUT.txt, with the path\n"
-    "of each row, and OUT.json, with the model and the options that made them. OUT.rows keeps\n"
-    "each row as soon as it is computed: the same command continues a run that was interrupted,\n"
-    "and updates the index later: it computes new and changed images and drops deleted ones.\n"
+    "stands for all images in it and below it, sorted. OUT.txt receives the path of each row, and\n"
+    "OUT.json the model and the options. OUT.rows keeps each row as soon as it is computed, so the\n"
+    "same command continues an interrupted run. Later, the same command updates the index: it\n"
+    "computes new and changed images and drops deleted ones.\n"
     "With --texts, rows are embeddings of texts by the model's text encoder, scaled to length 1.\n"
-    "With --tar each SHARD is an archive in webdataset's form, a range such as\n"
-    "part-{00000..00999}.tar, a folder of them, or '-'. For part-00017.tar the folder OUT\n"
+    "With --tar, each SHARD is an archive in webdataset's form, a range such as\n"
+    "part-{00000..00999}.tar, a folder of archives, or '-'. For part-00017.tar the folder OUT\n"
     "receives img_emb/img_emb_00017.npy, metadata/metadata_00017.jsonl and\n"
     "stats/stats_00017.json.\n";
 
@@ -432,18 +432,19 @@ static const char notes[] =
     "photos have different numbers of tokens: the rest of a row is 0, and \"grids\" of OUT.json has\n"
     "the height and width of each photo's grid. Blocks count from 0, as in timm. With --block, which\n"
     "omits the final norm, the default is cls, or avg if the model has no class token.\n"
-    "A path with a newline, a carriage return or a backslash gets a line in OUT.txt that begins\n"
-    "with a backslash, with \\n, \\r and \\\\ for these, as in sha256sum's output.\n"
-    "Shards: a line of metadata for each row, then one for each unreadable image. A shard that is\n"
-    "complete, by the checksums of its record, is skipped: start a killed task again, on any\n"
-    "machine. A truncated shard is named and leaves no output; the next shard follows. --part\n"
+    "If a path has a newline, a carriage return or a backslash, its line in OUT.txt begins with\n"
+    "a backslash, and these characters are written \\n, \\r and \\\\, as by sha256sum.\n"
+    "A shard's metadata have a line for each row, then one for each unreadable image. A shard that\n"
+    "is complete, by the checksums in its record, is skipped: start a killed task again, on any\n"
+    "machine. A truncated shard is reported and leaves no output; the run continues. --part\n"
     "auto takes the part from mpirun (OMPI_, PMI_), srun or, with --parts N, a Slurm array\n"
-    "(numbered from 0) or GNU parallel. --collect takes the same shards, or looks for gaps.\n"
-    "An unreadable image is named and has no row; the next run tries it again. The\n"
-    "threads, the batch and earlier runs change no bit of the result. All files but OUT.rows appear\n"
-    "when everything is done, or not at all. OUT.rows identifies an image by its path, size and\n"
-    "modification time, else by a hash of its bytes. A run with another model, or other options\n"
-    "that change the vectors, needs another OUT or --overwrite.\n"
+    "(numbered from 0) or GNU parallel. --collect looks for the given SHARDs; without SHARDs, for\n"
+    "gaps between their numbers.\n"
+    "An unreadable image is reported and has no row; the next run tries it again. The number of\n"
+    "threads, the batch and earlier runs do not change a bit of the result. All files but\n"
+    "OUT.rows appear when everything is done, or not at all. OUT.rows identifies an image by its\n"
+    "path, size and modification time, else by a hash of its bytes. A run with another model, or\n"
+    "other options that change the vectors, needs another OUT or --overwrite.\n"
     "Exit status: 0, 1 if an image could not be read (with --tar, a shard) or something failed, 2\n"
     "for a wrong command line.\n";
 
@@ -455,7 +456,7 @@ static const char *check_choices(const choices *c, const text_list *operands) {
         return c->output || c->part ? "--collect writes no files: no -o, no --part" : NULL;
     if (!c->output) return c->tar ? "missing -o OUT" : "missing -o OUT.npy";
     if (strcmp(c->output, "-") == 0)
-        return "-o names a file that other files accompany; it cannot be '-'";
+        return "-o cannot be '-', because other files are written beside it";
     if (c->texts)
         return !none || c->tar || c->pool || c->block >= 0 || c->null || c->shard || c->part ||
                        c->parts || c->classes || c->overwrite
@@ -467,7 +468,7 @@ static const char *check_choices(const choices *c, const text_list *operands) {
     if (c->tar && c->overwrite) return "--overwrite is for OUT.npy; with --tar, remove OUT";
     if (!c->tar && (c->shard || c->part || c->parts || c->classes))
         return "--shard, --part, --parts and --classify need --tar";
-    return c->shard && !piped ? "--shard names '-', which must be the only shard" : NULL;
+    return c->shard && !piped ? "--shard is the name of '-', which must be the only operand" : NULL;
 }
 
 static bool choose(int argc, char **argv, choices *c, text_list *operands, int *status) {
@@ -484,7 +485,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
         { 0, "overwrite", NULL, "discard OUT.rows and compute everything", CLI_FLAG, &c->overwrite,
           0, 0 },
         { 0, "f16", NULL, "write float16, rounded, instead of float32", CLI_FLAG, &c->half, 0, 0 },
-        { 0, "texts", "FILE", "a row for each line of FILE instead, by the text encoder", CLI_TEXT,
+        { 0, "texts", "FILE", "embed each line of FILE instead, by the text encoder", CLI_TEXT,
           &c->texts, 0, 0 },
         { 0, "tar", NULL, "the operands are shards, OUT is a folder", CLI_FLAG, &c->tar, 0, 0 },
         { 0, "shard", "NAME", "with --tar -: the shard's name", CLI_TEXT, &c->shard, 0, 0 },

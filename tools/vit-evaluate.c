@@ -715,27 +715,26 @@ static bool evaluate_tags(const vit_model *model, const choices *chosen) {
 static const char description[] =
     "Classifies every image DIR/CLASS/IMAGE and reports top-1 and top-5 accuracy, mean\n"
     "cross-entropy and the confusion matrix. CLASS is a label of the model, one of the names in a\n"
-    "label such as 'tabby, tabby cat', a synset id (n02123045) or a class index. Upper and lower\n"
-    "case are the same, and so are '_' and ' '.\n"
+    "label such as 'tabby, tabby cat', a synset id (n02123045) or a class index. Case is\n"
+    "ignored, and '_' equals ' '.\n"
     "--tags FILE is for models with several right classes (sigmoid): each line of FILE has an\n"
     "image in DIR and its tags; mean average precision and F1 are reported.\n"
-    "--knn TRAIN needs no classes in the model: it names each image of DIR by the images of TRAIN\n"
-    "whose embeddings are nearest by cosine. --probe TRAIN uses a linear classifier.\n"
-    "--zero-shot takes the name of each folder as a text, for CLIP and SigLIP.\n";
+    "--knn TRAIN needs no classes in the model: it classifies each image of DIR by the images of\n"
+    "TRAIN whose embeddings are nearest by cosine. --probe TRAIN uses a linear classifier.\n"
+    "--zero-shot uses the name of each folder as a text, for CLIP and SigLIP.\n";
 
 static const char notes[] =
     "A --map file has lines 'FOLDER<tab>CLASS', or with a space if FOLDER contains none; lines\n"
     "that start with '#' are comments. Images are files that end in .jpg, .jpeg, .png, .bmp,\n"
-    ".gif, .tga, .pgm, .ppm or .pnm, and with --decoder .heic, .heif, .avif, .webp, .tif or\n"
-    ".tiff, which are reported as unreadable without it. timm\n"
-    "ignores the EXIF orientation; use --no-exif for the same results. The number of threads\n"
-    "does not change any result.\n"
+    ".gif, .tga, .pgm, .ppm or .pnm. Files that end in .heic, .heif, .avif, .webp, .tif or .tiff\n"
+    "need --decoder, and are unreadable without it. timm ignores the EXIF orientation; use\n"
+    "--no-exif for the same results. The number of threads does not change any result.\n"
     "--tags takes lines 'PATH,TAGS' or 'PATH<tab>TAGS', with or without a first line 'path,tags'.\n"
     "Tags are separated by ';', '|', ',' or, if none of these occurs, by spaces; '_' then stands\n"
-    "for a space in a tag. Tags that are not classes of the model are named and left out.\n"
+    "for a space in a tag. Tags that are not classes of the model are reported and left out.\n"
     "Means are over the classes that occur in FILE; F1 is for the classes with a probability of\n"
     "at least --above.\n"
-    "--knn is DINO's: of 20 neighbors, each votes with exp(cosine / 0.07). --probe is\n"
+    "--knn is DINO's method: each of 20 neighbors votes with exp(cosine / 0.07). --probe is\n"
     "scikit-learn's LogisticRegression(C=10) of embeddings scaled to length 1.\n"
     "Exit status: 0, 1 if an image could not be read or something failed, 2 for a wrong command\n"
     "line.\n";
@@ -757,14 +756,14 @@ static const char *check(const choices *c) {
     if (!c->knn && c->neighbors) return "--neighbors needs --knn TRAIN";
     if (!c->tags && c->above >= 0) return "--above needs --tags FILE";
     if (c->sigmoid && (c->knn || c->probe))
-        return "--sigmoid makes scores; --knn and --probe have none";
+        return "--sigmoid excludes --knn and --probe, which compute no scores";
     return NULL;
 }
 
 static bool choose(int argc, char **argv, choices *c, int *status) {
     const cli_option options[] = {
         CLI_OPTION_MODEL(&c->model),
-        { 0, "map", "FILE", "the classes of folders with other names", CLI_TEXT, &c->map, 0, 0 },
+        { 0, "map", "FILE", "the classes of folders that are not labels", CLI_TEXT, &c->map, 0, 0 },
         { 0, "limit", "N", "use only N images in all, evenly spaced (and N of TRAIN)", CLI_INT,
           &c->limit, 1, 2147483647 },
         { 0, "tags", "FILE", "the tags of each image: see below; '-': standard input", CLI_TEXT,

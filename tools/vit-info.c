@@ -473,7 +473,7 @@ static const char description[] =
 static const char notes[] =
     "--check verifies the checksum of every tensor and runs the file's self-test, to which\n"
     "--threads and --isa apply. It shows that the file is complete and that this machine computes\n"
-    "correctly with it. Against forgery only --sha256 helps, with a checksum from another source.\n"
+    "correctly with it. Only --sha256 detects forgery, with a checksum from another source.\n"
     "Exit status: 0, 1 if a file cannot be read or fails the check, 2 for a wrong command line.\n";
 
 /* Opens, checks and prints one file. Failures are on stderr. */
@@ -521,7 +521,7 @@ int main(int argc, char **argv) {
           CLI_TEXT, &chosen.sha256, 0, 0 },
         { 0, "tensors", NULL, "list all tensors", CLI_FLAG, &chosen.tensors, 0, 0 },
         { 0, "labels", NULL, "list all labels", CLI_FLAG, &chosen.labels, 0, 0 },
-        CLI_OPTION_JSON(&chosen.json, "print one JSON object a line for each file"),
+        CLI_OPTION_JSON(&chosen.json, "print one JSON object per line, for each file"),
         CLI_OPTION_THREADS(&chosen.num_threads),
         CLI_OPTION_ISA(&chosen.isa),
         CLI_END,

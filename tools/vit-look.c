@@ -24,9 +24,9 @@
 static const look_command commands[] = {
     { "attention", "[options] IMAGE|FOLDER... -o OUT.png", "IMAGE",
       "Shows which patches a token attends to: the class token or, in models without one, the mean\n"
-      "of all. The map covers the photo, which is pale where preprocessing cuts it off. Each map\n"
-      "runs from its least value, dark, to its largest, bright. Default: the mean of the heads of\n"
-      "the last block.\n",
+      "of all. The map covers the photo; parts that preprocessing cuts off are pale. In each map,\n"
+      "the least value is dark, and the largest is bright. Default: the mean of the heads of the\n"
+      "last block.\n",
       0, CLI_MANY, true, 0.65, look_wrong_attention, look_prepare_attention, look_read_attention,
       look_draw_attention, look_put_attention },
     { "tokens", "[options] IMAGE|FOLDER... -o OUT.png", "IMAGE",
@@ -36,8 +36,7 @@ static const look_command commands[] = {
       look_put_components },
     { "similarity", "[options] IMAGE [IMAGE|FOLDER...] --at X,Y -o OUT.png", "IMAGE",
       "Shows, for each patch token of all photos, its cosine with the token at a point of the\n"
-      "first photo. All photos have one scale, from the least cosine, dark, to the largest, "
-      "bright.\n",
+      "first photo. All photos have one scale: the least cosine is dark, the largest is bright.\n",
       0, CLI_MANY, true, 0.65, look_wrong_similarity, look_prepare_tokens, look_read_tokens,
       look_draw_similarity, look_put_similarity },
     { "positions",
@@ -45,8 +44,8 @@ static const look_command commands[] = {
       "-o OUT.png",
       "MODEL",
       "Shows the cosine of each position to all others: each place of the grid holds a small grid\n"
-      "of cosines. Positions are vectors: learned embeddings, or embeddings of sines and cosines;\n"
-      "the cosines and sines of rotary angles; or the biases from a patch to all others.\n",
+      "of cosines. Positions are vectors of three kinds: embeddings (learned, or of sines and\n"
+      "cosines), cosines and sines of rotary angles, and biases from a patch to all others.\n",
       0, CLI_MANY, false, 1, look_wrong_positions, NULL, NULL, look_draw_positions,
       look_put_positions },
     { "filters", "[options] -o OUT.png", NULL,
@@ -59,8 +58,8 @@ enum { COMMANDS = sizeof commands / sizeof commands[0], MAX_OPTIONS = 26 };
 static const char notes[] =
     "Blocks and heads count from 0, as in timm. --npy writes [images, maps, rows, columns] for\n"
     "photos, [models, n, n] for positions, [count, channels, rows, columns] for filters; --json\n"
-    "prints the same numbers. '-' is standard input as an image, standard output as OUT.\n"
-    "A photo that cannot be read is named and left out.\n"
+    "prints the same numbers. IMAGE '-' is standard input; OUT '-' is standard output.\n"
+    "A photo that cannot be read is reported and left out.\n"
     "Exit status: 0, 1 if a photo could not be read or something failed, 2 for a wrong command\n"
     "line.\n";
 
@@ -114,8 +113,8 @@ static int own_options(cli_option *options, int count, const look_command *comma
         { 0, "block", "B", "use the tokens that leave this block (default: after the final norm)",
           CLI_INT, &c->block, 0, 1023 },
         { 0, "foreground", NULL,
-          "leave out the background first, as DINOv2 does: the patches whose\n"
-          "first component has the same sign as its mean along the borders",
+          "first leave out the background, as DINOv2 does: patches whose first\n"
+          "component has the sign of this component's mean along the borders",
           CLI_FLAG, &c->foreground, 0, 0 },
         CLI_END,
     };

@@ -658,8 +658,8 @@ static bool run_all(run *r) {
 /* ------------------------------------------------------------------------- */
 
 static const char description[] =
-    "Runs a model on images, which make one batch, or on a preprocessed tensor, and writes\n"
-    "outputs as .npy files of float32. A folder stands for all images in it and below it, sorted.\n"
+    "Runs a model on one batch of images, or on a preprocessed tensor, and writes outputs as .npy\n"
+    "files of float32. A folder stands for all images in it and below it, sorted.\n"
     "If no output is named, the best classes are printed.\n";
 
 static const char notes[] =

@@ -100,8 +100,8 @@ static bool open_model(job *j, report *r) {
     if (j->path) return true; /* --classes has opened it, or --words */
     if (!c->asked.model && !compared(j)->model_path) {
         return report_fail(r,
-                           "the model that made %.200s is unknown without its .json%s; give it "
-                           "with -m MODEL.vit",
+                           "the model that made %.200s is unknown without its .json%s; give the "
+                           "model with -m MODEL.vit",
                            c->index, j->folder.set.count ? " files" : " beside it");
     }
     return embedding_open_model(&c->asked, compared(j), &j->model, &j->path, &j->choice, r);
@@ -182,7 +182,7 @@ static bool add_words(job *j, report *r) {
     good = good && open_model(j, r) &&
            (words_open(&w, &j->model, c->isa, PROGRAM, r) || report_file(r, j->path)) &&
            (w.dim == j->set.dim ||
-            report_fail(r, "its texts have vectors of %d values, those of %.200s %d", w.dim,
+            report_fail(r, "its texts have vectors of %d values; those of %.200s have %d", w.dim,
                         c->index, j->set.dim));
     for (int i = 0; good && i < count + c->minus.count; i++) {
         const char *text = i < count ? c->words.items[i] : c->minus.items[i - count];
@@ -643,18 +643,17 @@ static const char description[] =
 static const char notes[] =
     "The model and its settings are those of INDEX.json, unless -m, --pool or --block override\n"
     "them.\n"
-    "--duplicates prints groups of photos that are linked by pairs of at least this cosine; the\n"
-    "values are cosines to a group's first photo. Time grows with the square of\n"
+    "--duplicates C prints groups of photos that are linked by pairs with a cosine of at least C.\n"
+    "The values are the cosines to the first photo of the group. Time grows with the square of\n"
     "the number of photos.\n"
     "--classes takes no INDEX.npy.\n"
-    "Names are printed with \\n, \\x1b or \\u202e for characters that control a terminal and for\n"
-    "invalid UTF-8, into pipes too; INDEX.txt has the exact name, in the line of --json's row\n"
-    "(from 0).\n"
+    "In names, characters that control a terminal and invalid UTF-8 are printed as \\n, \\x1b or\n"
+    "\\u202e, into pipes too. INDEX.txt has the exact names; row 0 of --json is its first line.\n"
     "A FOLDER has img_emb/img_emb_N.npy (f32 or f16), metadata/ and stats/, or .npy files with\n"
-    "their names in .txt. Shards that are missing or damaged are named and left out. --int8 first\n"
-    "reads copies of one byte a value, img_emb_N.i8, which it makes if they are missing or old.\n"
-    "Their error is known, and rows that may be among the best are read from the shard, so the\n"
-    "result is the same.\n" ZERO_SHOT_NOTES
+    "their names in .txt. Shards that are missing or damaged are reported and left out.\n"
+    "--int8 first reads copies with one byte per value, img_emb_N.i8; it makes copies that are\n"
+    "missing or old. The error of each copy is known, and rows that may be among the best are read\n"
+    "from the shard, so the result is the same.\n" ZERO_SHOT_NOTES
     "Exit status: 0, 1 if an image or a shard could not be read or something failed, 2 for a\n"
     "wrong command line.\n";
 

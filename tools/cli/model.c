@@ -79,8 +79,8 @@ static bool keep_aspect(vit_model *model, int most, report *r) {
         return report_fail(r, "--max-patches: its input size is fixed; convert it with --dynamic");
     if (sides[1] > 32768 / c.patch_size)
         return report_fail(r,
-                           "--max-patches: expected a product of two numbers up to %d, the patches "
-                           "along a side, found %d",
+                           "--max-patches: expected a product of two numbers, at most %d patches "
+                           "along each side, found %d",
                            32768 / c.patch_size, most);
     c.crop_mode = VIT_CROP_ASPECT;
     c.crop_rounding = VIT_ROUND_EVEN;

@@ -141,7 +141,7 @@ static declared *declare(const char *path, report *r) {
     d->exists = kind == OS_FILE && os_identify(path, &d->file);
     for (int i = 0; i < num_outputs; i++) {
         if (!is_one(d, &outputs[i])) continue;
-        (void)report_fail(r, "is the same file as the output %s; each needs its own",
+        (void)report_fail(r, "is the same file as the output %s; each output needs its own file",
                           outputs[i].path);
         (void)report_file(r, path);
         return NULL;

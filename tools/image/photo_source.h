@@ -56,12 +56,13 @@ typedef struct photo_paths {
 } photo_paths;
 
 /* Rows of a program's options (cli/options.h) for lists: a text_list, a bool. */
-#define PHOTO_LIST_OPTIONS(lists, null)                                                            \
-    { 0,        "list", "FILE", "a file with an IMAGE or FOLDER a line; '-': standard input",      \
-      CLI_LIST, lists,  0,      0 },                                                               \
-    {                                                                                              \
-        '0', "null", NULL, "paths in lists end with NUL, as from find -print0", CLI_FLAG, null, 0, \
-            0                                                                                      \
+#define PHOTO_LIST_OPTIONS(lists, null)                                                              \
+    {                                                                                                \
+        0, "list", "FILE", "a file with one IMAGE or FOLDER per line, or '-'", CLI_LIST, lists, 0, 0 \
+    },                                                                                               \
+    {                                                                                                \
+        '0', "null", NULL, "paths in lists end with NUL, as from find -print0", CLI_FLAG, null, 0,   \
+            0                                                                                        \
     }
 
 /* Finds the images of the operands, as photos_find does. Files of lists are read only when needed,

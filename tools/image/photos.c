@@ -215,9 +215,9 @@ bool photos_prepare(const vit_model *model, const vit_image *image, float *input
     const vit_result result = vit_preprocess(model, image, input, NULL, 0);
     if (!takes_photos(model, r)) return false;
     if (model->config.crop_mode == VIT_CROP_ASPECT)
-        return report_fail(r,
-                           "the model gives each photo its own size (crop_mode=aspect), which only "
-                           "classes and embeddings have; vit-convert --set crop_mode=squash");
+        return report_fail(
+            r, "the model gives each photo its own size (crop_mode=aspect), which only "
+               "classes and embeddings support; use vit-convert --set crop_mode=squash");
     if (result == VIT_ERROR_MEMORY) return report_no_memory(r); /* not the photo's fault */
     return !result || report_fail(r, "%s", vit_result_string(result));
 }

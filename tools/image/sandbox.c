@@ -700,7 +700,7 @@ sandbox *sandbox_open(const sandbox_settings *settings, report *r) {
     (void)r;
 #if defined(__linux__)
     (void)report_fail(
-        r, "only Linux on x86-64 and ARM64 has a sandbox, if its headers were installed");
+        r, "a sandbox needs Linux on x86-64 or ARM64, and a build with the kernel's headers");
 #endif
     return NULL;
 }

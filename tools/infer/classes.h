@@ -67,17 +67,17 @@ typedef struct zero_shot_options {
 #define ZERO_SHOT_OPTIONS(o)                                                                       \
     { 0, "classes", "TEXTS",                                                                       \
       "classify by texts: 'a cat, a dog', a file with a text a\n"                                  \
-      "line, or TEXT.npy, their vectors [n, dim]",                                                 \
+      "line, or TEXT.npy, vectors of texts [n, dim]",                                              \
       CLI_TEXT, &(o)->classes, 0, 0 },                                                             \
     { 0, "template", "T",                                                                          \
       "text with {} for a class, such as 'a photo of {}'; may be\n"                                \
-      "repeated: the mean counts",                                                                 \
+      "repeated: the mean is used",                                                                \
       CLI_LIST, &(o)->templates, 0, 0 },                                                           \
     { 0, "class-names", "FILE", "a name for each vector of TEXT.npy, one per line",                \
       CLI_TEXT, &(o)->names, 0, 0 },                                                               \
     { 0, "scale", "S", "multiplies the cosines (default: the model's factor, or 100)",             \
       CLI_NUMBER, &(o)->scale, 0, 1e6 },                                                           \
-    { 0, "bias", "B", "added to them by --sigmoid (default: the model's bias, or 0)",              \
+    { 0, "bias", "B", "--sigmoid adds it to the cosines (default: the model's, or 0)",             \
       CLI_NUMBER, &(o)->bias, -1e6, 1e6 }
 /* clang-format on */
 
@@ -85,11 +85,11 @@ typedef struct zero_shot_options {
 #define ZERO_SHOT_NOTES                                                                                \
     "--classes needs a model with a text encoder, such as CLIP or SigLIP; vit-convert converts the\n"  \
     "encoder with its tokenizer. The model's softmax or sigmoid, scale and bias give probabilities.\n" \
-    "TEXT.npy has vectors of a text model in another program. They are compared with the output\n"     \
-    "of the model's head (CLIP's projection) if the widths are equal, else with the embedding.\n"      \
-    "Without --sigmoid, their probabilities add up to 1 (CLIP). With it, each class has its own\n"     \
-    "(SigLIP; give the model's --scale and --bias). Vectors of vit-embed work too; the model is\n"     \
-    "then the one that made them, unless -m is given.\n"
+    "TEXT.npy has vectors of texts from another program. These are compared with the output of\n"      \
+    "the model's head (CLIP's projection) if the widths are equal, else with the embedding.\n"         \
+    "Without --sigmoid, the probabilities add up to 1 (CLIP). With --sigmoid, each class has its\n"    \
+    "own (SigLIP; give the model's --scale and --bias). Vectors of vit-embed work too; the model\n"    \
+    "is then the one that made them, unless -m is given.\n"
 
 /* Returns a message if options contradict each other, otherwise NULL. --sigmoid may be given
  * alone. */

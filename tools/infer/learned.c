@@ -126,7 +126,7 @@ bool learned_add_stored(learned_set *set, const learned_record *record, report *
             RECORD_SIZE + record->count * (2 * (size_t)dim + label_bytes(several, num_classes)))
         return report_fail(r, "its learnt embeddings are damaged");
     if (set->count && set->several != several)
-        return report_fail(r, "has %s for each photo, the others have %s",
+        return report_fail(r, "has %s for each photo; the others have %s",
                            several ? "any number of classes" : "one class",
                            several ? "one" : "any number");
     set->several = several;
@@ -415,7 +415,7 @@ bool learned_add_rows(learned_set *set, const char *path, const vit_model *model
 bool learned_forget(learned_set *set, const char *name, report *r) {
     int index = set->classes.count - 1, kept = 0;
     while (index >= 0 && strcmp(set->classes.paths[index], name) != 0) index--;
-    if (index < 0) return report_fail(r, "'%.200s' is none of the classes learnt", name);
+    if (index < 0) return report_fail(r, "'%.200s' is not a learnt class", name);
     for (int i = 0; i < set->count; i++) {
         learned_photo *p = &set->photos[i];
         const int before = p->count;
@@ -1108,10 +1108,11 @@ static bool choose_held(adding *a, report *r) {
     note_range(set, seen);
     set->added = (int)rows;
     free(seen);
-    return any || report_fail(r,
-                              "expected a class with at least %d photos, one of which can be held "
-                              "out: leave out --ridge",
-                              SMALLEST_CLASS);
+    return any ||
+           report_fail(r,
+                       "--ridge needs a class with at least %d photos, of which it holds one "
+                       "out: leave out --ridge",
+                       SMALLEST_CLASS);
 }
 
 static bool open_files(adding *a, const text_list *paths, const vit_model *model, report *r) {

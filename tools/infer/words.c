@@ -143,7 +143,7 @@ static char *read_file(const char *path, report *r) {
     size_t size;
     if (!source_read_all(path, MOST_BYTES, &text, &size, r)) return NULL;
     if (size <= MOST_BYTES && !memchr(text, '\0', size)) return (char *)text;
-    (void)report_fail(r, "expected a text a line, of %d MB at most, found %s", MOST_BYTES >> 20,
+    (void)report_fail(r, "expected one text per line, at most %d MB, found %s", MOST_BYTES >> 20,
                       size > MOST_BYTES ? "more" : "a NUL byte");
     (void)report_file(r, path);
     free(text);

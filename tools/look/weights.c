@@ -66,7 +66,7 @@ void look_put_filters(const look_job *j, json_writer *w) {
 
 const char *look_wrong_positions(const look_choices *c, int operands) {
     if (c->kind && positions_by_name(c->kind) == POSITIONS_KINDS)
-        return "--kind is embedding, rotary or relative";
+        return "--kind: expected embedding, rotary or relative";
     if (c->compare && operands < 2) return "--compare needs two models: A.vit B.vit";
     if (!c->compare && operands > 0) return "give models with -m, or after --compare";
     return c->compare && c->model ? "--compare names the models: it excludes -m" : NULL;

@@ -177,7 +177,7 @@ static bool check_same(shard_index *index, const indexed_shard *shard, embedding
     }
     good = true;
     if (shard->array.dims[1] != first->vectors.dims[1])
-        good = report_fail(r, "has vectors of %lld values, those of %.200s have %lld",
+        good = report_fail(r, "has vectors of %lld values; those of %.200s have %lld",
                            (long long)shard->array.dims[1], index->shards[0].vectors,
                            (long long)first->vectors.dims[1]);
     else if (other->described != first->described || other->model_hash != first->model_hash ||
