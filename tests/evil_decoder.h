@@ -1,4 +1,4 @@
-/* evil_decoder.h - a decoder that creates the file $EVIDENCE if it can. The programs of
+/* evil_decoder.h - has a decoder that creates the file $EVIDENCE if it can. The programs of
  * test_confined.sh include it before photos.c.
  */
 #ifndef EVIL_DECODER_H

@@ -16,7 +16,7 @@ typedef struct named_tensors {
     int count;
 } named_tensors;
 
-/* Adds a tensor of one or more dimensions; 0 ends the list of dimensions. */
+/* Adds a tensor of one or more dimensions. 0 ends the list of dimensions. */
 static inline void named_add(named_tensors *t, const char *name, const int dims[4]) {
     size_t count = 4;
     int i;
@@ -53,7 +53,7 @@ static inline uint8_t *named_file(named_tensors *t, size_t *size) {
     return file;
 }
 
-/* === Names that bytes choose === */
+/* === Names chosen by bytes === */
 
 typedef struct named_bytes {
     const uint8_t *data;
@@ -68,7 +68,7 @@ static inline unsigned named_next(named_bytes *b, unsigned below) {
     return byte % below;
 }
 
-/* Layers without names, most with a bias: a few, then blocks, then a few more. */
+/* Adds layers without names, most with a bias: a few, then blocks, then a few more. */
 static inline void named_unnamed(named_bytes *b, named_tensors *t) {
     static const int layers[][2][4] = {
         { { 8, 0 }, { 8, 0 } },      { { 8, 8, 0 }, { 8, 0 } },  { { 24, 8, 0 }, { 24, 0 } },
@@ -119,7 +119,7 @@ static inline void named_part(named_tensors *t, const char *before, int number, 
     }
 }
 
-/* A usual model; bytes decide which parts are missing, added, or have other names, shapes and
+/* Makes a usual model. Bytes decide which parts are missing, added, or have other names, shapes and
  * forms. */
 static inline void named_model(named_bytes *b, named_tensors *t) {
     static const struct {

@@ -1,5 +1,5 @@
-/* serial_pool.h - a vit_threads_create for builds without threads, for tests of results that must
- * not depend on the thread that computes them. Tasks run on the calling thread, the last one first.
+/* serial_pool.h - a vit_threads_create for builds without threads. Tests use it for results that
+ * must not depend on the computing thread. Tasks run on the calling thread, the last task first.
  *
  * Include vit.h before.
  */

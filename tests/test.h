@@ -1,12 +1,12 @@
-/* test.h - the whole test framework: counts assertions, reports failures, prints the sum at the
- * end.
+/* test.h - the whole test framework. It counts assertions, reports failures, and prints the sum at
+ * the end.
  *
  *     CHECK(x == 3);                              names the expression when it is false
  *     CHECK_MSG(x == 3, "case %s: x = %d", s, x)  and says more
  *     test_skip("a full disk", "no tmpfs");       counts a part that cannot run here, and names it
  *     return test_summary();                      last line "N passed, N failed"; 0 if none failed
  *
- * An assertion is a line of a source: it counts once, however often it runs, and has passed if it
+ * An assertion is a line of source. It counts once, even if it runs often, and has passed if it
  * never failed. Only one thread may use it at a time.
  */
 #ifndef TEST_H
@@ -29,7 +29,7 @@ static struct {
 
 static long test_failures, test_skipped;
 
-/* Returns the place of FILE:LINE in the table; adds it if it is new. */
+/* Returns the place of FILE:LINE in the table. Adds it if it is new. */
 static inline int test_site(const char *file, int line) {
     int at = line % TEST_MAX_SITES, tries;
     for (tries = 0; tries < TEST_MAX_SITES; tries++, at = (at + 1) % TEST_MAX_SITES) {
@@ -93,8 +93,8 @@ static inline int test_summary(void) {
     return failed ? 1 : 0;
 }
 
-/* Lists the tiers of this machine whose results have the same bits as tier `like`.
-   Both need vit.h. */
+/* Lists the tiers of this machine that give the bits of tier `like`. This function and the next
+   need vit.h. */
 #define FOR_EACH_ISA(isa)                                                                          \
     for (int isa = VIT_ISA_SCALAR; isa < VIT_NUM_ISAS; isa++)                                      \
         if (vit_has_isa((vit_isa)isa))
@@ -110,10 +110,10 @@ static inline int test_summary(void) {
 #define TEST_ROUNDS_TWICE(isa) ((isa) == VIT_ISA_SSE2)
 #endif
 
-/* The product of x and `inverse` that a kernel rounds to int8. It is exact if the kernel fuses it
- * with an addition. `wide` keeps clang from the instruction of s390x for two floats (mdebr), which
- * QEMU 7.2
-   computes wrong: 3 times 0.5 is 16. */
+/* Returns the product of x and `inverse` that a kernel rounds to int8. It is exact if the kernel
+ * fuses it with an addition. `wide` keeps clang from the instruction of s390x for two floats
+ * (mdebr), which QEMU 7.2
+ * computes incorrectly: 3 times 0.5 is 16. */
 static inline double test_scaled(float x, float inverse, int rounds_twice) {
     const volatile double wide = (double)x;
     return rounds_twice ? (double)(x * inverse) : wide * (double)inverse;

@@ -2090,7 +2090,7 @@ static void test_fit_nearest(void) {
     }
 }
 
-/* vit_run gives the same results for photos of several sizes as a model that is resized for each
+/* For photos of several sizes, vit_run must give the results of a model that is resized for each
  * photo. */
 static void test_fit(void) {
     static uint8_t pixels[3 * 90 * 90];

@@ -1,12 +1,12 @@
 /* test_match.c - tests whether --match-input finds the settings of random models. Each model gets
- * some of the settings that the search covers, is converted and run. Then it is converted again,
- * without the settings but with that output. The test also covers everything that --match-input and
- * --match-folder refuse.
+ * some of the settings that the search covers. The test converts and runs it, then converts it
+ * again with that output in place of the settings. The test also covers everything that
+ * --match-input and --match-folder refuse.
  *
  *     test_match [tests/data [MODELS [CHANGES [FIRST]]]]
  *
- * At most CHANGES settings of a model differ from the likeliest (3; a few more if there is no such
- * model). The first model has number FIRST.
+ * At most CHANGES settings of a model (3) differ from the likeliest settings, or a few more if
+ * there is no such model. The first model has number FIRST.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -46,7 +46,7 @@ static uint32_t random_bits(void) {
 
 static int random_below(int n) { return (int)(random_bits() % (uint32_t)n); }
 
-/* About normal, with deviation 1. */
+/* Returns a number from about a normal distribution with deviation 1. */
 static float random_normal(void) {
     double sum = 0;
     int i;
@@ -162,7 +162,7 @@ static void put_header(FILE *file) {
     fwrite(text, 1, used, file);
 }
 
-/* The values of all tensors, one after the other. */
+/* Values of all tensors, one after the other. */
 static float values[65536];
 
 static void write_values(void) {
@@ -245,8 +245,8 @@ static convert_options plain_options(void) {
     return o;
 }
 
-/* The JSON report lists the values that were tried on pictures. Values that give no model are not
- * among them. */
+/* The JSON report must list the values that were tried on pictures, without values that give no
+ * model. */
 static void check_report(const match *m) {
     static const char key[] = "\"pictures\":";
     static char text[65536];
@@ -355,7 +355,7 @@ static void join(const shape *s, const int of[MATCH_MAX_ROWS], char texts[2048])
         used += (size_t)snprintf(texts + used, 2048 - used, " %s", table.rows[row].values[of[row]]);
 }
 
-/* Chooses a random value of each row, and builds the model. Some combinations are invalid. */
+/* Chooses a random value for each row, and builds the model. Some combinations are invalid. */
 static bool choose_truth(const shape *s, int of[MATCH_MAX_ROWS]) {
     convert_options o = plain_options();
     char texts[2048];
@@ -384,7 +384,7 @@ static bool is_close(const float *a, const float *b, size_t n, double tolerance)
     return far <= tolerance * largest;
 }
 
-/* The value that the provenance has for this row, or -1 if there was no choice. *line receives the
+/* Returns the row's value in the provenance, or -1 if there was no choice. Sets *line to the
  * line. */
 static int found_value(const match_row *row, const char *provenance, char line[1024]) {
     const char *at;
@@ -401,8 +401,8 @@ static int found_value(const match_row *row, const char *provenance, char line[1
     return -1;
 }
 
-/* Takes the true value of each setting if it was found or reported as an equal fit, and otherwise
- * the value found. True if the model then gives this output. */
+/* Takes the true value of each setting if it was found or reported as an equal fit, or else the
+ * value found. Returns true if the model then gives this output. */
 static bool is_named(const shape *s, const int truth[MATCH_MAX_ROWS], const char *provenance,
                      const float *x, const float *y) {
     const convert_options o = plain_options();
@@ -505,7 +505,7 @@ static void permute(const char *order, const char *interleave, int heads, int wi
     }
 }
 
-/* If an option states the order of a weight's rows, a weight in this order gives the original
+/* If an option states the order of a weight's rows, a weight in this order must give the original
  * model. */
 static void check_orders(void) {
     static const char *const orders[] = { "qkv", "qvk", "kqv", "kvq", "vqk", "vkq" };
@@ -544,7 +544,7 @@ static void check_orders(void) {
 
 /* === What the original gives === */
 
-/* Softmax or log_softmax of n logits, as PyTorch computes them in float32. */
+/* Computes softmax or log_softmax of n logits like PyTorch in float32. */
 static void take_softmax(float *y, size_t n, bool is_log) {
     float most = y[0], sum = 0;
     size_t k;
@@ -605,7 +605,7 @@ static const ending endings[] = {
     { "activation=relu num_classes=0", "", MODEL_END_NONE, 1, 1, NULL },
 };
 
-/* Small logits may look like probabilities, because they are between 0 and 1. */
+/* Small logits between 0 and 1 may look like probabilities. */
 static void scale_head(float scale) {
     size_t at = 0, k;
     int i;
@@ -771,8 +771,8 @@ static void check_refusals(void) {
     }
 }
 
-/* A pair that fits no settings, because of a mistake that an author may make, and the reason that
- * the message must give. */
+/* A pair that fits no settings because of an author's mistake, and the reason that the message must
+ * give. */
 typedef struct mistake {
     const char *message;
     const char *known; /* settings of the conversion */
@@ -797,7 +797,7 @@ static void take_pixels(float *x, float *y, int n) {
     for (i = 0; i < 3 * 12 * 12; i++) x[i] = (float)random_below(256);
 }
 
-/* About the error of rounding to bfloat16. */
+/* Adds about the error of rounding to bfloat16. */
 static void take_16_bits(float *x, float *y, int n) {
     int i;
     (void)x;
@@ -830,7 +830,7 @@ static const mistake mistakes[] = {
       take_other_logits },
 };
 
-/* Without --match-seconds the search ends by itself, after a few seconds. */
+/* Without --match-seconds the search must end by itself, after a few seconds. */
 static void check_mistake(const mistake *t) {
     static float x[3 * 12 * 12];
     convert_options o = plain_options();
@@ -888,7 +888,7 @@ static void write_picture(const char *path, uint32_t seed) {
     state = before;
 }
 
-/* Returns the class of a picture by the converted model. */
+/* Returns the converted model's class for a picture. */
 static int class_of(const vit_model *model, runner *run, char *path) {
     photo_list one = { &path, 1, 0, 1 };
     vit_prediction top = { 0, 0 };
@@ -903,7 +903,7 @@ enum { PICTURES = 120 };
 
 static char picture_paths[PICTURES][160];
 
-/* Sorts pictures into folders by the model's class; one in `odd` goes into any folder. */
+/* Sorts pictures into folders by the model's class. One in `odd` goes into any folder. */
 static void sort_pictures(int odd) {
     char path[128], folder_path[128];
     vit_model model;

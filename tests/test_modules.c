@@ -77,7 +77,7 @@ static checkpoint *open_expected(const char *folder, char *line) {
     return c;
 }
 
-/* A frozen archive has more tensors than the list, because the names of these depend on PyTorch's
+/* The list lacks some tensors of a frozen archive, because their names depend on PyTorch's
  * version. */
 static void close_expected(checkpoint *c, size_t tensors) {
     report r = report_make();
@@ -259,8 +259,8 @@ static void put(text *t, const char *data, size_t size) {
 
 #define PUT(t, literal) put(t, literal, sizeof(literal) - 1)
 
-/* Checks that the file is refused with this word, or accepted if word is NULL, within five
- * seconds. */
+/* Checks that the file is refused with this word within five seconds. If word is NULL, it must be
+ * accepted. */
 static void check_pickle(const char *what, text *t, const char *word) {
     report r = report_make();
     const clock_t start = clock();
@@ -274,7 +274,7 @@ static void check_pickle(const char *what, text *t, const char *word) {
     memset(t, 0, sizeof *t);
 }
 
-/* A pickled module; the entries of _modules go between BEGIN and END. */
+/* A pickled module. The entries of _modules go between BEGIN and END. */
 #define BEGIN "cmy\nM\n)\x81}(U\x0b_parameters}U\x08_buffers}U\x08_modules}("
 #define END   "uub"
 #define ARRAY                                                                                      \
@@ -343,7 +343,7 @@ static void test_nuisances(void) {
 
 /* === Tar === */
 
-/* The header of a tar member; TYPE is '0' for a file, or another kind. */
+/* Writes the header of a tar member. TYPE is '0' for a file, or another kind. */
 static void put_entry(text *t, const char *name, const char *size, char type) {
     char header[512] = "";
     unsigned long sum = 8 * ' ';

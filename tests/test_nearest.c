@@ -30,7 +30,7 @@ static float *uniform(uint64_t seed, size_t count) {
     return values;
 }
 
-/* Row i is the centre of class i % classes plus noise. */
+/* Makes row i from the centre of class i % classes plus noise. */
 static float *clusters(uint64_t seed, uint64_t centre_seed, int count, int classes, float noise) {
     float *values = uniform(seed, (size_t)count * DIM);
     float *centres = uniform(centre_seed, (size_t)classes * DIM);
@@ -159,7 +159,7 @@ static void test_sizes(void) {
     free(values);
 }
 
-/* Equal rows, zeros and NaN, and vectors of length 0. */
+/* Tests equal rows, zeros and NaN, and vectors of length 0. */
 static void test_odd(void) {
     float values[5][3] = { { 0, 0, 0 }, { 1, 2, 3 }, { 2, 4, 6 }, { NAN, 1, 1 }, { -1, -2, -3 } };
     const nearest_rows rows = { values[0], 5, 3 }, none = { values[0], 0, 3 };
@@ -247,8 +247,8 @@ static float ordered_dot(const float *a, const float *b, int dim) {
     return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
 }
 
-/* Numbers of rows and of dimensions near the steps of a kernel must all give the same bits; memory
- * after the results must not change. */
+/* All numbers of rows and dimensions near a kernel's steps must give the same bits. Memory after
+ * the results must not change. */
 static void test_kernels(void) {
     enum { MOST = 9, WIDEST = 100 };
     float *query = uniform(10, WIDEST), *rows = uniform(11, MOST * WIDEST);
@@ -290,7 +290,7 @@ static void test_kernels(void) {
     free(rows);
 }
 
-/* Both kernels of halves widen all of them as bytes_half does. */
+/* Both kernels of halves must widen all halves like bytes_half. */
 static void test_halves(void) {
     static uint16_t halves[65536 + 3];
     const float one[8] = { 1 };

@@ -20,7 +20,7 @@ typedef struct file {
 
 static npy_file made; /* the file that a test works on */
 
-/* A file: a header of this version around the dictionary, then the bytes of the numbers. */
+/* Makes a file: a header of this version around the dictionary, then the bytes of the numbers. */
 static void make(int version, const char *dictionary, const void *numbers, size_t size) {
     size_t length = strlen(dictionary), prefix = version == 1 ? 10 : 12;
     memcpy(made.bytes, "\x93NUMPY", 6);
@@ -71,7 +71,7 @@ static bool refused(const char *text) {
 /* What is read                                                              */
 /* ------------------------------------------------------------------------- */
 
-/* Three numbers of `type`, given as bytes. */
+/* Reads three numbers of `type`, given as bytes. */
 static bool reads(const char *type, const char *bytes, size_t size, float a, float b, float c) {
     const float expected[3] = { a, b, c };
     char dictionary[128];
@@ -130,7 +130,7 @@ static void test_shapes(void) {
     CHECK(holds(8, 1, 1, rows, 6));
 }
 
-/* Three dimensions in Fortran order: element [i][j][k] lies at i + 2 j + 6 k. */
+/* Tests three dimensions in Fortran order: element [i][j][k] is at i + 2 j + 6 k. */
 static void test_fortran(void) {
     unsigned char numbers[24];
     float expected[24];
@@ -186,7 +186,7 @@ static void test_refused(void) {
             "too large");
 }
 
-/* Every prefix is refused, and no changed byte causes a wrong access. */
+/* Every prefix must be refused, and no changed byte may cause an invalid access. */
 static void test_damage(void) {
     static const char numbers[] = "abcdefghijklmnopqrstuvwx";
     static const char dictionary[] =
@@ -258,7 +258,7 @@ static void test_write(void) {
     CHECK(!npy_write(stdout, NULL, dims, -1));
 }
 
-/* A full disk is detected in the header, in the numbers, or when the stream is flushed. */
+/* A full disk must be detected in the header, in the numbers, or when the stream is flushed. */
 static void test_full(void) {
     static const float numbers[10000];
     const int64_t one[1] = { 1 }, many[1] = { 10000 };
@@ -285,7 +285,7 @@ static void test_paths(void) {
     CHECK(strcmp(r.text, "/dev/null: is empty") == 0);
 }
 
-/* Writes a header for no rows first, and at the end one for all rows. */
+/* Writes a header for no rows first, and a header for all rows at the end. */
 static void test_pieces(void) {
     static const float row[3] = { 1, 2, 3 };
     int64_t dims[2] = { 0, 3 };
@@ -316,7 +316,7 @@ static void test_pieces(void) {
     fclose(file);
 }
 
-/* Mapping and reading give the same numbers. */
+/* Mapping and reading must give the same numbers. */
 static void test_map(void) {
     static const char path[] = "build/test_npy.npy";
     static const char *const kinds[] = { "<f4", ">f4", "<f8" };

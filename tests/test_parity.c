@@ -3,17 +3,17 @@
  *     test_parity FIXTURES MODEL.vit...
  *
  * A model is named CASE.FORM.DTYPE.vit ("dist.legacy.f32.vit"); FIXTURES/CASE/expected.safetensors
- * holds what PyTorch computed, for images of the size that FIXTURES/CASE/size names, if it is
- * there. tests/test_parity.sh converts the fixtures and calls this.
+ * has PyTorch's tensors. If FIXTURES/CASE/size exists, it has the images' size.
+ * tests/test_parity.sh converts the fixtures and calls this program.
  *
  * Checks for each model:
- *   f32     each tensor within 1e-5 of PyTorch's, relative to its own maximum; f16 likewise where
- *           the checkpoint itself is f16, so that conversion lost nothing
+ *   f32     each tensor within 1e-5 of PyTorch's, relative to its own maximum; f16 likewise if the
+ *           checkpoint itself is f16, because conversion then loses nothing
  *   others  logits (or embedding) within the bound of dtype_bounds; these models are small and
- *           random, so they lose more than a trained one. tests/test_random.c holds the same types
- *           to a strict bound, step by step
+ *           random, so they lose more than a trained model. tests/test_random.c checks the same
+ *           types with a strict bound, step by step
  *   all     the same bits for every tier, 1, 2 and 3 threads, every batch and together,
- *           whatever outputs are asked for, traced or not, and whatever executor runs the tasks
+ *           any requested outputs, traced or not, and any executor
  */
 #define VIT_IMPLEMENTATION
 #define VIT_TOOLS
@@ -30,7 +30,7 @@
 
 enum { IMAGES = 5, MAX_TENSORS = 128, MAX_NAME = 64, MAX_THREADS = 3, MAX_DEPTH = 4 };
 
-/* --- what a run produced -------------------------------------------------- */
+/* --- results of a run ----------------------------------------------------- */
 
 typedef struct traced_tensor {
     char name[MAX_NAME];
@@ -132,7 +132,7 @@ static void record(void *user, const char *name, const float *data, const int sh
 
 /* --- running -------------------------------------------------------------- */
 
-/* A 32-bit LCG with one sequence for each image, like that of tests/make_fixtures.py. */
+/* Returns a number of a 32-bit LCG. Each image has its own sequence, as in make_fixtures.py. */
 static void fixture_image(int index, float *image, size_t count) {
     uint32_t r = (uint32_t)(index + 1) * 2654435761u;
     for (size_t i = 0; i < count; i++) {
@@ -141,7 +141,7 @@ static void fixture_image(int index, float *image, size_t count) {
     }
 }
 
-/* The requested outputs of blocks: tokens and attention of all, or the attention of one. */
+/* Requests outputs of blocks: tokens and attention of all, or the attention of one. */
 static int list_blocks(const fixture *f, const run_options *o, float *attention,
                        vit_block_output list[MAX_DEPTH]) {
     size_t tokens = (size_t)o->batch * f->tokens_size;
@@ -264,7 +264,7 @@ static void same_bits(const fixture *f, const char *what, const run_result *r, i
 
 /* --- comparing with PyTorch ----------------------------------------------- */
 
-/* max|a - b| / max|b|; a NaN counts as the largest error of all. */
+/* Returns max|a - b| / max|b|. A NaN counts as the largest error. */
 static double relative_error(const float *a, const float *b, size_t count) {
     double top = 0, error = 0;
     for (size_t i = 0; i < count; i++) {
@@ -327,10 +327,9 @@ static void compare_class_token(const fixture *f, const traced_tensor *pool, dou
     free(expected);
 }
 
-/* The expected file of a model without a head has no logits, that of a model without a
- * representation layer has no pre_logits, and tokens197 keeps only some tensors to stay small. All
- * others must be there. For
-   modules of other libraries, only the outputs are known. */
+/* The expected file has no logits for a model without a head, and no pre_logits for a model without
+ * a representation layer. tokens197 keeps only some tensors, to stay small. All others must exist.
+ * For modules of other libraries, only the outputs are known. */
 static void compare_traced(fixture *f, double tolerance) {
     if (strncmp(f->case_name, "lib_", 4) == 0) {
         CHECK(checkpoint_find(f->expected, "logits") || checkpoint_find(f->expected, "embedding"));
@@ -357,7 +356,7 @@ static void compare_traced(fixture *f, double tolerance) {
     CHECK(compared >= 5);
 }
 
-/* Tokens and attention of all blocks, from one pass. */
+/* Compares tokens and attention of all blocks, from one pass. */
 static void compare_blocks(fixture *f, double tolerance) {
     size_t tokens = IMAGES * f->tokens_size, maps = IMAGES * f->attention_size;
     size_t depth = (size_t)f->model.config.depth;
@@ -448,8 +447,8 @@ static void run_backwards(void *user, int count, vit_task *task, void *arg) {
 
 static int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
 
-/* The index is 7 i + count / 2, modulo count. If the factor 7 would repeat an index, it is replaced
- * by 8, 9 and so on. */
+/* The index is 7 i + count / 2, modulo count. If factor 7 would repeat an index, the factor is 8,
+ * 9 and so on. */
 static void run_shuffled(void *user, int count, vit_task *task, void *arg) {
     int stride = 7;
     (void)user;
@@ -551,8 +550,8 @@ static void vary_outputs(const fixture *f, vit_isa isa) {
     free_result(&base);
 }
 
-/* The attention of each block has the same bits, traced or not; negative numbers count from the
- * end. */
+/* The attention of each block must have the same bits, traced or not. Negative numbers count from
+ * the end. */
 static void vary_attention(const fixture *f, vit_isa isa) {
     const int depth = f->model.config.depth;
     for (int block = -depth; block < depth; block++) {
@@ -715,7 +714,7 @@ static void set_sizes(fixture *f) {
 /* Bounds for logits or embedding: max|difference| / max|expected|, the cosine, and the share of a
  * hundred images whose best class is that of f32. Measured over all cases: f16 1.9e-3, 1.0000, 99;
  * bf16
-   2.2e-2, 0.9999, 99; int8 6.9e-2, 0.9969, 98; int4 0.63, 0.8926, 89. */
+ * 2.2e-2, 0.9999, 99; int8 6.9e-2, 0.9969, 98; int4 0.63, 0.8926, 89. */
 static const struct {
     const char *name;
     double tolerance, cosine;
@@ -815,7 +814,7 @@ static bool open_fixture(fixture *f, const char *folder, const char *path) {
     return true;
 }
 
-/* CASE and DTYPE of "folder/CASE.FORM.DTYPE.vit". */
+/* Finds CASE and DTYPE in "folder/CASE.FORM.DTYPE.vit". */
 static bool parse_name(fixture *f, const char *path, char *case_name, size_t size) {
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     const char *end = strstr(name, ".vit"), *dtype = end;

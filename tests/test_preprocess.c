@@ -64,8 +64,8 @@ static void fill_row(int format, uint8_t *row, size_t size, uint32_t *r) {
     }
 }
 
-/* Bytes from the same generator as in make_preprocess.py. `padding` other bytes lie between two
- * rows; the block ends with the last pixel, so that ASan detects reads beyond it. */
+/* Makes bytes by the generator of make_preprocess.py. `padding` other bytes lie between two rows.
+ * The block ends with the last pixel, so that ASan detects reads beyond it. */
 static vit_image make_photo(int format, int width, int height, int padding) {
     vit_image image;
     size_t row = row_bytes(format, (size_t)width), stride = row + (size_t)padding;
@@ -307,7 +307,7 @@ static void test_unsupported_channels(void) {
     }
 }
 
-/* Every small photo and every small input: results are in [0, 1], and sanitizers find nothing. */
+/* Every small photo and every small input must give results in [0, 1], without sanitizer errors. */
 static void test_all_small(void) {
     for (int size = 1; size <= 6; size++) {
         for (int mode = 0; mode <= 2; mode++) {
@@ -341,7 +341,7 @@ static void test_all_small(void) {
     }
 }
 
-/* Extreme ratios of sizes, whose intermediate results would overflow 32 bits. */
+/* Tests extreme ratios of sizes, whose intermediate results would overflow 32 bits. */
 static void test_extremes(void) {
     static const int sides[][2] = { { 1048576, 1 }, { 1, 1048576 }, { 70000, 3 }, { 2, 65536 } };
     for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++) {
@@ -363,8 +363,8 @@ static void test_extremes(void) {
     }
 }
 
-/* Compares one call of a tier's kernel with the same sums in 64 bits. The weights add up to between
- * -0.5 and 1.5 times 2^22, so that sums leave the range of a byte at both ends. */
+/* Compares one call of a tier's kernel with the same sums in 64 bits. The sum of the weights is
+ * from -0.5 to 1.5 times 2^22, so that results leave the range of a byte at both ends. */
 static void resample_one(const vit__kernels *kernels, int count, int lanes, size_t stride) {
     enum { MAX_COUNT = 300, MAX_BYTES = 64 * (MAX_COUNT + 1) };
     static uint8_t lines[MAX_BYTES];

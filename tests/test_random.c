@@ -1,14 +1,14 @@
 /* test_random.c - compares random architectures with a forward pass in double precision.
  *
- * The reference below follows the definition of the architecture and, for layers that round their
- * input, the comments under >>kernels in vit.h; it was written without reading vit.h's layers. It
- * reads weights by name through the public functions. Shapes vary freely: one channel or six,
- * patches of one pixel, widths of any remainder modulo 16, head_dim times num_heads unequal
+ * The reference below follows the definition of the architecture. For layers that round their
+ * input, it follows the comments under >>kernels in vit.h. It was written without reading vit.h's
+ * layers, and reads weights by name through the public functions. Shapes vary freely: one channel
+ * or six, patches of one pixel, widths of any remainder modulo 16, head_dim times num_heads unequal
  * embed_dim, no blocks, no head, one type of weights or a different one for each layer.
  *
  * With f32 and f16, the reference computes the whole model. Where inputs are rounded (bf16, int8,
- * int4), two numbers that differ by 1e-7 may be rounded to neighbours, which are 4e-3 apart. So the
- * reference then continues from each tensor that vit.h traced, and every step has the same strict
+ * int4), two numbers that differ by 1e-7 may be rounded to neighbours, which are 4e-3 apart. Then
+ * the reference continues from each tensor that vit.h traced, and every step has the same strict
  * bound. Only the softmax's weights and the inside of map pooling, which are rounded but not
  * traced, need a larger bound.
  *
@@ -29,11 +29,11 @@
 
 enum { MODELS = 640, STEMS = 90, OWN = 240, BATCH = 2, MAX_TRACED = 240, MAX_DEPTH = 2 };
 
-/* Largest accepted relative errors. The largest measured over seven seeds are 7.1e-6, and 1.9e-5
-   where differential attention subtracts maps that are nearly equal. Where weights of the softmax
-   are rounded, they are 3.4e-5, and 7e-4 where a mask leaves only few weights, so that a single
-   weight that is rounded the other way shows. If the reference did not round these weights, it
-   would be 1e-2 off. */
+/* Largest accepted relative errors. The largest measured over seven seeds are 7.1e-6, and 1.9e-5 if
+   differential attention subtracts nearly equal maps. If weights of the softmax are rounded, the
+   largest is 3.4e-5. It is 7e-4 if a mask leaves only few weights, because a single weight that is
+   rounded the other way then counts more. Without rounding these weights, the reference would be
+   1e-2 off. */
 static const double strict = 5e-5, rounded_softmax = 2e-3, rounded_pool = 0.05;
 static double worst_softmax;
 static vit_hash bits, sse2_bits;
@@ -46,7 +46,7 @@ static int pick(int low, int high) {
     return low + (int)((seed >> 8) % (uint32_t)(high - low + 1));
 }
 
-/* --- what vit.h traced ----------------------------------------------------- */
+/* --- the trace of vit.h ---------------------------------------------------- */
 
 typedef struct traced_tensor {
     char name[64];
@@ -60,7 +60,7 @@ typedef struct traced_run {
     int num_tensors;
 } traced_run;
 
-/* With together 1: the same name once more is the next image. */
+/* If together is 1, the same name again belongs to the next image. */
 static void record(void *user, const char *name, const float *data, const int shape[4]) {
     traced_run *run = user;
     traced_tensor *t = &run->tensors[run->num_tensors];
@@ -162,7 +162,7 @@ static bool find_tensor(const vit_model *model, const char *name, vit_tensor *t)
     return false;
 }
 
-/* Returns a tensor by name as [rows, the rest], widened to double; NULL if the model has none. */
+/* Returns a tensor by name as [rows, the rest], widened to double, or NULL if there is none. */
 static double *weights(const vit_model *model, const char *name) {
     vit_tensor t;
     if (!find_tensor(model, name, &t)) {
@@ -202,7 +202,7 @@ static double round_bf16(double x) {
     return ldexp(nearbyint(ldexp(fraction, 8)), exponent - 8);
 }
 
-/* The range of a row and zero is 254.99 steps; zero is one of the steps. */
+/* The range of a row and zero is 254.99 steps. Zero is one of the steps. */
 static void round_u8(const double *x, size_t n, double *out) {
     float low = 0, high = 0, scale = 0, inverse = 0;
     int outside = 0;
@@ -223,7 +223,7 @@ static void round_u8(const double *x, size_t n, double *out) {
     CHECK(outside == 0);
 }
 
-/* A row in the form that a layer of this type reads. */
+/* Converts a row to the form that a layer of this type reads. */
 static void round_row(vit_dtype dtype, const double *x, size_t n, double *out) {
     if (dtype == VIT_I8 || dtype == VIT_I4) {
         round_u8(x, n, out);
@@ -234,13 +234,13 @@ static void round_row(vit_dtype dtype, const double *x, size_t n, double *out) {
     }
 }
 
-/* a * b + c as the tier computes it. */
+/* Returns a * b + c as the tier computes it. */
 static float muladd(float a, float b, float c) {
     const volatile float product = a * b;
     return TEST_ROUNDS_TWICE(base_isa) ? product + c : fmaf(a, b, c);
 }
 
-/* A row as whole numbers of steps. Returns the step. */
+/* Turns a row into whole numbers of steps. Returns the step. */
 static double round_steps(double *x, size_t n, float factor) {
     double step = factor > 0 ? (double)(1 / factor) : 0;
     for (size_t i = 0; i < n; i++) {
@@ -272,7 +272,7 @@ static void round_length(double *x, size_t n) {
     round_steps(x, n, lane[0] > 1e-30f ? 4060 * y : 0);
 }
 
-/* A value, whose largest number is so many steps that the sums of n of them are below 2^24. */
+/* Quantises a value. Its largest number has so many steps that sums of n stay below 2^24. */
 static double round_value(double *x, size_t n, size_t tokens) {
     const float limit = (float)((1 << 24) / (32800 + (int)tokens / 2));
     float largest = 0;
@@ -282,7 +282,7 @@ static double round_value(double *x, size_t n, size_t tokens) {
     return round_steps(x, n, largest > 1e-30f ? limit / largest : 0);
 }
 
-/* y[rows, n] = x[rows, k] w^T + b, with the tensors NAME.weight and, if any, NAME.bias. */
+/* Returns y[rows, n] = x[rows, k] w^T + b by the tensors NAME.weight and, if any, NAME.bias. */
 static double *linear(const vit_model *model, const char *name, const double *x, size_t rows,
                       size_t k, size_t n) {
     char full[64];
@@ -370,7 +370,7 @@ static double represent(int activation, double x) {
     }
 }
 
-/* x becomes exp(x - max); returns the sum. */
+/* Replaces x by exp(x - max). Returns the sum. */
 static double exponentials(double *x, size_t n) {
     double top = x[0], sum = 0;
     for (size_t i = 0; i < n; i++) {
@@ -394,8 +394,8 @@ static size_t padding(size_t size, size_t kernel, size_t stride) {
     return needed > size ? (needed - size) / 2 : 0;
 }
 
-/* The values in each window, [height, width] of [chans, kernel, kernel]; `outside` in the
- * padding. */
+/* Returns the values in each window, [height, width] of [chans, kernel, kernel]. The padding has
+ * the value `outside`. */
 static feature_map windows(const feature_map *x, size_t kernel, size_t stride, bool same,
                            double outside) {
     feature_map y;
@@ -467,7 +467,7 @@ static void map_step(reference *f, const char *name, feature_map *x) {
     step(f, name, x->data, x->height * x->width * x->chans, strict);
 }
 
-/* The v1.5 bottleneck: the stride is that of the 3 x 3 convolution. */
+/* Computes the v1.5 bottleneck, in which the 3 x 3 convolution has the stride. */
 static feature_map bottleneck(reference *f, int stage, int block, feature_map x) {
     char path[64], name[80];
     size_t stride = stage && !block ? 2 : 1;
@@ -551,7 +551,7 @@ static feature_map embed_map(reference *f, const float *input) {
     return c->stem == VIT_STEM_CONV ? mobileclip(f, x) : resnet(f, x);
 }
 
-/* Patches that are no squares: [num_patches, C, P, P] of the input's planes. */
+/* Cuts patches that are not squares: [num_patches, C, P, P] of the input's planes. */
 static feature_map cut_patches(const vit_config *c, const feature_map *x, size_t p) {
     size_t height = x->height / p, width = x->width / p, area = p * p;
     feature_map y = { height, width, x->chans * area, doubles(height * width * x->chans * area) };
@@ -573,7 +573,7 @@ static feature_map cut_patches(const vit_config *c, const feature_map *x, size_t
     return y;
 }
 
-/* conv2d, straight from its definition. */
+/* Computes conv2d by its definition. */
 static double *patch_embed(reference *f, const float *input) {
     const vit_config *c = &f->model->config;
     feature_map x = embed_map(f, input);
@@ -597,7 +597,7 @@ static double *patch_embed(reference *f, const float *input) {
     return normed;
 }
 
-/* Rows of the table, one for each id. */
+/* Returns rows of the table, one for each id. */
 static double *token_embed(const reference *f, const float *input) {
     size_t n = (size_t)f->model->config.num_patches;
     double *table = weights(f->model, "token_embed.weight"), *rows = doubles(n * f->dim);
@@ -637,7 +637,7 @@ static void embed(reference *f, const float *input) {
     free(reg);
 }
 
-/* BEiT's bias for query i and key j of head h, from the description under >>arch. */
+/* Returns BEiT's bias for query i and key j of head h, from the description under >>arch. */
 static double rel_pos(const vit_config *c, const double *table, size_t h, size_t i, size_t j) {
     int across = 2 * c->grid_width - 1, all = (2 * c->grid_height - 1) * across + 3;
     int prefix = c->num_prefix_tokens, q = (int)i - prefix, k = (int)j - prefix;
@@ -649,7 +649,7 @@ static double rel_pos(const vit_config *c, const double *table, size_t h, size_t
     return table[h * (size_t)all + (size_t)at];
 }
 
-/* softmax(scale q k^T + bias) of query i over dimensions [first, end) of a head. */
+/* Computes softmax(scale q k^T + bias) of query i over dimensions [first, end) of a head. */
 static void scores(const reference *f, const double *qkv, size_t ld, size_t width, size_t h,
                    size_t i, size_t first, size_t end, const double *bias, double *map) {
     const vit_config *c = &f->model->config;
@@ -665,8 +665,8 @@ static void scores(const reference *f, const double *qkv, size_t ld, size_t widt
     }
 }
 
-/* A weight of the softmax, as it is multiplied with value j. A row of weights, times the values'
- * steps, adds up to at most 32767 of the largest step. steps NULL: the model is not int8 or
+/* Returns a weight of the softmax in the form for value j. The sum of a row's weights times the
+ * values' steps is at most 32767 of the largest step. steps is NULL unless the model is int8 or
  * int4. */
 static double round_weight(double x, vit_dtype dtype, const double *steps, size_t j, double whole) {
     if (!steps) {
@@ -729,8 +729,8 @@ static void round_head(const reference *f, double *qkv, size_t width, bool halve
     }
 }
 
-/* The context of all heads; their maps stay in f->attention. The qkv layer decides: both products
-   are of bf16 numbers, or of steps in an int8 or int4 model. */
+/* Computes the context of all heads. Their maps stay in f->attention. By the qkv layer's type, both
+   products have bf16 numbers, or steps in an int8 or int4 model. */
 static double *attend_all(reference *f, int block, double *qkv) {
     const vit_config *c = &f->model->config;
     size_t heads = (size_t)c->num_heads, hd = (size_t)c->head_dim, width = heads * hd;
@@ -780,7 +780,7 @@ static double *branch_input(reference *f, int block, const char *name) {
     return y;
 }
 
-/* x += gamma * branch, with a norm if the block has one here; frees the branch. */
+/* Computes x += gamma * branch, with a norm if the block has one here. Frees the branch. */
 static void add_to_x(reference *f, int block, const char *norm_name, const char *gamma_name,
                      const char *name, double *branch) {
     int type = f->model->config.block_type;
@@ -848,7 +848,7 @@ static void rope(reference *f, int block, double *qkv) {
     free(sine);
 }
 
-/* The norm after attention, over the whole context or over each head's. */
+/* Applies the norm after attention, over the whole context or over each head's context. */
 static double *context_norm(reference *f, int block, const double *context) {
     const vit_config *c = &f->model->config;
     size_t heads = (size_t)c->num_heads, hd = (size_t)c->head_dim, n = f->tokens;
@@ -930,7 +930,7 @@ static void mlp(reference *f, int block) {
     free(normed);
 }
 
-/* timm's AttentionPoolLatent over the normed tokens. */
+/* Applies timm's AttentionPoolLatent to the normed tokens. */
 static double *map_pool(reference *f) {
     const vit_config *c = &f->model->config;
     const vit_model *m = f->model;
@@ -972,7 +972,7 @@ static double *map_pool(reference *f) {
     return x;
 }
 
-/* Mean and maximum over the tokens from `first` on. */
+/* Computes mean and maximum over the tokens from `first` on. */
 static void reduce(const reference *f, size_t first, double *mean, double *top) {
     for (size_t i = 0; i < f->dim; i++) {
         mean[i] = 0;
@@ -984,7 +984,7 @@ static void reduce(const reference *f, size_t first, double *mean, double *top) 
     }
 }
 
-/* The pooled vector, before the representation layer. */
+/* Returns the pooled vector, before the representation layer. */
 static void pool(reference *f) {
     const vit_config *c = &f->model->config;
     size_t dim = f->dim, wide = c->pool == VIT_POOL_TOKEN_AVG ? 2 * dim : dim;
@@ -1016,7 +1016,7 @@ static void pool(reference *f) {
     free(top);
 }
 
-/* The logits of one token: both heads of a distilled model, or a single head with its
+/* Computes the logits of one token: both heads of a distilled model, or a single head with its
  * representation layer. */
 static void embedding(reference *f) {
     const vit_config *c = &f->model->config;
@@ -1138,7 +1138,7 @@ static void produced_free(produced *p) {
     free(p->blocks);
 }
 
-/* Floats of p->blocks that a run writes. */
+/* Returns the number of floats of p->blocks that a run writes. */
 static size_t blocks_floats(const produced *p, int depth, bool lean) {
     if (depth == 0) {
         return 0;
@@ -1146,7 +1146,7 @@ static size_t blocks_floats(const produced *p, int depth, bool lean) {
     return lean ? (size_t)(depth - 1) * p->each : (size_t)depth * p->each + p->sizes[2];
 }
 
-/* Fills p->blocks; a lean run leaves out the last block. Returns the number of entries. */
+/* Fills p->blocks. A lean run leaves out the last block. Returns the number of entries. */
 static int list_blocks(const produced *p, int depth, bool lean, vit_block_output *list) {
     int count = 0;
     for (int i = 0; i < depth - lean; i++) {
@@ -1259,7 +1259,7 @@ static void compare_blocks(const char *what, const vit_config *c, const traced_r
 
 /* --- random architectures ------------------------------------------------- */
 
-/* Options that the original ViT lacks. */
+/* Chooses options that the original ViT lacks. */
 static void more_options(vit_config *c) {
     bool pre = pick(0, 2) != 0;
     c->has_cls_token = c->has_dist_token || pick(0, 1);
@@ -1284,7 +1284,7 @@ static void more_options(vit_config *c) {
     c->has_fc_norm = !c->has_dist_token && c->pool != VIT_POOL_TOKEN_AVG && pick(0, 2) == 0;
 }
 
-/* Positions in attention, and other attentions. */
+/* Chooses positions in attention, and other attentions. */
 static void attention_options(vit_config *c) {
     c->head_dim += c->head_dim % 2;
     c->rope = pick(0, VIT_NUM_ROPES - 1);
@@ -1305,7 +1305,7 @@ static void attention_options(vit_config *c) {
     }
 }
 
-/* Stem number 0 to 3 is that of a ResNet with as many stages, number 4 is MobileCLIP's. Sizes are
+/* Stems 0 to 3 are those of ResNets with as many stages, stem 4 is MobileCLIP's. Sizes are
    rarely multiples of the stride; a patch is one to three pixels of the map. */
 static void random_stem(vit_config *c, int number) {
     int *stages[] = { &c->stem_stage1, &c->stem_stage2, &c->stem_stage3, &c->stem_stage4 };
@@ -1324,7 +1324,7 @@ static void random_stem(vit_config *c, int number) {
     c->has_patch_pre_norm = 0;
 }
 
-/* A text encoder of some ids, with prefix tokens or without. */
+/* Makes a text encoder of some ids, with prefix tokens or without. */
 static void text_options(vit_config *c) {
     c->vocab_size = pick(1, 60);
     c->in_chans = c->img_height = c->patch_size = 1;
@@ -1337,7 +1337,7 @@ static void text_options(vit_config *c) {
     c->pool_num_heads = c->pool_mlp_dim = 0;
 }
 
-/* Options of ViTs that people write themselves. */
+/* Chooses options of ViTs that people write themselves. */
 static void own_options(vit_config *c) {
     c->patch_cut = pick(0, VIT_NUM_CUTS - 1);
     if (c->patch_cut) {
@@ -1366,7 +1366,7 @@ static void own_options(vit_config *c) {
     }
 }
 
-/* A plain model, one with a stem, or one with own_options. */
+/* A plain model, a model with a stem, or a model with own_options. */
 typedef enum model_group { GROUP_PLAIN, GROUP_STEM, GROUP_OWN } model_group;
 
 /* kind: a dtype, or VIT_NUM_DTYPES for all of them in one model. stem: see above. */
@@ -1429,7 +1429,7 @@ static void describe(char *what, size_t size, int index, const tiny_options *o) 
              o->mixed ? "dtypes from" : "dtype", (int)o->dtype);
 }
 
-/* Shapes that are difficult for kernels; each must occur with each kind of weights. */
+/* Shapes that are difficult for kernels. Each must occur with each kind of weights. */
 #define SHAPE_LIST(X)                                                                              \
     X(odd_head_dim, c->head_dim % 2 == 1)                                                          \
     X(even_head_dim, c->head_dim % 2 == 0)                                                         \
@@ -1503,8 +1503,8 @@ static void check_shapes(void) {
     }
 }
 
-/* Runs every tier with these bits: with one thread, with three, with low memory; some only with the
- * head's tokens. */
+/* Runs every tier with these bits: with one thread, three threads, and low memory. Some runs
+ * compute only the head's tokens. */
 static void test_bits(const char *what, int index, const vit_model *model, const float *input,
                       const uint8_t *mask, const vit_executor *executor, const produced *base) {
     static const char *const names[] = { "one thread", "three threads", "little memory" };
@@ -1596,8 +1596,8 @@ static double test_one(int index, model_group group, const vit_executor *executo
     return worst;
 }
 
-/* Arguments after the folder of the tests' data: the number of models instead of all, of more
- * models with stems, and of more with own_options. */
+/* Arguments after the folder of test data: the number of models instead of all, the number of more
+ * models with stems, and the number of more models with own_options. */
 int main(int argc, char **argv) {
     int plain = argc > 2 ? atoi(argv[2]) : MODELS;
     int stems = plain + (argc > 3 ? atoi(argv[3]) : argc > 2 ? 0 : STEMS);

@@ -1,5 +1,5 @@
-/* test_sandbox.c - attacks of a hostile image through a decoder: each is stopped and reported, and
- * costs only its own image. */
+/* test_sandbox.c - tests attacks of a hostile image through a decoder. Each attack must be stopped
+ * and reported, and affect only its own image. */
 #define _GNU_SOURCE
 
 #include <errno.h>
@@ -54,12 +54,11 @@ static void note_pid(void) {
     killed->latest[__sync_fetch_and_add(&killed->count, 1) % 64] = own_pid; /* with its siblings */
 }
 
-/* --- a decoder that executes the command in its image
- * -------------------------------------------- */
+/* --- a decoder that executes the command in its image ---------------------------------------- */
 
 static int tainted; /* this child's next images have another grey */
 
-/* An image is 'g', width and height, for a grey one, or the name of an attack. */
+/* A grey image is 'g', width and height. Any other image is the name of an attack. */
 static bool paint(const uint8_t *bytes, vit_image *image) {
     const int width = bytes[1], height = bytes[2];
     uint8_t *pixels = malloc((size_t)(width * height) * 3 + 1);
@@ -137,7 +136,7 @@ static void set_high_bits(void) {
 static void requeue(void) { (void)syscall(SYS_futex, NULL, 3, 1, NULL, NULL, 0); }
 static void read_clock(void) { (void)syscall(SYS_clock_gettime, -6, NULL); }
 
-/* Invalid answers: one that older versions accepted, and one for another image. */
+/* Sends invalid answers: an answer that older versions accepted, and one for another image. */
 static void say_byte(void) { (void)!write(0, "d", 1); }
 static void say_other(void) {
     const uint32_t other[2] = { 'd', 12345 };
@@ -317,8 +316,8 @@ static void test_sleep(void) {
     sandbox_close(box);
 }
 
-/* A job is stopped during an image for longer than the time limit; that time must not count. The
- * decoder waits for `tries` to change, as if it computed. */
+/* Stops a job during an image for longer than the time limit. That time must not count. The decoder
+ * waits for `tries` to change, as if it computed. */
 static void test_stopped(void) {
     const struct timespec two = { 2, 0 };
     sandbox_settings settings = settings_of();
@@ -353,8 +352,8 @@ static void *kill_all(void *arg) {
     return arg;
 }
 
-/* If a decoder is killed, with a job or for lack of memory, another one decodes the image. Only if
- * that is killed too, the image is given up. */
+/* If a decoder is killed, with a job or for lack of memory, another decoder decodes the image. If
+ * the second decoder is killed too, the image is given up. */
 static void test_killed(sandbox *box) {
     for (int kills = 1; kills <= 2; kills++) {
         report r = report_make();
@@ -386,7 +385,7 @@ static void test_killed_idle(void) {
     sandbox_close(box);
 }
 
-/* If no child can be made, the image is not at fault. */
+/* If no child can be made, the error must not blame the image. */
 static void test_no_child(void) {
     sandbox_settings settings = settings_of();
     struct rlimit before, few;
@@ -428,8 +427,7 @@ static void test_answers(sandbox *box) {
     free(large);
 }
 
-/* --- settings that a parent process may have made, in a separate process
- * ------------------------ */
+/* --- settings of a parent process, in a separate process ------------------------------------- */
 
 static bool in_process(bool (*test)(void)) {
     int status = 1;
@@ -476,7 +474,7 @@ static bool fails_with(sandbox *box, const char *deed, const char *message, bool
     return good;
 }
 
-/* A signal to the whole job does not end an idle child. */
+/* A signal to the whole job must not end an idle child. */
 static bool with_all_signals(void) {
     sandbox_settings settings = settings_of();
     report r = report_make();
@@ -497,7 +495,7 @@ static bool with_all_signals(void) {
            (SANITIZED || fails_with(box, "open", "made a system call", false));
 }
 
-/* All threads wait for the only possible child. */
+/* All threads must wait for the only possible child. */
 static void *decode_few(void *arg) {
     sandbox *box = arg;
     bool bad = false;
@@ -534,7 +532,7 @@ static bool without_files_to_write(void) {
     return is_grey(sandbox_open(&settings, &r), 255, 255, 1);
 }
 
-/* Less time than an image may take: then the image is not at fault. */
+/* With less time than an image may take, the error must not blame the image. */
 static bool with_little_time(void) {
     sandbox_settings settings = settings_of();
     report r = report_make();
@@ -576,7 +574,7 @@ static void test_inherited(void) {
     CHECK(in_process(without_memory));
 }
 
-/* Each child shares only the memory of its own images with this process. */
+/* Each child must share only the memory of its own images with this process. */
 static void test_alone(void) {
     const sandbox_settings settings = settings_of();
     const unsigned first = killed->count;
@@ -597,8 +595,8 @@ static void test_alone(void) {
     sandbox_close(box);
 }
 
-/* Each thread has its own child, and some children crash. The address sanitizer skips this: its
- * malloc is unusable after a fork while other threads run. */
+/* Each thread has its own child, and some children crash. The address sanitizer's build skips this:
+ * its malloc is unusable after a fork while other threads run. */
 static void *decode_many(void *arg) {
     sandbox *box = arg;
     long bad = 0;
@@ -638,8 +636,8 @@ static int count_ended(void) {
     return -1;
 }
 
-/* If the parent is killed, its children end too: waiting ones at once, and one that computes
- * forever by its time limit. */
+/* If the parent is killed, its children must end too: waiting children at once, and a child that
+ * computes forever by its time limit. */
 static void test_orphans(void) {
     int ends[2];
     char byte;
@@ -713,8 +711,8 @@ static void test_photos(const char *data) {
     photo_decoder_close(plain);
 }
 
-/* The decoder's process makes the model's input, which is the same with and without a sandbox. If
- * libjpeg-turbo decodes the photo at a fraction of its size, the input is near that of all
+/* The decoder's process makes the model's input, the same with and without a sandbox. If
+ * libjpeg-turbo decodes the photo at a fraction of its size, the input is nearly that of all
  * pixels. */
 static void test_input(const char *data) {
     static float input[4][3 * 32 * 32];
@@ -745,8 +743,8 @@ static void test_input(const char *data) {
     CHECK_MSG(furthest < 0.2, "an eighth differs by %g", furthest);
 }
 
-/* The processes of a hanging command end with it at its time limit; those of a command that ends
- * early end with it. */
+/* The processes of a hanging command must end with the command at its time limit. Those of a
+ * command that ends early must end with the command. */
 static void test_command(void) {
     static const char *const scripts[] = { "sleep 1000 & echo $! >&2; sleep 1000",
                                            "sleep 1000 & echo $! >&2; exit 7" };

@@ -1,5 +1,5 @@
-/* test_settings.c - checks that every row of tools/model/setting_list.h can be given, reaches its
- * field of vit_config, agrees with the tensors of vit.h, and is described.
+/* test_settings.c - checks every row of tools/model/setting_list.h. The setting can be given,
+ * reaches its field of vit_config, agrees with the tensors of vit.h, and is described.
  */
 #include <stddef.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static bool find_row(const char *name, setting_key *key) {
     return false;
 }
 
-/* Each field that a file stores can be set, or follows from another setting. */
+/* Each field that a file stores must be a setting, or follow from another setting. */
 static void check_field(const char *name, size_t offset) {
     setting_key key;
     if (!strcmp(name, "rope") || !strcmp(name, "rope_per_block")) return; /* from rope_type */
@@ -80,7 +80,7 @@ static void check_given(setting_key key, const char *text, double value) {
     CHECK_MSG(!strcmp(setting_text(key, value, back), text), "%s: back as %s", assignment, back);
 }
 
-/* Tools and traces use the same names. */
+/* Tools and traces must use the same names. */
 static void test_activation_names(void) {
 #define X(enumerator, value, text)                                                                 \
     CHECK_MSG(setting_find_word(SETTING_ACTIVATION, text) == value, "%s: vit.h's name", text);
@@ -133,7 +133,7 @@ static bool is_preprocessing(int key) {
            key == SETTING_INTERPOLATION || key == SETTING_POS_RESAMPLE;
 }
 
-/* Every value that is not plain has its own words in the description. */
+/* Every value other than a plain ViT's must have its own words in the description. */
 static void check_described(setting_key key, double value, const vit_config *plain) {
     char before[512], after[512];
     vit_config config = *plain;
@@ -163,7 +163,7 @@ static void test_described(void) {
 
 /* === From --set to vit_config === */
 
-/* Other settings that a setting requires. */
+/* Gives the other settings that a setting requires. */
 static const char *company_of(setting_key key) {
     switch (key) {
     case SETTING_STEM: return "stem_width=32 stem_stage1=1";

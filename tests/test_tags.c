@@ -29,7 +29,7 @@ static float uniform(uint64_t seed, int i) {
     return (float)(z >> 40) * (1.0f / 16777216);
 }
 
-/* The scores of class c for all photos, as in make_precision.py. */
+/* Makes the scores of class c for all photos, as in make_precision.py. */
 static void make_column(int c, precision_score *column) {
     for (int i = 0; i < PHOTOS; i++) {
         const int at = i * CLASSES + c;
@@ -93,7 +93,7 @@ static void test_odd_scores(void) {
 
 static vit_model model;
 
-/* Reads the lists in a file with this text; *r has the error. */
+/* Reads the lists in a file with this text. *r gets the error. */
 static bool read_text(const char *text, size_t size, int limit, tag_lists *lists, report *r) {
     char path[] = "/tmp/test_tags.XXXXXX";
     const int file = mkstemp(path);

@@ -11,7 +11,7 @@
 #include "tar_writer.h"
 #include "test.h"
 
-/* All members as "name size [refusal]" lines, then "end" or the message. */
+/* Prints all members as "name size [refusal]" lines, then "end" or the message. */
 static const char *list(const uint8_t *bytes, size_t size) {
     static char text[1 << 16];
     memory from = { bytes, size, 0 };
@@ -148,7 +148,7 @@ static void test_sizes(void) {
     CHECK_ALL(t, "\xe4.jpg 0\n");
 }
 
-/* --- members that are no files of photos ------------------------------------------ */
+/* --- members that are not photo files --------------------------------------------- */
 
 static void test_refused_members(void) {
     static const struct {
@@ -227,7 +227,7 @@ static void test_refused_members(void) {
     }
 }
 
-/* --- files that are no archives, or truncated ones -------------------------------------- */
+/* --- files that are not archives, or truncated ------------------------------------------ */
 
 static void test_refused_archives(void) {
     tar_writer t = empty();
@@ -322,7 +322,7 @@ static void test_refused_archives(void) {
     CHECK_REFUSED(t, "has an extended header of 1048577 bytes, limit 1048576");
 }
 
-/* Every prefix of a valid archive is refused, except one that lacks only the last zeros. */
+/* Every prefix of a valid archive must be refused, unless it lacks only the last zeros. */
 static void test_cuts(void) {
     tar_writer t = empty();
     size_t whole;
@@ -429,7 +429,8 @@ static void test_samples(void) {
     tar_writer_free(&t);
 }
 
-/* Texts beside an image: the first error is reported; JSON values of another form are skipped. */
+/* For texts beside an image, the first error is reported. JSON values of another form are
+ * skipped. */
 static void test_texts(void) {
     static const uint8_t large[SAMPLE_MAX_TEXT + 1] = { 1 };
     static samples s;
@@ -462,7 +463,7 @@ static void test_texts(void) {
     tar_writer_free(&t);
 }
 
-/* If a sample is too large, the rest becomes a separate sample, and nothing is lost. */
+/* If a sample is too large, the rest must become a separate sample. Nothing may be lost. */
 static void test_many_images(void) {
     static samples s;
     tar_writer t = empty();

@@ -51,7 +51,7 @@ static double distance(const float *found, const npy_array *expected) {
     return most / largest;
 }
 
-/* All texts at once, in `n` sessions of a batch. */
+/* Runs all texts at once, in `n` sessions of a batch. */
 static void run(vit_session *session, const npy_array *ids, const int *numbers, float *found) {
     vit_input in = { 0 };
     vit_outputs out = { 0 };
@@ -66,7 +66,7 @@ static void drop(void *user, const char *name, const float *values, const int sh
     (void)user, (void)name, (void)values, (void)shape;
 }
 
-/* The bits depend neither on the batch nor on a trace nor on the kind of ids. */
+/* The bits must not depend on the batch, on a trace, or on the kind of ids. */
 static void test_session(const vit_model *text, vit_isa isa, const npy_array *ids,
                          const int *numbers, const npy_array *expected, double tolerance) {
     const size_t bytes = expected->count * sizeof(float);
@@ -184,7 +184,7 @@ static void test_model(const char *name, vit_dtype dtype, double tolerance) {
     npy_free(&expected);
 }
 
-/* An image encoder alone has no text, and takes no ids. */
+/* An image encoder alone must have no text, and refuse ids. */
 static void test_image(void) {
     vit_model model, text;
     vit_session session;

@@ -3,8 +3,8 @@
  *
  *     test_threads [tests/data [without-pool]]
  *
- * It runs under the thread sanitizer too. helgrind takes the atomics of vit.h's pool for races, so
- * it runs without the pool.
+ * It also runs under the thread sanitizer. helgrind reports the atomics of vit.h's pool as races,
+ * so under helgrind it runs without the pool.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -107,7 +107,7 @@ static void on_new_threads(void *user, int count, vit_task *task, void *arg) {
     }
 }
 
-/* A shuffled order, different each time. */
+/* Runs tasks in a shuffled order, different each time. */
 static void shuffled(void *user, int count, vit_task *task, void *arg) {
     uint32_t *state = user;
     int *order = tiny_allocate((size_t)count * sizeof *order);
@@ -150,7 +150,7 @@ typedef struct user {
     int failures;
 } user;
 
-/* Opens, runs and closes models of its own while all threads share another one. */
+/* Opens, runs and closes its own models while all threads share another model. */
 static void *use(void *arg) {
     user *u = arg;
     for (int i = 0; i < ROUNDS; i++) {
@@ -180,7 +180,7 @@ static void test_users(const vit_model *model, const float *expected,
     }
 }
 
-/* Sessions are started in one order, and run and freed in another. */
+/* Starts sessions in one order, and runs and frees them in another. */
 static void test_any_order(const vit_model *model, const float *expected) {
     enum { COUNT = 6 };
     float input[BATCH * PIXELS], logits[COUNT][BATCH * CLASSES];
@@ -216,7 +216,7 @@ enum { CHILD_STARTS_THREADS = 0 }; /* the sanitizer cannot follow them */
 enum { CHILD_STARTS_THREADS = 1 };
 #endif
 
-/* The child uses the parent's model, and its own pool. */
+/* The child uses the parent's model and a pool of its own. */
 static int be_child(const vit_model *model, const float *expected) {
     float logits[BATCH * CLASSES];
     vit_threads *pool;

@@ -1,5 +1,5 @@
-/* test_tokens.c - compares ids with those of other tokenizers; tests cutting, refusals and hostile
- * bytes. */
+/* test_tokens.c - compares ids with other tokenizers' ids. It also tests cutting, refusals and
+ * hostile bytes. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static void compare(const char *name, const tokenizer_blob *blob, const int *exp
     free(ids);
 }
 
-/* A text that is too long keeps its first ids and the end; the number of dropped ids is
+/* A text that is too long must keep its first ids and the end. The number of dropped ids is
  * reported. */
 static void test_cut(const tokenizer_blob *blob) {
     vit_tokenizer t;
@@ -134,7 +134,7 @@ static void test_invalid(const tokenizer_blob *blob) {
     CHECK(vit_tokenize_size(&t, (size_t)1 << 29) == 0);
 }
 
-/* One word, and no space, of 1 MB. */
+/* Tests one word of 1 MB without a space. */
 static void test_long(const tokenizer_blob *blob) {
     enum { SIZE = 1 << 20 };
     vit_tokenizer t;
@@ -153,7 +153,7 @@ static size_t load_u32(const unsigned char *p) {
     return (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
 }
 
-/* No byte of the header or the tables makes a call read or write beyond them. */
+/* No byte of the header or the tables may make a call read or write beyond them. */
 static void test_hostile(const tokenizer_blob *blob, const char *text) {
     static const unsigned char values[] = { 0, 1, 4, 0x7f, 0x80, 0xff };
     unsigned char *copy = malloc(blob->size);
@@ -195,7 +195,7 @@ static void test_hostile(const tokenizer_blob *blob, const char *text) {
     free(copy);
 }
 
-/* Wrong files: a message with the name of the file and the reason. */
+/* A wrong file must give a message with the name of the file and the reason. */
 static void test_refused(const char *folder) {
     static const struct {
         const char *name, *text, *message;
@@ -274,7 +274,7 @@ static void write_file(const char *folder, const char *name, const char *text) {
     if (file) fclose(file);
 }
 
-/* Settings in the files beside the tokenizer: ends, padding, context, lower case. */
+/* Tests settings in the tokenizer's other files: ends, padding, context, lower case. */
 static void test_facts(const char *folder) {
     static const char *const names[] = { "tokenizer.json", "tokenizer_config.json",
                                          "special_tokens_map.json", "open_clip_config.json" };
@@ -351,7 +351,7 @@ static void test_damaged(const char *folder) {
     }
 }
 
-/* Files of SentencePiece, made here: bytes, a trie with its keys, and what is wrong with them. */
+/* Makes files of SentencePiece: bytes, a trie with its keys, and defects. */
 static void test_spiece(const char *folder) {
     /* the first 3 bytes of each piece: field 1, its size, field 1 of it */
     static const struct {
@@ -396,7 +396,7 @@ static void test_spiece(const char *folder) {
     CHECK(remove(path) == 0);
 }
 
-/* The parts of SentencePiece's model that tokenizer.json contains are read from tokenizer.json. */
+/* tokenizer.json replaces the parts of SentencePiece's model that it contains. */
 static void test_precompiled(const char *folder) {
     tokenizer_blob blob;
     vit_tokenizer t;
@@ -434,7 +434,7 @@ static void test_canonical(void) {
     free(blob.data);
 }
 
-/* A vocabulary whose pieces are plain text, not GPT-2's characters. */
+/* Tests a vocabulary whose pieces are plain text, not GPT-2's characters. */
 static void test_plain_pieces(const char *folder) {
     tokenizer_source from = { 0 };
     tokenizer_blob blob;

@@ -1,5 +1,5 @@
-/* test_values.c - checks each enum of a model: values up to the last are accepted, others refused,
- * and each value gives different outputs. It names a new value that has no effect.
+/* test_values.c - checks each enum of a model. Values up to the last must be accepted, and others
+ * refused. Each value must give different outputs, so a new value without effect is reported.
  */
 #define VIT_TOOLS
 #include "../vit.h"
@@ -9,7 +9,7 @@
 
 enum { LARGEST = 8, NUM_LOGITS = 5 };
 
-/* Computes the scores of a tiny model with these options in plain C; false if it cannot run. */
+/* Computes the scores of a tiny model with these options in plain C. False if it cannot run. */
 static int run(const tiny_options *o, float scores[NUM_LOGITS]) {
     vit_model model;
     tiny_file file = tiny_build(o);
@@ -44,7 +44,7 @@ static void prepare(vit_config *c, const char *name, int value) {
     }
 }
 
-/* The values of one enum, 0 ... count - 1; the last is the largest that the field accepts. */
+/* Tests the values of one enum, 0 ... count - 1. The field must accept no larger value. */
 static void values(const char *name, size_t offset, int count, int largest) {
     float scores[LARGEST][NUM_LOGITS];
     CHECK_MSG(largest == count - 1 && count <= LARGEST, "%s: %d values, largest %d", name, count,

@@ -27,8 +27,8 @@ static int read_input(const char *folder) {
     return whole;
 }
 
-/* Checks that the logits are the recorded ones: to the last bit, or nearly for types whose inputs are
- * rounded. */
+/* Checks that the logits equal the recorded logits: to the last bit, or nearly for types that round
+ * their inputs. */
 static void compare(const char *name, int exact, const char *hex, const float *logits) {
     for (int i = 0; i < CLASSES; i++) {
         char *end;

@@ -60,7 +60,7 @@ static void test_numbers(double scale, double bias, const double *expected, bool
     zero_shot_close(&z);
 }
 
-/* Names with Windows' line ends; missing files. */
+/* Tests names with Windows' line ends, and missing files. */
 static void test_open(void) {
     const zero_shot_options options = options_of((double)NAN, (double)NAN, false);
     report r = report_make();

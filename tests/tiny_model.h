@@ -6,8 +6,8 @@
  *     vit_model_open_memory(f.data, f.size, VIT_OPEN_VERIFY, &model);
  *     tiny_free(&f);
  *
- * It was written from the description under >>format in vit.h and the public functions alone, so it
- * also tests that description. Include vit.h before.
+ * It uses only the public functions and the description under >>format in vit.h, so it also tests
+ * that description. Include vit.h before.
  */
 #ifndef TINY_MODEL_H
 #define TINY_MODEL_H
@@ -154,20 +154,19 @@ static inline tiny_options tiny_defaults(void) {
     return o;
 }
 
-/* Uniform in [-1, 1). */
+/* Returns a number in [-1, 1), uniformly distributed. */
 static inline float tiny_random(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;
     return (float)(*state >> 8) / 8388608.0f - 1.0f;
 }
 
-/* Gets tensor number `index` of the model; returns 0 after the last one. */
+/* Gets tensor number `index` of the model. Returns 0 after the last tensor. */
 static inline int tiny_tensor(const tiny_options *o, int index, vit_tensor *t) {
     int dtype = o->mixed ? ((int)o->dtype + index) % VIT_NUM_DTYPES : (int)o->dtype;
     return vit_architecture_tensor(&o->config, (vit_dtype)dtype, index, t);
 }
 
-/* mean and std are as configured, LayerNorm weights are around 1, and all others are scaled by
- * their fan-in. */
+/* mean and std are as configured. LayerNorm weights are near 1. The fan-in scales all others. */
 static inline void tiny_weights(const tiny_options *o, const vit_tensor *t, uint32_t *state,
                                 float *out, size_t count) {
     size_t fan_in = t->dims[0] > 0 && t->ndim > 1 ? count / (size_t)t->dims[0] : 1;
@@ -199,7 +198,7 @@ static inline size_t tiny_count(const vit_tensor *t) {
     return count;
 }
 
-/* Bytes of the tensor; data may be NULL. Plain tensors are always f32. */
+/* Returns the bytes of the tensor. data may be NULL. Plain tensors are always f32. */
 static inline size_t tiny_store(const vit_tensor *t, const float *values, unsigned char *data) {
     size_t count = tiny_count(t), bytes = 0;
     if (t->layout == VIT_LAYOUT_PLAIN) {
@@ -239,7 +238,7 @@ static inline uint32_t tiny_bits_float(double value) {
     return bits;
 }
 
-/* Returns the number of fields; at may be NULL. */
+/* Returns the number of fields. at may be NULL. */
 static inline uint32_t tiny_fields(const tiny_options *o, unsigned char *at) {
     enum { tiny_type_int = 0, tiny_type_float = 1 };
     uint32_t n = 0;
@@ -328,8 +327,8 @@ static inline void tiny_record(unsigned char *at, const vit_tensor *t, uint64_t 
     tiny_put(at + VIT_TENSOR_CHECKSUM, checksum, 8);
 }
 
-/* int8 weights as a calibration might round them: the first of a row is the largest, 127 steps, and
- * alone in its lane; all others have at most 31. */
+/* Makes int8 weights as if rounded by a calibration: the first of a row is the largest, 127 steps,
+ * and alone in its lane. All others have at most 31 steps. */
 static inline void tiny_fit16(const vit_tensor *t, float *values) {
     size_t depth = tiny_count(t) / (size_t)t->dims[0];
     for (size_t i = 0; i < tiny_count(t); i++) {
@@ -340,7 +339,7 @@ static inline void tiny_fit16(const vit_tensor *t, float *values) {
     }
 }
 
-/* Section "fits16"; data may be NULL. */
+/* Writes section "fits16". data may be NULL. */
 static inline void tiny_fits16(const tiny_options *o, tiny_writer *w, uint32_t tensors) {
     vit_tensor t;
     for (int i = 0; w->data && tiny_tensor(o, i, &t); i++) {
@@ -486,7 +485,7 @@ static inline tiny_file tiny_build(const tiny_options *options) {
     return f;
 }
 
-/* --- finding things to damage --------------------------------------------- */
+/* --- finding parts to damage ---------------------------------------------- */
 
 /* Returns the entry of a section in the table, or NULL. */
 static inline unsigned char *tiny_find_section(const tiny_file *f, const char *tag) {

@@ -2,8 +2,8 @@
  *
  *     wasm_reference FOLDER MODEL.vit IMAGE...
  *
- * Writes each image as FOLDER/N.ppm, and of a large one sixteen crops too; prints a line for each:
- * the file, then the bits of its logits in hexadecimal.
+ * Writes each image as FOLDER/N.ppm, and sixteen crops of each large image. Prints a line for each
+ * file: its name, then the bits of its logits in hexadecimal.
  */
 #define VIT_IMPLEMENTATION
 #include "../vit.h"

@@ -1,5 +1,5 @@
-/* windows.h - included first when the tests are compiled for Windows: the POSIX functions with
- * which they prepare their files.
+/* windows.h - the POSIX functions that tests need to prepare their files. Tests for Windows
+ * include it first.
  */
 #ifndef TESTS_WINDOWS_H
 #define TESTS_WINDOWS_H
@@ -24,7 +24,7 @@ static inline char *mkdtemp(char *pattern) {
     return _mktemp(pattern) && _mkdir(pattern) == 0 ? pattern : NULL;
 }
 
-/* Copies, because not every user may make links. */
+/* Copies the file, because not every user may make links. */
 static inline int symlink(const char *target, const char *path) {
     const char *end = strrchr(path, '/');
     const int folder = target[0] == '/' || target[1] == ':' || !end ? 0 : (int)(end - path) + 1;
