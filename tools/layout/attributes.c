@@ -120,7 +120,7 @@ static bool is_above_blocks(const walk *w, const char *module) {
            (w->has_blocks && !strncmp(w->blocks, module, length) && w->blocks[length] == '.');
 }
 
-/* === What single attributes mean === */
+/* === Meanings of single attributes === */
 
 /* "config.num_heads" -> "num_heads" */
 static const char *without_group(const char *name) {

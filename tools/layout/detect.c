@@ -108,7 +108,7 @@ static bool count_blocks(layout_map *map, report *r) {
     return true;
 }
 
-/* === Where none is recognised === */
+/* === If no layout is recognised === */
 
 /* Returns the number of tensors that this layout's rules match under this prefix. */
 static size_t count_known(const layout_map *map) {
@@ -294,7 +294,7 @@ bool layout_check_features(const layout_map *map, const text_list *ignore, repor
     return true;
 }
 
-/* === What somebody must tell === */
+/* === Settings that the user must give === */
 
 /* If each token attends only to itself, attention has no heads. */
 static bool plays_no_part(const settings all[FROM_COUNT], setting_key key) {

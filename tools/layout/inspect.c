@@ -10,7 +10,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* === Looking at a tensor === */
+/* === Single tensors === */
 
 /* Returns the number of elements in all sources of a tensor; 0 if it has no sources. */
 static int64_t count_of(const layout_map *map, const char *tensor) {

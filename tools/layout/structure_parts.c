@@ -210,7 +210,7 @@ static void read_all_words(structure_parts *p) {
     }
 }
 
-/* === What plays no part === */
+/* === Parts without effect === */
 
 /* A mask of equal values has no effect. */
 static bool is_constant(checkpoint *c, const checkpoint_tensor_info *t, bool *constant, report *r) {

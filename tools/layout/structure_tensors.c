@@ -368,7 +368,7 @@ static bool add_all(new_tensors *n) {
     return add_patch_chain(n);
 }
 
-/* === What is left over === */
+/* === Remaining parts === */
 
 static bool is_explained(const structure_part *part) {
     return part->role || part->is_dropped || part->is_next;

@@ -766,7 +766,7 @@ const layout layout_hf_text = {
     .prefixes = text_prefixes, .blocks = tower_blocks, .rules = text_rules
 };
 
-/* === AIMv2; Apple's own names are in more.c === */
+/* === AIMv2; Apple's own names are in tables_published.c === */
 
 static const layout_rule aimv2_rules[] = {
     LAYOUT_MUST("pos_embed", "embeddings.position_embedding.weight"),

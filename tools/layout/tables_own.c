@@ -284,7 +284,7 @@ const layout layout_lucidrains_2020 = {
     .defaults = lucidrains_2020_defaults, .questions = lucidrains_2020_questions
 };
 
-/* === Its first three days === Both branches of all blocks are one nn.Sequential, and there is no
+/* === The first three days === Both branches of all blocks are one nn.Sequential, and there is no
  * norm after them. In the very first version, a patch consisted of every grid_height-th row and
  * grid_width-th column. The tensors do not show this, and this version was replaced within
  * minutes. */

@@ -65,7 +65,7 @@ typedef struct settings_stored {
 
 /* Facts for the report. */
 typedef struct settings_notes {
-    bool heads_by_width;   /* num_heads follows timm's naming of embed_dim */
+    bool heads_by_width;   /* num_heads is that of timm's models of this width */
     bool heads_by_weights; /* read from the weights */
     bool chans_by_depth;   /* in_chans follows from the width of a linear layer */
     bool patches_adapted;  /* adapted to other channels or another size */
