@@ -358,12 +358,12 @@ def main():
     training("timm_other", timm_tensors(96, 1, 2), "of_my_own", "=mean 0.1 0.2 0.3, std 0.5",
              "--set num_heads=4", mean=(0.1, 0.2, 0.3), interpolation="random", img_size=48)
     training("timm_depth", timm_tensors(192, 2, 2), "deit_tiny_patch16_224",
-             "deit_tiny_patch16_224 has depth 12, the tensors have 2", img_size=32)
+             "deit_tiny_patch16_224 has depth 12, but the tensors have 2", img_size=32)
     training("timm_size", timm_tensors(192, 1, 2), "deit_tiny_patch16_224",
-             "model_best.pth.tar has img_size 64x64, the tensors have 32x32", img_size=64,
+             "model_best.pth.tar has img_size 64x64, but the tensors have 32x32", img_size=64,
              model_kwargs={"depth": 1})
     training("timm_classes", timm_tensors(192, 1, 14), "deit_tiny_patch16_224",
-             "model_best.pth.tar has num_classes 7, the tensors have 5", num_classes=7,
+             "model_best.pth.tar has num_classes 7, but the tensors have 5", num_classes=7,
              model_kwargs={"depth": 1})
     training("expanded", timm_tensors(4096, 2, 14), "of_my_own", "expected at most 64 times",
              "--set num_heads=64")

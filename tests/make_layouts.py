@@ -573,7 +573,7 @@ def write_own_stems():
              "pos_embed are used; give --img-size HxW")):
         case("torch_nn_matrix_" + name, s, message, None, told.replace(option, ""), write=pth,
              suffix="pt")
-    case("torch_nn_matrix_large", s, "pos_embed has 16 rows, an input of 8x8 needs 17", None,
+    case("torch_nn_matrix_large", s, "pos_embed has 16 rows, but an input of 8x8 needs 17", None,
          told.replace("--img-size 4", "--img-size 8"), write=pth, suffix="pt")
     t = model()
     s = OrderedDict((k.replace("patch_embed.proj", "stem").replace("blocks.", "body.")
@@ -1610,14 +1610,14 @@ def write_beit():
         s[a + "relative_position_index"] = np.zeros((PATCHES + 1, PATCHES + 1), "f4")
     case("beit_original", {"model": as_torch(s)}, t, "beit", told,
          twin_options="pool=avg rope_type=none img_size=4", write=pth, suffix="pth")
-    case("beit_named_size", s, "has img_size 224x224, the 12 relative positions have 4x4; "
+    case("beit_named_size", s, "has img_size 224x224, but the 12 relative positions have 4x4; "
          "--img-size decides", None, told + " --arch beit_base_patch16_224 --set embed_dim=%d "
          "--set depth=%d --set num_heads=%d --set patch_size=2" % (D, DEPTH, HEADS))
     oblong = {k: np.zeros((18, HEADS), "f4") if k.endswith("table") else x for k, x in s.items()}
     case("beit_oblong", oblong, "the 18 relative positions are not those of a square; give "
          "--img-size HxW", None, told)
-    case("beit_other_way", s, "pos_resample=dino: relative positions are resampled as timm or "
-         "transformers does", None, told + " --img-size 6 --set pos_resample=dino")
+    case("beit_other_way", s, "pos_resample=dino: relative positions can be resampled only as in "
+         "timm or transformers", None, told + " --img-size 6 --set pos_resample=dino")
     t, tables = beit_model(True, 28)
     s = beit(t)
     s["rel_pos_bias.relative_position_bias_table"] = tables[0]
@@ -2066,7 +2066,7 @@ def write_gguf_refusals(file, projector):
         case("gguf_" + name, s, why, None, **file)
     s = gguf_tower(clip_model(), NEW_MLP)
     s["pairs"] = clip_pairs("mlp", depth=3)
-    case("gguf_depth", s, "the header has depth 3, the tensors have 2", None,
+    case("gguf_depth", s, "the header has depth 3, but the tensors have 2", None,
          "--set norm_eps=1e-5 --set activation=quick_gelu", **file)
     s["pairs"] = clip_pairs("mlp", on=True, **{"clip.use_silu": True})
     case("gguf_two", s, "clip.use_gelu and clip.use_silu exclude each other", None, **file)

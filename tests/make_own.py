@@ -358,14 +358,14 @@ def norms():
             ("norms_sorted", " --rename ln.*=fc_norm.*", "1e-5"),
             ("norms_asked", "", "--rename 'final.*=fc_norm.*' or --rename 'ln.*=fc_norm.*'"),
             ("norms_as_logits", " --rename ln.*=pre_logits.*",
-             "--rename calls ln.weight pre_logits, which must be a linear layer of the head; "
-             "it is [8]"),
+             "--rename gives ln.weight the name pre_logits: expected a linear layer of the "
+             "head, found [8]"),
             ("norms_own_names", " --rename ln.*=before_head_norm.* --strict",
              "ln.weight, renamed to before_head_norm.weight, as fc_norm")):
         case(name, end("final", "ln", "fc"), TWO + options, result, how="sorted")
     torch_names = dict(attn="self_attn", kind=multihead, feed="linear1 linear2", act=F.relu)
     case("norm_as_logits_in_vit", end("ln_f", "ln"), TWO + " --rename ViT.ln.*=ViT.pre_logits.*",
-         "--rename calls ViT.ln.weight pre_logits, which must be a linear layer",
+         "--rename gives ViT.ln.weight the name pre_logits: expected a linear layer",
          change=prefixed("ViT."))
     case("norm_renamed_in_vit", end("ln_f", "ln"), TWO + " --rename ViT.ln.*=ViT.fc_norm.*",
          change=prefixed("ViT."), how="sorted")
@@ -375,14 +375,14 @@ def norms():
     alone = front(end=lambda net: head(net, None))
     case("norm_in_front", alone, TWO + " --rename norm.*=norm_pre.*")
     case("norm_in_front_noted", alone, TWO + " --strict", "norm as the norm after the blocks: the "
-         "usual place, but the file has it before them; give --rename 'norm.*=norm_pre.*' for one in")
+         "usual place, but the file stores it before the blocks; give --rename 'norm.*=norm_pre.*'")
     case("norms_around", front(end=lambda net: head(net, "ln")), TWO +
          " --rename norm.*=norm_pre.*")
     case("norm_of_all", OneNorm(), TWO + " --rename ln.*=norm_shared.*")
-    case("norm_of_all_asked", OneNorm(), TWO, "if all of them use the model's only norm, ln, give "
+    case("norm_of_all_asked", OneNorm(), TWO, "if all blocks use the model's only norm, ln, give "
          "--rename 'ln.*=norm_shared.*'")
     case("norm_between", Model(attn=attn, end=norm_between), TWO,
-         "head.1 lies between head.0 and head.2: a norm between the layers of the head does not run")
+         "head.1 lies between head.0 and head.2: vit.h does not run a norm between the layers")
     case("head_of_three", Model(attn=attn, end=three_layers), TWO, "a head of three layers")
     for name, how in (("shared", "zip"), ("equal", "safetensors")):
         case("norm_" + name, Model(attn=attn, end=lambda net: norm_in_two_places(

@@ -293,7 +293,7 @@ prints '"has_qkv_bias": 0' '"representation_dim": 24' '"pre_logits"'
 random dist=1 repr=24
 refuses 1 "exclude each other" $H
 random rows=2 cols=3
-refuses 1 "pos_embed has 7 rows for 1 prefix token and the patches, which are no square" $H
+refuses 1 "pos_embed has 7 rows for 1 prefix token and the patches, which do not form a square" $H
 accepts $H --img-size 8x12
 prints "input 3 x 8 x 12"
 accepts $H --img-size 8x12 --set crop_mode=squash
@@ -542,7 +542,7 @@ random extra=mask_token:1,1,16 extra=decoder_embed.weight:3,3 extra=head_dist.we
 accepts $H
 says "dropped 1 tensor of pre-training: mask_token" \
     "dropped 1 tensor of pre-training (MAE): decoder_embed.weight" \
-    "dropped 1 tensor of a distilled teacher; it does not run without a distillation token: head_dist.weight"
+    "dropped 1 tensor of the distillation head, which requires a distillation token: head_dist.weight"
 accepts $H --json -q
 says "dropped 1 tensor of pre-training: mask_token"
 prints '"dropped": ["mask_token", "decoder_embed.weight", "head_dist.weight"]'
@@ -595,7 +595,7 @@ random
 accepts $H -q
 if [ -s out ]; then fail "--quiet prints something"; else pass; fi
 says "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center " \
-    "assumed block_type=pre_norm: " "assumed activation=gelu: timm's usual (relu moves the output by " \
+    "assumed block_type=pre_norm: " "assumed activation=gelu: timm's usual value (relu moves the output by " \
     "assumed pool=token: " "assumed attn_root=head_dim: " "assumed norm_eps=1e-05: " \
     "assumed img_size=12x12: 3 x 3 patches of 4 pixels, side by side (--img-size HxW or --set \
 patch_stride=N)" \
@@ -814,19 +814,19 @@ accepts --set num_heads=3
 says "check first: assumed mean=0.5 std=0.5 "
 accepts --set mean=0.5 --set std=0.5 # nothing harmful is left that a name would settle
 ends "--arch NAME or --config FILE would add settings"
-refuses 1 "vit_small_patch16_224 has embed_dim 384, the tensors have 192; --arch: names that fit the \
+refuses 1 "vit_small_patch16_224 has embed_dim 384, but the tensors have 192; --arch: names that fit the \
 tensors: $TINY" --arch vit_small_patch16_224
-refuses 1 "vit_tiny_patch16_384 has img_size 384x384, the tensors have 224x224" \
+refuses 1 "vit_tiny_patch16_384 has img_size 384x384, but the tensors have 224x224" \
     --arch vit_tiny_patch16_384
-refuses 1 "deit_tiny_distilled_patch16_224 has has_dist_token 1, the tensors have 0" \
+refuses 1 "deit_tiny_distilled_patch16_224 has has_dist_token 1, but the tensors have 0" \
     --arch deit_tiny_distilled_patch16_224
 refuses 1 "unknown architecture deit_tiny_patch16; nearest: deit_tiny_patch16_224" \
     --arch deit_tiny_patch16
 refuses 1 "vit_small_resnet26d_224: this version of vit.h lacks this convolutional stem" \
     --arch vit_small_resnet26d_224
-refuses 1 "vit_tiny_r_s16_p8_224 has stem resnet, the tensors have none" \
+refuses 1 "vit_tiny_r_s16_p8_224 has stem resnet, but the tensors have none" \
     --arch vit_tiny_r_s16_p8_224
-refuses 1 "vit_base_patch14_dinov2 has patch_size 14, the tensors have 16" \
+refuses 1 "vit_base_patch14_dinov2 has patch_size 14, but the tensors have 16" \
     --arch vit_base_patch14_dinov2
 cp m.safetensors deit_tiny_patch16_224-a1b2.pth
 convert deit_tiny_patch16_224-a1b2.pth -o m.vit
@@ -860,18 +860,18 @@ printf '{"model_args": {"num_heads": 4}}' >other.json
 accepts --config other.json
 prints "heads 4 x 4"
 printf '{"model_args": {"num_heads": 4, "depth": 3}}' >other.json
-refuses 1 "other.json has depth 3, the tensors have 2" --config other.json
+refuses 1 "other.json has depth 3, but the tensors have 2" --config other.json
 accepts --config other.json --set depth=2
 printf '{"num_classes": 7}' >other.json
-refuses 1 "other.json has num_classes 7, the tensors have 5" --config other.json $H
+refuses 1 "other.json has num_classes 7, but the tensors have 5" --config other.json $H
 printf '{"pretrained_cfg": {"input_size": [3, 16, 16]}}' >other.json
-refuses 1 "other.json has img_size 16x16, the tensors have 12x12" --config other.json $H
+refuses 1 "other.json has img_size 16x16, but the tensors have 12x12" --config other.json $H
 accepts --config other.json $H --img-size 16
 printf '{"pretrained_cfg": {"input_size": [3, 14, 15]}}' >other.json
 accepts --config other.json $H
 prints "input 3 x 14 x 15"
 printf '{"model_args": {"mlp_ratio": 3}}' >other.json
-refuses 1 "other.json has mlp_dim 48, the tensors have 64" --config other.json $H
+refuses 1 "other.json has mlp_dim 48, but the tensors have 64" --config other.json $H
 printf '{"architecture": "vit_base_resnet50d_224"}' >other.json
 refuses 1 "other.json: architecture vit_base_resnet50d_224: this version of vit.h lacks" \
     --config other.json $H
@@ -879,7 +879,7 @@ printf '{"global_pool": "avg"}' >other.json
 accepts --config other.json $H
 prints "mean of the patches"
 printf '{"model_args": {"attn_layer": "diff"}}' >other.json
-refuses 1 "other.json has has_diff_attn 1, the tensors have 0" --config other.json $H
+refuses 1 "other.json has has_diff_attn 1, but the tensors have 0" --config other.json $H
 printf '{"num_classes": ' >other.json
 refuses 1 "other.json: " --config other.json $H
 printf '{"num_classes": "x"}' >other.json

@@ -1112,7 +1112,7 @@ static void test_resolve(void) {
         { "", "", "", "patch_stride=8 img_size=224", 197, 0, 576, 0, "img_width=224" },
         { "", "", "img_size=120", "patch_stride=8", 197, 0, 576, 0, "patch_stride=8" },
         { "", "", "img_size=96", "patch_stride=8", 197, 0, 576, 0,
-          "has img_size 96x96, the tensors have 120x120" },
+          "has img_size 96x96, but the tensors have 120x120" },
         { "", "", "", "patch_stride=8", 19, 0, 576, 0, "(24x80, 32x56, 56x32, 80x24)" },
         { "", "", "", "patch_stride=8 img_size=33x56", 19, 0, 576, 0, "img_height=33" },
         { "", "", "", "patch_stride=8 pos_first_rows=1 img_size=32", 197, 0, 576, 0,
@@ -1129,7 +1129,8 @@ static void test_resolve(void) {
         { "", "", "", "img_height=160", 197, 0, 576, 0, "img_height=160" },
         { "", "", "", "img_height=160", 197, 0, 576, 0, "img_width=224" },
         { "", "", "img_size=224", "", 197, 0, 576, 0, "img_width=224" },
-        { "", "", "img_size=96", "", 197, 0, 576, 0, "has img_size 96x96, the tensors have 224" },
+        { "", "", "img_size=96", "", 197, 0, 576, 0,
+          "has img_size 96x96, but the tensors have 224" },
         { "", "", "img_size=96", "img_size=48", 197, 0, 576, 0, "img_width=48" },
         { "", "", "img_size=96", "", 24, 0, 576, 0, "but pos_embed has 24 rows and a patch is 16" },
         { "", "", "", "img_size=16", 24, 0, 576, 0,
@@ -1148,7 +1149,7 @@ static void test_resolve(void) {
         { "has_cls_token=0", "", "", "positions=patches pool=avg activation=gelu", 196, 0, 576, 0,
           "positions=0" },
         { "has_cls_token=0", "", "", "positions=none pool=avg activation=gelu", 196, 0, 576, 0,
-          "has positions none, pos_embed with 196 rows has all" },
+          "has positions none, but pos_embed with 196 rows has all" },
         { "", "", "", "pos_first_rows=1", 197, 0, 576, 0,
           "img_size: it shows how many of the first rows" },
         { "", "", "", "pos_first_rows=1 img_height=32", 197, 0, 576, 0,
@@ -1163,7 +1164,7 @@ static void test_resolve(void) {
           "nor other computed positions; give --set rope_type" },
         { "", "", "", "img_size=32 positions=none", 0, 0, 576, 0, "img_width=32" },
         { "", "", "", "img_size=32 positions=all", 0, 0, 576, 0,
-          "has positions all, pos_embed with 0 rows" },
+          "has positions all, but pos_embed with 0 rows" },
         { "", "", "", "img_size=32 pos_sincos=mae", 0, 0, 576, 0, "positions=0" },
         { "", "", "", "img_size=32 pos_sincos=1d positions=patches", 0, 0, 576, 0, "positions=1" },
         { "", "", "", "img_size=32 pos_sincos=mae embed_dim=18 num_heads=2", 0, 0, 54, 0,
@@ -1181,7 +1182,7 @@ static void test_resolve(void) {
         { "", "", "", "rope_type=cat dynamic_img_size=1", 197, 0, 576, 0, "dynamic_img_size=1" },
         { "has_rel_pos=1", "", "", "dynamic_img_size=1", 197, 732, 576, 0, "dynamic_img_size=1" },
         { "has_rel_pos=1", "", "", "dynamic_img_size=1 pos_resample=dino", 197, 732, 576, 0,
-          "relative positions are resampled as timm or transformers does" },
+          "relative positions can be resampled only as in timm or transformers" },
         { "", "", "dynamic_img_size=1", "rope_type=cat", 197, 0, 576, 0, "dynamic_img_size=1" },
         { "has_rel_pos=1", "", "", "", 0, 12, 576, 0, "img_width=32" },
         { "has_rel_pos=1", "", "", "", 0, 7, 576, 0, "the 7 relative positions are not those of" },
@@ -1196,7 +1197,7 @@ static void test_resolve(void) {
         { "", "", "", "patch_size=2000000000 img_height=32", 197, 0, 576, 0,
           "img_width 2.8e+10 is out of range" },
         { "has_rel_pos=1", "", "", "img_size=64 pos_resample=jax", 0, 12, 576, 0,
-          "pos_resample=jax: relative positions are resampled as timm or transformers does" },
+          "pos_resample=jax: relative positions can be resampled only as in timm or transformers" },
         { "", "", "", "mean=1,2", 197, 0, 576, 0, "gives 2 values of mean for in_chans 3" },
         { "in_chans=1", "mean=1,2,3", "", "", 197, 0, 576, 0, "gives 3 values of mean for" },
         { "in_chans=1", "mean=1,1,1", "", "", 197, 0, 576, 0, "in_chans=1" },
@@ -1215,11 +1216,11 @@ static void test_resolve(void) {
         { "", "", "", "pool=map", 197, 0, 576, 0, "activation: cannot be seen" },
         { "has_gated_mlp=1", "", "", "", 197, 0, 576, 0, "a gated MLP, whose activation" },
         { "has_fc_norm=1", "pool=token", "", "", 197, 0, 576, 0,
-          "here has no norm after the pool, "
+          "here has no norm after the pool, but "
           "the tensors have one: the head was changed" },
         { "has_fc_norm=0", "pool=avg has_fc_norm=1", "", "", 197, 0, 576, 0,
           "here has a norm after "
-          "the pool, the tensors have none: the head was changed" },
+          "the pool, but the tensors have none: the head was changed" },
         { "has_fc_norm=1", "", "", "", 197, 0, 576, 0, "fc_norm exists, so the head may read" },
         { "has_cls_token=0", "", "", "", 196, 0, 576, 0,
           "there is no class token, and the tensors" },
@@ -1227,9 +1228,10 @@ static void test_resolve(void) {
           "pool=token reads the class token" },
         { "in_chans=33", "", "", "", 197, 0, 576, 0, "in_chans or patch_size is out of range" },
         { "", "", "", "patch_size=1025", 197, 0, 576, 0, "in_chans or patch_size is out of range" },
-        { "", "embed_dim=384", "", "", 197, 0, 576, 0, "here has embed_dim 384, the tensors have" },
+        { "", "embed_dim=384", "", "", 197, 0, 576, 0,
+          "here has embed_dim 384, but the tensors have" },
         { "has_gated_mlp=1", "", "has_gated_mlp=0 mlp_dim=1536", "", 197, 0, 576, 0,
-          "here has has_gated_mlp 0, the tensors have 1" },
+          "here has has_gated_mlp 0, but the tensors have 1" },
     };
     size_t i;
     for (i = 0; i < COUNT(cases); i++) check_resolved(&cases[i]);
@@ -1257,15 +1259,15 @@ static void test_archs_by_shape(void) {
         { "depth=11 has_layer_scale=0 has_dist_token=0", 197, 576, false,
           "no name of timm fits the tensors; nearest: vit_tiny_patch16_224, deit_tiny_patch16_224, "
           "vit_tiny_patch16_384; vit_tiny_patch16_224 differs first in the last block (depth 12, "
-          "the tensors have 11)" },
+          "but the tensors have 11)" },
         { "depth=12 has_qkv_bias=0", 577, 576, false,
           "nearest: vit_tiny_patch16_384, vit_tiny_patch16_224, deit_tiny_patch16_224; "
-          "vit_tiny_patch16_384 differs first in blocks.0.attn.qkv.bias (has_qkv_bias 1, the "
-          "tensors have 0)" },
+          "vit_tiny_patch16_384 differs first in blocks.0.attn.qkv.bias (has_qkv_bias 1, but "
+          "the tensors have 0)" },
         { "depth=12", 257, 576, false, "; vit_tiny_patch16_224 differs first in pos_embed" },
         { "depth=12 embed_dim=380 mlp_dim=1520", 197, 1140, false,
-          "vit_small_patch16_224 differs first in patch_embed.proj.weight (embed_dim 384, the "
-          "tensors have 380)" },
+          "vit_small_patch16_224 differs first in patch_embed.proj.weight (embed_dim 384, but "
+          "the tensors have 380)" },
     };
     size_t i;
     for (i = 0; i < COUNT(cases); i++) {

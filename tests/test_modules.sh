@@ -59,7 +59,7 @@ done
 if logits overlap_padded.pt "${told[@]}"; then fail "overlap_padded.pt"; else pass; fi
 says "cut cuts patches out of a padded input, which vit.h does not support"
 if logits overlap_uneven.pt "${told[@]}"; then fail "overlap_uneven.pt"; else pass; fi
-says "embed has strides that differ"
+says "embed has several strides"
 if logits overlap_uneven.pt "${told[@]}" --set patch_stride=4; then pass; else fail "told"; fi
 says "img_size=12x12: 3 x 3 patches of 4 pixels, side by side"
 

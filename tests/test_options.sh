@@ -154,7 +154,7 @@ take no_mlp
 accepts --set num_heads=2 --set norm_eps=1e-6
 prints "no MLP" "LayerScale"
 sed -i "s|\"mlp_ratio\": 0|\"mlp_ratio\": 4|" "$work/said.json"
-asks "said.json has mlp_dim 80, the tensors have 0" --config said.json
+asks "said.json has mlp_dim 80, but the tensors have 0" --config said.json
 accepts --set num_heads=2 --set norm_eps=1e-6 --dtype int8 --calibrate "$root/examples/cat.ppm"
 }
 
@@ -170,7 +170,7 @@ asks "patch_cut=unfold keep the order of the values" $h --set patch_cut=reshape 
 asks "--patch-size: expected patches that are squares of the input, found patch_cut=unfold" $h \
     --set patch_cut=unfold --patch-size 8
 asks "--in-chans: expected patches that are squares" $h --set patch_cut=unfold --in-chans 1
-asks "the positions are for 2x3 patches, the input has 4x6" --set num_heads=2 \
+asks "the positions are for 2x3 patches, but the input has 4x6" --set num_heads=2 \
     --set norm_eps=1e-6 --set activation=gelu --set patch_cut=interleaved --img-size 16x24 \
     --config said.json
 }
@@ -197,14 +197,14 @@ take dinov2_reg
 accepts --config said.json
 prints "gated MLP" "mlp_dim 48"
 sed 's/"reg_tokens": 4/"reg_tokens": 3/' "$work/said.json" >"$work/other.json"
-asks "other.json has num_reg_tokens 3, the tensors have 4" --config other.json
+asks "other.json has num_reg_tokens 3, but the tensors have 4" --config other.json
 sed 's/"SwiGLUPacked"/"GluMlp"/' "$work/said.json" >"$work/other.json"
 asks "mlp_layer: expected mlp, swiglu, swiglupacked, found GluMlp" --config other.json
 sed 's/"no_embed_class": true/"no_embed_class": false/' "$work/said.json" >"$work/other.json"
 asks "other.json has positions all" --config other.json
 sed 's/"class_token": true/"class_token": false/; s/"reg_tokens"/"class_token": false, "reg_tokens"/' \
     "$work/said.json" >"$work/other.json"
-asks "other.json has has_cls_token 0, the tensors have 1" --config other.json
+asks "other.json has has_cls_token 0, but the tensors have 1" --config other.json
 
 take xp
 sed 's/"rmsnorm"/"layernorm"/' "$work/said.json" >"$work/other.json"
@@ -218,7 +218,7 @@ asks "--in-chans: expected patches" --config said.json --set norm_eps=1e-6 --in-
 # --- names ----------------------------------------------------------------------------------------
 
 take eva
-asks "vit_base_patch16_224 has patch_size 16, the tensors have 4" --arch vit_base_patch16_224
+asks "vit_base_patch16_224 has patch_size 16, but the tensors have 4" --arch vit_base_patch16_224
 asks "side by side (block_fn)" --arch vit_small_patch16_18x2_224
 
 # --- vit-info -------------------------------------------------------------------------------------

@@ -582,8 +582,8 @@ static bool refuse_cut(const walk *w, const settings all[FROM_COUNT], report *r)
                            w->padding.module);
     return !w->stride.disputed ||
            report_fail(r,
-                       "%.100s has strides that differ, but vit.h supports only one; give it "
-                       "by --set patch_stride=N",
+                       "%.100s has several strides, but vit.h supports only one; "
+                       "--set patch_stride=N selects it",
                        w->stride.module);
 }
 
@@ -593,7 +593,7 @@ static void put_all(walk *w, settings *tensors, attributes_told *told) {
     if (!heads->given || heads_divide(w, heads)) put(heads, SETTING_NUM_HEADS, tensors, told);
     else if (!heads->where)
         text_append(told->text, sizeof told->text,
-                    "num_heads=%.0f (%.60s%s%.60s) does not divide any weight: not used",
+                    "num_heads=%.0f (%.60s%s%.60s) is ignored, because it divides no weight",
                     heads->value, heads->module, heads->module[0] ? "." : "", heads->name);
     put(&w->eps, SETTING_NORM_EPS, tensors, told);
     put(&w->scale, SETTING_ATTN_SCALE, tensors, told);

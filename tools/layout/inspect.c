@@ -301,7 +301,7 @@ static bool put_metadata(const layout_map *map, settings *s, report *r) {
     for (key = 0; key < SETTING_COUNT; key++) {
         if (!told.given[key]) continue;
         if (s->given[key] && (int64_t)s->value[key] != (int64_t)told.value[key])
-            return report_fail(r, "the header has %s %.0f, the tensors have %.0f",
+            return report_fail(r, "the header has %s %.0f, but the tensors have %.0f",
                                setting_rows[key].name, told.value[key], s->value[key]);
         settings_put(s, (setting_key)key, told.value[key]);
     }

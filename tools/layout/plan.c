@@ -335,13 +335,14 @@ static bool arrange_qkv(const layout_map *map, layout_item *item, report *r) {
     if (is_qkv && map->qkv_interleave > 1 + QKV_INTERLEAVE_NONE &&
         (item->part_count != 1 || item->method != LAYOUT_STACK))
         return report_fail(r,
-                           "qkv_interleave is for query, key and value in one tensor, found "
-                           "several for %s",
+                           "qkv_interleave requires query, key and value in one tensor, but "
+                           "%s has several",
                            item->tensor.name);
     return !is_qkv || map->qkv_order == QKV_ORDER_QKV || order_qkv(map, item) ||
            report_fail(
                r,
-               "qkv_order needs query, key and value in one tensor or in three; %s has neither form",
+               "qkv_order requires query, key and value in one tensor or in three; %s has neither "
+               "form",
                item->tensor.name);
 }
 
@@ -455,8 +456,8 @@ static bool plan_folded(const layout_map *map, const settings_resolved *model, l
     snprintf(qkv_bias, sizeof qkv_bias, "blocks.%d.attn.qkv.bias", block);
     if (layout_has(map, qkv_bias) && !model->config.has_proj_bias)
         return report_fail(r,
-                           "%s: attention=self adds the bias of v to that of attn.proj, which "
-                           "has none",
+                           "%s: attention=self adds v's bias to the bias of attn.proj, but "
+                           "attn.proj has no bias",
                            item->tensor.name);
     if (is_bias && !layout_has(map, qkv_bias)) {
         item->kind = SOURCE_CHECKPOINT;
@@ -516,7 +517,7 @@ static bool put_failures(const name_groups *failures, findings *f) {
         else snprintf(line, sizeof line, "%s (%zu tensors)", text, group->count);
         if (!findings_wrong(f, line, "")) return false;
     }
-    snprintf(line, sizeof line, "%zu more tensors that do not fit", failures->more);
+    snprintf(line, sizeof line, "%zu more tensors do not fit", failures->more);
     return failures->more == 0 || findings_wrong(f, line, "");
 }
 

@@ -791,8 +791,8 @@ static bool check_alone(const group_search *g, const block_run *best, report *r)
     decoder = strstr(a, "dec") ? a : strstr(b, "dec") ? b : NULL;
     return report_fail(r,
                        "two groups of tensors look like the blocks of a transformer: %d of %s, "
-                       "%lld wide, and %d of %s, %lld wide. A model in stages, such as Swin, "
-                       "does not run in vit.h%s%s%s",
+                       "%lld wide, and %d of %s, %lld wide. vit.h does not run models in "
+                       "stages, such as Swin%s%s%s",
                        best->blocks, a, (long long)norm_length(best), other.blocks, b,
                        (long long)norm_length(&other), decoder ? "; --ignore '" : "",
                        decoder ? decoder : "", decoder ? "' drops the decoder" : "");
@@ -824,7 +824,7 @@ static bool find_groups(structure_parts *p, group_search *g, report *r) {
     if (p->shared_norm && strcmp(p->shared_norm->path, "norm_shared") != 0)
         return report_fail(
             r,
-            "the blocks have no norm, and vit.h runs no such blocks; if all of them "
+            "the blocks have no norm, and vit.h runs no such blocks; if all blocks "
             "use the model's only norm, %.300s, give --rename '%.300s.*=norm_shared.*'",
             p->shared_norm->path, p->shared_norm->path);
     if (best.is_complete || p->shared_norm) {
@@ -835,8 +835,8 @@ static bool find_groups(structure_parts *p, group_search *g, report *r) {
     }
     count_places(p);
     if (p->places == 0)
-        return report_fail(r, "no group of tensors looks like the blocks of a transformer: a "
-                              "norm as wide as a token, and matrices that read and write that "
+        return report_fail(r, "no group of tensors looks like the blocks of a transformer, with "
+                              "a norm as wide as a token, and matrices that read and write as "
                               "many values");
     return index_blocks(p, r);
 }

@@ -123,7 +123,7 @@ static bool take_names(const structure_parts *p, report *r) {
         if (k == COUNT(ours)) continue;
         if (misfit(p, part, k))
             return report_fail(
-                r, "--rename calls %.300s %s, which must be %s; it is %s",
+                r, "--rename gives %.300s the name %s: expected %s, found %s",
                 part->weight->stored_name, ours[k].name, misfit(p, part, k),
                 shape_text(part->weight->dims, part->weight->ndim, shape, sizeof shape));
         structure_name(part, ours[k].role, structure_by_name);
@@ -150,8 +150,8 @@ static bool check_names(const structure_parts *p, report *r) {
         for (k = 0; k < COUNT(in_blocks) && strcmp(name, in_blocks[k]) != 0;) k++;
         if (part->block == 0 && k < COUNT(in_blocks))
             return report_fail(r,
-                               "--rename calls %.300s %s, but by its shape and the other names it "
-                               "is %s",
+                               "--rename gives %.300s the name %s, but its shape and the other "
+                               "names make it %s",
                                part->weight->stored_name, name, part->role);
         snprintf(what, sizeof what, "%.200s, renamed to %.100s, as %s", part->weight->stored_name,
                  part->weight->name, part->role);
@@ -506,10 +506,10 @@ static void name_second_norm(structure_parts *p) {
     if (!why) {
         snprintf(
             p->unsure, sizeof p->unsure,
-            "%.200s and %.200s may be two norms in a row, the last of them the head's own, or "
-            "one of them is in front of the blocks; nothing shows which. Give --rename "
-            "'%.200s.*=fc_norm.*' or --rename '%.200s.*=fc_norm.*' for the head's own, --rename "
-            "'%.200s.*=norm_pre.*' or --rename '%.200s.*=norm_pre.*' for one in front",
+            "%.200s and %.200s may be two norms in a row, of which the last belongs to the head, "
+            "or one norm may be in front of the blocks; nothing shows which. Give --rename "
+            "'%.200s.*=fc_norm.*' or --rename '%.200s.*=fc_norm.*' for the head's norm, --rename "
+            "'%.200s.*=norm_pre.*' or --rename '%.200s.*=norm_pre.*' for a norm in front",
             first->path, second->path, first->path, second->path, first->path, second->path);
         return;
     }
@@ -538,9 +538,10 @@ static void note_early_norm(structure_parts *p) {
         structure_says(norm, AFTER_WORDS) || in_head(norm) || with_role(p, "fc_norm"))
         return;
     snprintf(what, sizeof what, "%.120s as the norm after the blocks", norm->path);
-    snprintf(option, sizeof option, "--rename '%.200s.*=norm_pre.*' for one in front of them",
-             norm->path);
-    structure_note_add(p->result, what, "the usual place, but the file has it before them", option);
+    snprintf(option, sizeof option,
+             "--rename '%.200s.*=norm_pre.*' for a norm in front of the blocks", norm->path);
+    structure_note_add(p->result, what, "the usual place, but the file stores it before the blocks",
+                       option);
 }
 
 static bool name_norms(structure_parts *p, report *r) {
@@ -585,8 +586,8 @@ static void check_between(structure_parts *p, structure_part *const *two) {
             continue;
         snprintf(
             p->unsure, sizeof p->unsure,
-            "%.300s lies between %.300s and %.300s: a norm between the layers of the head does "
-            "not run in vit.h; if it is in front of both, --rename '%.300s.*=%s.*'",
+            "%.300s lies between %.300s and %.300s: vit.h does not run a norm between the layers "
+            "of the head; if the norm is in front of both layers, give --rename '%.300s.*=%s.*'",
             norm->path, two[0]->path, two[1]->path, norm->path, roles[i]);
     }
 }

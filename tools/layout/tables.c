@@ -198,7 +198,7 @@ static const layout_extra harmless[] = {
     { "decoder_pred.*", "of pre-training (MAE)" },
     { "*position_ids", "an index, not a weight" },
     { "patch_embed.backbone.*.num_batches_tracked", "of training" },
-    { "head_dist.*", "of a distilled teacher; it does not run without a distillation token" },
+    { "head_dist.*", "of the distillation head, which requires a distillation token" },
     { "lm_head.*", "of pre-training" },
     { "text_*", "of a text tower" },
     { "logit_scale", "of contrastive training" },
@@ -704,7 +704,7 @@ static const layout_extra llama_cpp_harmless[] = {
     { "image_newline", "of a language model" },
     { "../t.*", "of a text tower" },
     { "../text_projection.weight", "of a text tower" },
-    { "../a.*", "of an encoder of sound" },
+    { "../a.*", "of an audio encoder" },
     { "../logit_*", "of contrastive training" },
     { NULL, NULL }
 };

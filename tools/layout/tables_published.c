@@ -133,7 +133,7 @@ static const layout_rule pe_rules[] = {
 
 static const layout_extra open_clip_harmless[] = {
     { "../text.*", "of a text tower" },
-    { "../text_decoder.*", "of a decoder of text" },
+    { "../text_decoder.*", "of a text decoder" },
     { "../token_embedding.weight", "of a text tower" },
     { "../text_projection", "of a text tower" },
     { "../logit_scale", "of contrastive training" },
@@ -438,8 +438,8 @@ static const layout_rule radio_rules[] = {
 static const layout_extra radio_harmless[] = {
     { "../input_conditioner.*", "CLIP's mean and deviation of the colours" },
     { "input_conditioner.*", "CLIP's mean and deviation of the colours" },
-    { "../summary_idxs", "the class tokens that are joined" },
-    { "summary_idxs", "the class tokens that are joined" },
+    { "../summary_idxs", "indices of the class tokens that are joined" },
+    { "summary_idxs", "indices of the class tokens that are joined" },
     { "../adaptors.*", "of the teachers' heads" },
     { "_heads.*", "of the teachers' heads" },
     { NULL, NULL }

@@ -66,7 +66,7 @@ static const char *order_why(const assumer *a, char text[HEADS_TEXT]) {
     const bool pre = order->pre > order->post;
     snprintf(text, HEADS_TEXT,
              "read from the weights: the norms fit the layers after them to %.2f in this "
-             "order, to %.2f in the other",
+             "order, but to %.2f in the other order",
              pre ? order->pre : order->post, pre ? order->post : order->pre);
     return text;
 }
@@ -91,7 +91,7 @@ static bool assume_defaults(const assumer *a) {
     char why[160], order[HEADS_TEXT];
     size_t i;
     if (a->seen->library) snprintf(why, sizeof why, "as %s has it", a->seen->library);
-    else snprintf(why, sizeof why, "the usual; nothing shows it");
+    else snprintf(why, sizeof why, "the usual value; nothing shows it");
     for (i = 0; i < COUNT(keys); i++) {
         if (keys[i].key == SETTING_POOL_PREFIX && !may_pool_prefix(&a->model->config)) continue;
         if (keys[i].key == SETTING_ACTIVATION && a->model->config.mlp_dim == 0) continue;
@@ -138,8 +138,8 @@ static bool assume_seen_keys(const assumer *a) {
     if (!keys->is_clear || settings_origin(a->all, SETTING_QKV_INTERLEAVE) != FROM_TENSORS)
         return true;
     snprintf(why, sizeof why,
-             "read from the weights: training leaves biases of keys small; these are %.2g times "
-             "the others, in the other order %.2g times",
+             "read from the weights: training leaves the biases of keys small; they are %.2g times "
+             "the other biases, or %.2g times in the other order",
              keys->best, keys->next);
     return assume(a, SETTING_QKV_INTERLEAVE,
                   keys->is_by_head ? QKV_INTERLEAVE_PER_HEAD : QKV_INTERLEAVE_NONE, why);
@@ -154,7 +154,8 @@ static bool assume_eps(const assumer *a) {
     const vit_config *c = &a->model->config;
     char why[96];
     if (!a->model->notes.eps_by_size)
-        return assume(a, SETTING_NORM_EPS, setting_rows[SETTING_NORM_EPS].plain, "timm's usual");
+        return assume(a, SETTING_NORM_EPS, setting_rows[SETTING_NORM_EPS].plain,
+                      "timm's usual value");
     snprintf(why, sizeof why, "torch.nn.LayerNorm's own; timm has no model %d wide and %d deep",
              c->embed_dim, c->depth);
     return assume(a, SETTING_NORM_EPS, 1e-5, why);
@@ -172,7 +173,7 @@ static bool assume_usual(const assumer *a) {
         !assume(a, SETTING_IN_CHANS, a->model->stored.chans, "this makes patches square"))
         return false;
     return settings_origin(a->all, SETTING_ACTIVATION) >= 0 ||
-           assume(a, SETTING_ACTIVATION, c->activation, "timm's usual");
+           assume(a, SETTING_ACTIVATION, c->activation, "timm's usual value");
 }
 
 /* Assumes the image size. Positions show the number of patches, but not whether patches overlap. */
@@ -199,8 +200,8 @@ static bool assume_overlap(const assumer *a) {
     char why[160];
     if (!a->model->notes.stride_by_size) return true;
     snprintf(why, sizeof why,
-             "so the input of %dx%d has the stored %d x %d positions; with patches side by "
-             "side (patch_stride=%d), they would be resampled",
+             "so the input of %dx%d has the stored %d x %d positions; patches side by side "
+             "(patch_stride=%d) would need resampled positions",
              c->img_height, c->img_width, stored->grid_height, stored->grid_width, c->patch_size);
     return assume(a, SETTING_PATCH_STRIDE, c->patch_stride, why);
 }
@@ -233,18 +234,18 @@ static bool assume_structure(const assumer *a) {
         { SETTING_POOL, c->has_cls_token, c->pool, "there is a class token" },
         { SETTING_ATTENTION, c->depth > 0 && a->seen->is_torch_attention, c->attention,
           a->seen->is_batch_second
-              ? "its attention has batch_first=False, so it presumably gets tokens first"
-              : "torch.nn's attention presumably gets tokens first, or has batch_first=True" },
+              ? "its attention has batch_first=False, so its tokens are presumably on axis 0"
+              : "torch.nn's attention presumably has batch_first=True, or tokens on axis 0" },
         { SETTING_POOL_PREFIX, may_pool_prefix(c), c->pool_prefix,
           "the usual mean covers only the patches" },
-        { SETTING_POSITIONS, a->model->stored.first_rows, c->positions, "the usual" },
+        { SETTING_POSITIONS, a->model->stored.first_rows, c->positions, "the usual value" },
         { SETTING_PATCH_ORDER, a->seen->patch_depth > 0 && !is_described(a),
           (int)a->all[FROM_TENSORS].value[SETTING_PATCH_ORDER],
-          a->seen->library ? "as in this layout" : "the usual" },
+          a->seen->library ? "as in this layout" : "the usual order" },
         { SETTING_ATTN_ROOT,
           c->depth > 0 && !a->seen->is_torch_attention && !is_described(a) &&
               !is_told(a, SETTING_ATTN_SCALE),
-          ATTN_ROOT_HEAD_DIM, "the usual" },
+          ATTN_ROOT_HEAD_DIM, "the usual root" },
     };
     const struct {
         setting_key key;
@@ -261,7 +262,7 @@ static bool assume_structure(const assumer *a) {
     if (!assume_size(a) || !assume_overlap(a) || !assume_rows(a)) return false;
     for (i = 0; i < COUNT(norms); i++)
         if (norms[i].used && settings_origin(a->all, norms[i].key) == FROM_TENSORS &&
-            !assume(a, norms[i].key, 1, "its tensor is stored, so it is presumably used"))
+            !assume(a, norms[i].key, 1, "its tensor is stored, so the norm is presumably used"))
             return false;
     return true;
 }
@@ -323,8 +324,8 @@ static bool assume_one_size(const assumer *a) {
         return true;
     snprintf(what, sizeof what, "img_size=%dx%d", c->img_height, c->img_width);
     return findings_assume(a->found, what,
-                           "every photo is squashed to it; the published code keeps each photo's "
-                           "aspect ratio, in blocks of 2 x 2 patches",
+                           "every photo is squashed to this size; the published code keeps each "
+                           "photo's aspect ratio, in blocks of 2 x 2 patches",
                            "--img-size HxW");
 }
 
@@ -505,7 +506,7 @@ static void append_nearest(trial *t, char out[ARCHS_TEXT]) {
             text_append(out, ARCHS_TEXT, "; %s differs first in pos_embed", near[0]->name);
         return;
     }
-    text_append(out, ARCHS_TEXT, "; %s differs first in %s (%s %s, the tensors have %s)",
+    text_append(out, ARCHS_TEXT, "; %s differs first in %s (%s %s, but the tensors have %s)",
                 near[0]->name, tensor_of(first), setting_rows[first].name,
                 setting_text(first, t->all[FROM_NAME].value[first], there),
                 setting_text(first, t->all[FROM_TENSORS].value[first], here));

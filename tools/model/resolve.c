@@ -87,7 +87,7 @@ static bool check_contradiction(const resolver *m, setting_key key, report *r) {
     char told[32], seen[32];
     if (m->all[FROM_OPTIONS].given[key] || !other->given[key] || !tensors->given[key]) return true;
     if (other->value[key] == tensors->value[key]) return true;
-    return report_fail(r, "%s has %s %s, the tensors have %s", other->origin,
+    return report_fail(r, "%s has %s %s, but the tensors have %s", other->origin,
                        setting_rows[key].name, setting_text(key, other->value[key], told),
                        setting_text(key, tensors->value[key], seen));
 }
@@ -355,8 +355,8 @@ static bool refuse_size(const resolver *m, const settings *told, bool is_square_
     if (is_square_grid)
         return report_fail(
             r,
-            "%s has img_size %.0fx%.0f, the tensors have %.0fx%.0f (pos_embed has %d patches of "
-            "%d); --img-size decides",
+            "%s has img_size %.0fx%.0f, but the tensors have %.0fx%.0f (pos_embed has %d patches "
+            "of %d); --img-size decides",
             told->origin, height, width, pixels_of(m->config, m->stored->grid_height),
             pixels_of(m->config, m->stored->grid_width), m->stored->patch_rows, patch);
     return report_fail(r,
@@ -379,7 +379,7 @@ static bool ask_for_rows(const resolver *m, report *r) {
     }
     snprintf(why, sizeof why,
              "pos_embed has %d rows for %d prefix token%s and the patches, which "
-             "are no square",
+             "do not form a square",
              stored->position_rows, prefix, prefix == 1 ? "" : "s");
     if (stored->position_rows <= prefix) return report_fail(r, "%s", why);
     return ask_for_lack(
@@ -452,7 +452,7 @@ static bool find_relative_grid(resolver *m, report *r) {
     m->stored->grid_height = m->stored->grid_width = (side + 1) / 2;
     return !gives_size(told) || gives_size(&m->all[FROM_OPTIONS]) ||
            report_fail(r,
-                       "%s has img_size %.0fx%.0f, the %d relative positions have %.0fx%.0f; "
+                       "%s has img_size %.0fx%.0f, but the %d relative positions have %.0fx%.0f; "
                        "--img-size decides",
                        told->origin, told->value[SETTING_IMG_HEIGHT],
                        told->value[SETTING_IMG_WIDTH], count,
@@ -585,7 +585,7 @@ static bool take_first_rows(resolver *m, report *r) {
     c->positions = (int)value_of(m, SETTING_POSITIONS);
     tokens = stored->patch_rows + (c->positions == VIT_POS_ALL ? c->num_prefix_tokens : 0);
     if (tokens > m->seen->position_rows)
-        return report_fail(r, "pos_embed has %d rows, an input of %.0fx%.0f needs %d",
+        return report_fail(r, "pos_embed has %d rows, but an input of %.0fx%.0f needs %d",
                            m->seen->position_rows, height, width, tokens);
     stored->position_rows = tokens;
     stored->first_rows = tokens < m->seen->position_rows;
@@ -600,7 +600,7 @@ static bool check_positions(const resolver *m, report *r) {
     if ((int)wanted == c->positions || findings_are_open(m->found)) return true;
     if (c->num_prefix_tokens == 0 && c->positions != VIT_POS_NONE && (int)wanted != VIT_POS_NONE)
         return true; /* all tokens are patches */
-    return report_fail(r, "%s has positions %s, pos_embed with %d rows has %s",
+    return report_fail(r, "%s has positions %s, but pos_embed with %d rows has %s",
                        m->all[settings_origin(m->all, SETTING_POSITIONS)].origin,
                        setting_text(SETTING_POSITIONS, wanted, told), m->stored->position_rows,
                        setting_text(SETTING_POSITIONS, c->positions, seen));
@@ -734,7 +734,7 @@ static bool check_pool(const resolver *m, report *r) {
     if (settings_origin(m->all, SETTING_POOL) != FROM_NAME) return true;
     if ((name->value[SETTING_FC_NORM] != 0) == (c->has_fc_norm != 0)) return true;
     snprintf(why, sizeof why,
-             "%.100s has %s norm after the pool, the tensors have %s: the head "
+             "%.100s has %s norm after the pool, but the tensors have %s: the head "
              "was changed",
              name->origin, c->has_fc_norm ? "no" : "a", c->has_fc_norm ? "one" : "none");
     return ask(m, "pool", why, choices_of_words(SETTING_POOL, " or --config FILE", options), r);
@@ -755,8 +755,8 @@ static bool resolve_pool(resolver *m, report *r) {
                             "--set pool=avg|max|avgmax" NAME_OR_CONFIG, r);
     return !c->has_fc_norm ||
            ask(m, "pool",
-               "fc_norm exists, so the head may read an average, and the tensors do not show how "
-               "it is pooled",
+               "fc_norm exists, so the head may read an average, but the tensors do not show the "
+               "pooling",
                "--set pool=avg|token|max|avgmax" NAME_OR_CONFIG, r);
 }
 
@@ -793,15 +793,15 @@ static bool resolve_resampling(resolver *m, report *r) {
     if (c->dynamic_img_size) c->pos_resample = (int)how;
     if (m->notes->positions_resampled && c->patch_cut != VIT_CUT_SQUARES)
         return report_fail(r,
-                           "the positions are for %dx%d patches, the input has %dx%d: expected "
-                           "the same for patch_cut=%s",
+                           "the positions are for %dx%d patches, but the input has %dx%d; "
+                           "patch_cut=%s requires the same numbers",
                            m->stored->grid_height, m->stored->grid_width, c->grid_height,
                            c->grid_width, setting_text(SETTING_PATCH_CUT, c->patch_cut, word));
     return !c->has_rel_pos || !(m->notes->positions_resampled || c->dynamic_img_size) ||
            how == VIT_RESAMPLE_TIMM || how == VIT_RESAMPLE_TRANSFORMERS ||
            report_fail(r,
-                       "pos_resample=%s: relative positions are resampled as timm or "
-                       "transformers does",
+                       "pos_resample=%s: relative positions can be resampled only as in timm "
+                       "or transformers",
                        setting_text(SETTING_POS_RESAMPLE, (int)how, word));
 }
 

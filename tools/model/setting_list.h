@@ -187,8 +187,8 @@
       "channels of the stem's first convolution")                                                \
     X(STEM_STAGE1, stem_stage1, INTEGER, COPIED, 0, NEITHER, "blocks of the stem's first stage") \
     X(STEM_STAGE2, stem_stage2, INTEGER, COPIED, 0, NEITHER, "blocks of its second stage")       \
-    X(STEM_STAGE3, stem_stage3, INTEGER, COPIED, 0, NEITHER, "of its third")                     \
-    X(STEM_STAGE4, stem_stage4, INTEGER, COPIED, 0, NEITHER, "of its fourth")                    \
+    X(STEM_STAGE3, stem_stage3, INTEGER, COPIED, 0, NEITHER, "blocks of its third stage")        \
+    X(STEM_STAGE4, stem_stage4, INTEGER, COPIED, 0, NEITHER, "blocks of its fourth stage")       \
     X(PATCH_SIZE, patch_size, INTEGER, COPIED, 0, BOTH, "side of a patch in pixels")             \
     X(PATCH_STRIDE, patch_stride, INTEGER, COPIED, 0, NEITHER,                                   \
       "pixels from one patch to the next; 0: patch_size")                                        \
@@ -293,11 +293,11 @@
     X(CROP_MODE, crop_mode, WORD, COPIED, VIT_CROP_CENTER, NAMED, "how the input is cut")        \
     X(CROP_ROUNDING, crop_rounding, WORD, COPIED, VIT_ROUND_EVEN, NEITHER,                       \
       "rounding of a centre crop's margins; nearest: sizes of DPT, for crop_mode=aspect")        \
-    X(INTERPOLATION, interpolation, WORD, COPIED, VIT_BICUBIC, NAMED, "of the resize")           \
+    X(INTERPOLATION, interpolation, WORD, COPIED, VIT_BICUBIC, NAMED, "filter of the resize")    \
     X(RESIZE_HEIGHT, resize_height, INTEGER, WORKED_OUT, 0, NEITHER, "height before the crop")   \
     X(RESIZE_WIDTH, resize_width, INTEGER, WORKED_OUT, 0, NEITHER, "width before the crop")      \
     X(MAX_PATCHES, max_patches, INTEGER, NO_FIELD, 0, NEITHER,                                   \
-      "patches of a photo at most, for crop_mode=aspect; 0: those of the input size")            \
+      "most patches of a photo for crop_mode=aspect; 0: as for the input size")                  \
     X(OWN_SIZES, own_sizes, FLAG(NULL, NULL), NO_FIELD, 0, NEITHER,                              \
       "1: photos keep their size in the published code")                                         \
     X(SELFTEST_SEED, selftest_seed, INTEGER, COPIED, 1, NEITHER, "seed of the self-test input")  \

@@ -80,8 +80,8 @@ static bool read_normalizer(reader *d, const json_value *n, int depth) {
     }
     if (is_type(n, "Replace")) return read_replace(d, n);
     if (is_type(n, "Precompiled"))
-        return report_fail(d->r, "the normalizer 'Precompiled' is read from spiece.model or "
-                                 "tokenizer.model, which is not beside it");
+        return report_fail(d->r, "the normalizer 'Precompiled' requires spiece.model or "
+                                 "tokenizer.model in the same folder");
     return refuse(d, "normalizer", n);
 }
 
