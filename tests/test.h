@@ -112,8 +112,7 @@ static inline int test_summary(void) {
 
 /* Returns the product of x and `inverse` that a kernel rounds to int8. It is exact if the kernel
  * fuses it with an addition. `wide` keeps clang from the instruction of s390x for two floats
- * (mdebr), which QEMU 7.2
- * computes incorrectly: 3 times 0.5 is 16. */
+ * (mdebr), which QEMU 7.2 computes incorrectly: 3 times 0.5 is 16. */
 static inline double test_scaled(float x, float inverse, int rounds_twice) {
     const volatile double wide = (double)x;
     return rounds_twice ? (double)(x * inverse) : wide * (double)inverse;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vit-convert from the command line: its results, its refusals and their messages. A failure must
-# leave no file behind. Run from the root of the repository.
+# Tests vit-convert from the command line: results, refusals and messages. A failure must leave no
+# file behind. Run from the root of the repository.
 #
 #     BIN=. bash tests/test_convert.sh          programs in $BIN/tools; build/asan has sanitized ones
 set -u
@@ -21,13 +21,14 @@ if ! ${CC:-cc} -O1 -o "$work/random_checkpoint" tests/random_checkpoint.c; then
 fi
 cd "$work" || exit 1
 
-# A fresh m.safetensors.
+# Makes a new m.safetensors.
 random() { ./random_checkpoint m.safetensors "$@"; }
 
-# Runs vit-convert; its output goes to out and err.
+# Runs vit-convert. Its output goes to out and err.
 convert() { "$CONVERT" "$@" >out 2>err; }
 
-# accepts ARGUMENTS...: m.safetensors becomes m.vit; stderr has the assumptions and dropped tensors
+# accepts ARGUMENTS...: converts m.safetensors to m.vit. stderr has the assumptions and dropped
+# tensors
 accepts() {
     rm -f m.vit
     if convert m.safetensors -o m.vit "$@" && [ -s m.vit ] &&
@@ -38,7 +39,7 @@ accepts() {
 # A model without blocks is accepted if an option states that it has none.
 without() { case $* in *depth=0*) echo --set depth=0 ;; esac; }
 
-says() { # TEXT...: each is in a line of its own on stderr
+says() { # TEXT...: passes if stderr has a separate line with each
     local text
     for text in "$@"; do
         if grep -qF -e "vit-convert: $text" -e "vit-convert: check first: $text" err; then pass
@@ -46,7 +47,7 @@ says() { # TEXT...: each is in a line of its own on stderr
     done
 }
 
-ends() { # TEXT: the last line on stderr
+ends() { # TEXT: passes if it is the last line on stderr
     if tail -n 1 err | grep -qF -- "vit-convert: $1"; then pass
     else fail "expected \"$1\" in the last line on stderr"; fi
 }
@@ -55,7 +56,7 @@ ends() { # TEXT: the last line on stderr
 BEFORE_IT='^vit-convert: (check first:|assumed|dropped|one input|--arch|--config) '
 
 # refuses STATUS MESSAGE ARGUMENTS...: passes for that exit status and one line with MESSAGE on
-# stderr; an older m.vit must stay unchanged, and no other file may be left
+# stderr. An older m.vit must stay unchanged, and no other file may be left
 refuses() { refuses_all 1 "$@"; }
 
 # refuses_all LINES STATUS MESSAGE ARGUMENTS...
@@ -77,14 +78,14 @@ refuses_all() {
     else pass; fi
 }
 
-prints() { # TEXT...: each is in the last output
+prints() { # TEXT...: passes if the last output has each
     local text
     for text in "$@"; do
         if grep -qF -- "$text" out; then pass; else fail "expected to print \"$text\""; fi
     done
 }
 
-sound() { # FILE: checksums and self-test
+sound() { # FILE: passes if its checksums and self-test are right
     if "$INFO" --check "$1" >out 2>err; then pass; else fail "vit-info --check $1"; fi
 }
 
@@ -128,7 +129,7 @@ for type in f16 bf16; do
 done
 
 for type in f32:float32 f32:fp32 f16:float16 f16:fp16 f16:half bf16:bfloat16; do
-    random # as PyTorch calls them
+    random # with PyTorch's names
     accepts $H --dtype ${type#*:}
     prints "output          m.vit, ${type%:*},"
 done
@@ -173,7 +174,7 @@ stored "patch_embed.proj.weight f16" "blocks.0.mlp.fc1.weight int8" "blocks.1.ml
 prints "tensors in int4" "tensors in int8"
 if grep -qF -- --keep out; then fail "names an option that was not given"; else pass; fi
 sound m.vit
-accepts $H --dtype int4 --keep none # what was given is named, also if it keeps nothing
+accepts $H --dtype int4 --keep none # the report has the given option, even if it keeps nothing
 stored "blocks.0.mlp.fc1.weight int4" "blocks.1.attn.proj.weight int4"
 prints "option: --keep none"
 random dim=272 mlp=16
@@ -251,7 +252,7 @@ for path in f/ folder/../f/; do
     prints "f/: safetensors" "heads 2 x 8"
 done
 
-# --- what is found out, what is told ---------------------------------------------------------
+# --- detected and reported settings ----------------------------------------------------------
 
 random dim=192 mlp=256 rows=2 cols=2
 accepts
@@ -260,7 +261,7 @@ says "assumed num_heads=3: the value in timm's models of width 192 (" \
     "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center interpolation=bicubic: as timm"
 ends "--config FILE, or --match-folder DIR with labelled pictures, would settle the preprocessing; \
 no --arch fits the tensors"
-cp "$ROOT/tests/data/trained/heads4.safetensors" m.safetensors # trained weights show it
+cp "$ROOT/tests/data/trained/heads4.safetensors" m.safetensors # trained weights show the number
 accepts
 prints "heads 4 x 8"
 says "assumed num_heads=4: read from the weights ("
@@ -365,7 +366,7 @@ done
 
 # --- input sizes chosen at run time ----------------------------------------------------------
 
-# resized SIZE ARGUMENTS...: the file, resized at run time, gives the same tensors as a file
+# resized SIZE ARGUMENTS...: passes if the file, resized at run time, gives the tensors of a file
 # converted for this size
 resized() {
     local size=$1
@@ -394,7 +395,7 @@ for how in timm transformers torchvision flexivit jax dino naflex par parfac; do
     resized 8 $H --set pos_resample=$how --set crop_pct=0.8
 done
 resized 22x13 $H --set dynamic_img_pad=1
-# Relative and rotary positions too: resized_layout FILE SIZE ARGUMENTS...
+# resized_layout FILE SIZE ARGUMENTS...: does the same for relative and rotary positions
 resized_layout() {
     cp "$ROOT/tests/data/layouts/$1" m.safetensors
     shift
@@ -533,10 +534,10 @@ if grep -qF "$long.of.it [3] (--ignore" err; then pass; else fail "a long name i
 random skip=blocks.1.mlp.fc2.weight extra=blocks.1.mlp.out:16,64
 refuses_all 4 1 "  blocks.1.mlp.fc2.weight is missing: other blocks have it" $H
 if grep -qxF "  1 unknown tensor: blocks.1.mlp.out [16, 64]" err; then pass; else fail "unknown"; fi
-random skip=cls_token extra=class:1,1,16 # its name says what it is
+random skip=cls_token extra=class:1,1,16 # its name identifies it
 accepts $H
 says "assumed pool=token: "
-random skip=cls_token extra=thing:1,7 # it may have another name: no question about the pool
+random skip=cls_token extra=thing:1,7 # it may be a renamed tensor: no question about the pool
 refuses 1 "1 unknown tensor: thing [1, 7] (--ignore PATTERN drops it); --rename" $H
 random extra=mask_token:1,1,16 extra=decoder_embed.weight:3,3 extra=head_dist.weight:5,16
 accepts $H
@@ -564,9 +565,9 @@ refuses_all 4 1 "there are no blocks" $H
 random dist=1 classes=0 extra=head_dist.weight:5,16
 accepts $H
 
-# Matrices of equal shape with uninformative names are taken in the order of the names.
+# Matrices of equal shape with uninformative names follow the order of the names.
 random sorted=1 dim=8 mlp=8
-bricks() { # THEIRS=OURS...: renamed, of blocks that no table knows
+bricks() { # THEIRS=OURS...: makes blocks with names that no table has
     renamed=$H
     for name; do renamed="$renamed --rename blocks.*.${name%=*}.*=bricks.*.${name#*=}.*"; done
 }
@@ -589,7 +590,7 @@ lacks() { # TENSOR:SHAPE OPTION
 }
 lacks patch_embed.backbone.layer1.0.conv1.weight:8,3,1,1 "stem"
 
-# --- what is assumed ---------------------------------------------------------------------------
+# --- assumptions -------------------------------------------------------------------------------
 
 random
 accepts $H -q
@@ -600,8 +601,8 @@ says "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center " \
     "assumed img_size=12x12: 3 x 3 patches of 4 pixels, side by side (--img-size HxW or --set \
 patch_stride=N)" \
     "assumed has_final_norm=1: "
-# The most harmful assumption comes first: among those that are equally often wrong, the one with
-# the largest effect.
+# The most harmful assumption comes first. Among equally likely assumptions, it is the assumption
+# with the largest effect.
 if head -n 1 err | grep -q "^vit-convert: check first: assumed has_final_norm=1: .* (has_final_norm=0 \
 has_fc_norm=0 moves the output by 1[0-9][0-9] %; --set has_final_norm=0|1)$" &&
     sed -n 2p err | grep -q "assumed block_type=pre_norm: the usual order (post_norm moves the output \
@@ -655,7 +656,7 @@ if [ -s err ]; then fail "everything is told"; else pass; fi
 "$INFO" m.vit >out 2>err
 if grep -q "assumed" out; then fail "everything is told"; else pass; fi
 
-# --- numbers that are none -------------------------------------------------------------------
+# --- NaN and infinity ------------------------------------------------------------------------
 
 random nan=blocks.1.attn.qkv.weight
 refuses 1 "blocks.1.attn.qkv.weight: 1 weights are NaN or infinite" $H
@@ -742,7 +743,7 @@ if grep -q "best class" out; then fail "classes of a model without any"; else pa
 random
 accepts $H --dtype int8 --report photos
 prints "cosine of the embeddings " "same best class for 3 of 3, 100.00 %" " in f32"
-mkdir partly # images that cannot be read are left out, and named
+mkdir partly # unreadable images are left out and reported
 cp "$PHOTOS"/rgb.png partly/b.png
 head -c 60 "$PHOTOS"/rgb.png >partly/a.png
 echo text >partly/c.jpg
@@ -807,12 +808,12 @@ prints "positions resampled from 14x14 to 24x24" "shorter side to 426"
 TINY="vit_tiny_patch16_224 (mean=0.5 std=0.5); deit_tiny_patch16_224 \
 (mean=0.485,0.456,0.406 std=0.229,0.224,0.225)"
 accepts
-says "check first: assumed num_heads=3: " # no more than a guess here
+says "check first: assumed num_heads=3: " # only a guess here
 says "assumed values are in their usual order of harm, because the model is too large to measure it"
 ends "--arch NAME would settle the preprocessing; timm's names that fit the tensors: $TINY"
 accepts --set num_heads=3
 says "check first: assumed mean=0.5 std=0.5 "
-accepts --set mean=0.5 --set std=0.5 # nothing harmful is left that a name would settle
+accepts --set mean=0.5 --set std=0.5 # a name would settle no other harmful assumption
 ends "--arch NAME or --config FILE would add settings"
 refuses 1 "vit_small_patch16_224 has embed_dim 384, but the tensors have 192; --arch: names that fit the \
 tensors: $TINY" --arch vit_small_patch16_224
@@ -959,7 +960,7 @@ if [ "$(id -u)" != 0 ]; then
     mkdir -p locked && chmod 500 locked
     refuses 1 "locked/m.vit: cannot be created" $H -o locked/m.vit
 fi
-if have prlimit "a full disk"; then # a file that may not grow: as if the disk were full
+if have prlimit "a full disk"; then # a limit on the file's size replaces a full disk
     echo older >m.vit
     (trap '' XFSZ; prlimit --fsize=4096 "$CONVERT" m.safetensors -o m.vit $H >out 2>err)
     if [ $? = 1 ] && grep -q "cannot be written" err && [ "$(cat m.vit)" = older ] &&
@@ -985,7 +986,7 @@ refuses 1 ".vit file: a model, not a checkpoint; --to safetensors turns a .vit f
 cp whole m.safetensors
 refuses 1 "is a safetensors checkpoint" --to safetensors
 
-# An int4 file that vit-convert 0.1.0 wrote.
+# Tests an int4 file that vit-convert 0.1.0 wrote.
 old="blocks.0.attn.qkv.weight: int4 of vit.h 0.1.0, which computed it in f32: convert the checkpoint"
 cp "$ROOT/tests/data/convert/int4_v0.1.0.vit" m.safetensors
 refuses 1 "$old" --to safetensors
@@ -1057,7 +1058,7 @@ if have python3 "what was converted, as JSON"; then
     if python3 -m json.tool out >/dev/null 2>err; then pass; else fail "--json is not JSON"; fi
 fi
 prints '"total": 7637' '"container": "safetensors"' '"layout": "timm"' '"dropped": []'
-"$CONVERT" m.safetensors -o m.vit $H >/dev/full 2>err # the file is there, the report is not
+"$CONVERT" m.safetensors -o m.vit $H >/dev/full 2>err # the file exists, but not the report
 if [ $? = 1 ] && [ -s m.vit ] && [ -s err ]; then pass; else fail "a report that cannot be written"; fi
 
 # The array of a C header equals the file, and its sizes equal the library's.

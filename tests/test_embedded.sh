@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The files of tools/packaging/embedded. CMake runs those for ESP-IDF and Zephyr with functions that
-# record their arguments, and builds a project with the others' for three Cortex-M. The test parses
+# Tests the files of tools/packaging/embedded. CMake runs the files for ESP-IDF and Zephyr with
+# functions that record their arguments, and builds a project for three Cortex-M with the other
+# files. The test parses
 # the manifests, compiles each system's sources and the program of examples/firmware/EMBEDDED.md, and
 # checks its classes under QEMU. It also runs the program of examples/firmware/README.md.
 set -u
@@ -32,7 +33,7 @@ check "$page prints main/classify.c" test -s "$work/main/classify.c"
 cp vit.h "$work/vit/src"
 "$bin/tools/vit-convert" -q --c-array models/fashion-vit.vit -o "$work/main/fashion_vit.h" || exit 1
 
-# --- what each system would compile: sources, then folders ---------------------------------------
+# --- each system's list of sources, then folders ------------------------------------------------
 
 cat >"$work/esp.cmake" <<'END'
 function(idf_component_register)
@@ -94,7 +95,7 @@ END
     cp "$work/out" "$work/json"
     check "library.json: version" grep -qx -- "-- version: $version" "$work/json"
 fi
-mkdir "$work/libc" # these systems have a C library; the compiler alone has none
+mkdir "$work/libc" # these systems have a C library, unlike the compiler alone
 cat >"$work/libc/string.h" <<'END'
 #include <stddef.h>
 void *memcpy(void *to, const void *from, size_t size);
@@ -103,7 +104,7 @@ void *memset(void *to, int value, size_t size);
 int memcmp(const void *a, const void *b, size_t size);
 END
 
-# A project of the Pico SDK's or STM32Cube's form: the compiler and the CPU's flags are the project's.
+# A project in the form of the Pico SDK or STM32Cube sets the compiler and the CPU's flags.
 if have cmake "add_subdirectory" && have arm-none-eabi-gcc "add_subdirectory for Cortex-M"; then
     printf '%s\n' "cmake_minimum_required(VERSION 3.13)" "project(board C)" "add_subdirectory(vit)" \
         "add_library(board STATIC main/classify.c)" "target_link_libraries(board vit)" >"$work/CMakeLists.txt"
@@ -117,7 +118,7 @@ if have cmake "add_subdirectory" && have arm-none-eabi-gcc "add_subdirectory for
         check "its library" sh -c "arm-none-eabi-nm '$built/vit/libvit.a' | grep -q ' T vit_forward'"
     done
 fi
-printf 'src/vit.c\nsrc\n' >"$work/arduino.list" # by its specification: all of src
+printf 'src/vit.c\nsrc\n' >"$work/arduino.list" # its specification compiles all of src
 
 # --- manifests ------------------------------------------------------------------------------------
 
@@ -133,7 +134,7 @@ yaml() {
           sub(/^[^:]*: ?/, ""); gsub(/"/, ""); print name ": " $0
           deepest = $0 == "" ? level + 1 : level }' "$1"
 }
-has() { # FILE LINE: among what yaml says of it
+has() { # FILE LINE: passes if yaml prints LINE
     yaml "$1" >"$work/yaml" && grep -qxF -- "$2" "$work/yaml"
 }
 check "idf_component.yml" has "$work/vit/idf_component.yml" "version: $version"

@@ -8,7 +8,7 @@
 # examples/ and tools/.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-for open in {3..20}; do eval "exec $open>&-"; done # make's and whose not: limits below count them
+for open in {3..20}; do eval "exec $open>&-"; done # inherited; limits below count them
 bin=$PWD/${BIN:-.}
 data=$PWD/tests/data
 models=$PWD/models
@@ -39,7 +39,7 @@ is 0
 
 # --- closed standard streams ----------------------------------------------------------------------
 
-# closed STREAMS COMMAND...: runs the command with these of the streams 'in out err' closed.
+# closed STREAMS COMMAND...: closes some of the streams 'in out err', and runs the command.
 closed() {
     local streams=$1
     shift
@@ -57,8 +57,8 @@ closed() {
 # Timings are not compared.
 masked() { if [ "$mask" = yes ]; then sed -E 's/[0-9][0-9.e+-]*/N/g; s/ +/ /g' "$1"; else cat "$1"; fi; }
 
-# alike COMMAND...: the command must print, and write to result*, the same as with all streams open;
-# if stdout is closed and the command prints something, it must fail.
+# alike COMMAND...: the command must print, and write to result*, the same as with all streams open.
+# If stdout is closed and the command prints something, it must fail.
 mask=no
 alike() {
     local expected streams
@@ -156,7 +156,7 @@ mask=no
 
 # --- limits -----------------------------------------------------------------------------------------
 
-# under LIMIT COMMAND...: as with ulimit LIMIT.
+# under LIMIT COMMAND...: does the same with ulimit LIMIT.
 under() {
     tried="${*:2} under ulimit $1"
     # shellcheck disable=SC2086 # several words
@@ -173,7 +173,7 @@ for limit in "-n 6" "-t 100" "-c 0" "-s 1000"; do
     same expected.out out
     quiet err
 done
-for tunable in 1 2; do # malloc's pages are huge
+for tunable in 1 2; do # gives malloc huge pages
     try env GLIBC_TUNABLES=glibc.malloc.hugetlb=$tunable "$classify" "${bundled[@]}" a.jpg b.png
     is 0
     same expected.out out

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The examples that stand alone with vit.h and stb_image.h. Each compiles by the commands in its first
-# comment against an installed copy, as C99 and as C++17 without a warning; prints what that comment
-# shows; refuses wrong input. With BIN=build/asan they run under the sanitizers instead. Arguments such
-# as `hello.c` choose examples. The last line is "N passed, N failed".
+# Tests the examples that need only vit.h and stb_image.h. Each must compile by the commands in its
+# first comment against an installed copy, as C99 and as C++17 without a warning. It must print the
+# output in that comment, and refuse wrong input. With BIN=build/asan they run under the sanitizers
+# instead. Arguments such as `hello.c` choose examples. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 2
 bin=${BIN:-.}
@@ -11,7 +11,7 @@ if [ "$bin" = . ]; then . tests/built.sh all libraries; else . tests/built.sh pr
 root=$PWD
 warnings="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wcast-align
     -Wcast-qual -Wdouble-promotion -Wvla -Werror -Wno-unused-command-line-argument"
-export ASAN_OPTIONS=detect_leaks=0 # a program that ends at an error leaves its memory to the system
+export ASAN_OPTIONS=detect_leaks=0 # a program that ends with an error frees no memory
 
 # --- an installed copy, and compilers that take flags from $FLAGS --------------------------------------
 
@@ -37,17 +37,17 @@ done
 chmod +x "$work"/compilers/*
 export PATH=$work/compilers:$programs:$PATH
 
-# --- what an example says of itself ----------------------------------------------------------------
+# --- the first comment ----------------------------------------------------------------------------
 
-# comment FILE: the text of the first comment
+# comment FILE: prints the text of the first comment
 comment() {
     case $1 in
     *.py) sed -n '2,/"""$/{ s/^"""//; s/"""$//; p; }' "$1" ;;
     *) sed -n '/^#/q; s/^\( \*\|\/\/\|\/\*\) \{0,1\}//p' "$1" ;;
     esac
 }
-# builds FILE: the commands that build it; shows FILE: the commands whose output it shows; prints
-# FILE: that output
+# builds FILE: prints the commands that build it. shows FILE: prints the commands whose output it
+# shows. prints FILE: prints that output
 builds() { comment "$1" | sed -n 's/^    \(\(cc\|c++\|make\|vit-convert\) .*\)/\1/p'; }
 shows() { comment "$1" | sed -n 's/^    \$ \(.*\)/\1/p'; }
 prints() {
@@ -72,7 +72,7 @@ alike() {
 
 # --- each example -----------------------------------------------------------------------------------
 
-# in_folder COMMAND: runs it by a shell in the folder of the example
+# in_folder COMMAND: runs the command by a shell in the folder of the example
 in_folder() { (cd "$folder" && FLAGS=${FLAGS-} bash -c "$1"); }
 
 # compiles FILE: runs the commands of its first comment. hello.c and small.c compile the
@@ -137,12 +137,12 @@ check "a model without classes" vit-convert -q tests/data/fixtures/headless/mode
 head -c 1000 $model >"$work/cut.vit"
 printf 'P6\n4 4\n255\nshort' >"$work/short.ppm"
 
-refuses_models() { # NAME [WORDS]: wrong models; WORDS follow them
+refuses_models() { # NAME [WORDS]: tries wrong models; WORDS follow the model
     refuses 1 "no.vit: can" "$1 no.vit ${2-}"
     refuses 1 "cat.jpg: " "$1 examples/cat.jpg ${2-}"
     refuses 1 "cut.vit: " "$1 $work/cut.vit ${2-}"
 }
-refuses_photos() { # COMMAND [WORDS]: what precedes the photo, and what follows it
+refuses_photos() { # COMMAND [WORDS]: tries wrong photos between COMMAND and WORDS
     refuses 1 "no.jpg: can't fopen" "$1 no.jpg ${2-}"
     refuses 1 "examples/cat.txt: unknown image type" "$1 examples/cat.txt ${2-}"
 }
@@ -258,7 +258,7 @@ for file in examples/*.c examples/*.cpp examples/*.py; do
         out '^frame 2: cat'
         try in_folder "cat nv12 nv12 nv12 | ./camera $model nv12 128 128 1e6"
         is 0
-        lines out 1 # the others came while the first was computed
+        lines out 1 # the other frames came during the first
         ;;
     small.c)
         try in_folder "head -c 1000 /dev/zero | ./small"
@@ -274,7 +274,7 @@ for file in examples/*.c examples/*.cpp examples/*.py; do
         first=$(tail -c +129 "$work/e.npy" | od -An -tf4 -N4 | tr -d ' ')
         try $py $model examples/cat.ppm
         out "^embedding of 192 numbers, the first $(LC_ALL=C printf %.3f "$first")$"
-        cp $model "$work/mod"$'\xe8'le.vit # a name that is no UTF-8
+        cp $model "$work/mod"$'\xe8'le.vit # a name that is not UTF-8
         try $py "$work/mod"$'\xe8'le.vit examples/cat.ppm
         out '^cat, 78\.8 %$'
         try $py

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests two tables of models/COVERAGE.md. The first lists families beyond timm's list of 2026-08;
-# tests/make_families.py wrote their models, and PyTorch's outputs. The second lists models that
+# tests/make_families.py wrote the models and PyTorch's outputs. The second lists models that
 # give the same tensors, settings and output as safetensors, GGUF (F32) and ONNX;
 # tests/make_containers.py wrote the files. The test compares the rows of COVERAGE.md with the
 # rows that it computes, except for the digits of differences.
@@ -14,7 +14,7 @@ BIN=${BIN:-.}
 . tests/checks.sh
 tables=$work/tables
 
-# opens FILE OPTIONS: its tensors in FILE.tensors, its settings in FILE.config, both in $work
+# opens FILE OPTIONS: writes its tensors to FILE.tensors and its settings to FILE.config, in $work
 opens() {
     local name
     name=$work/$(basename "$1")
@@ -26,13 +26,13 @@ opens() {
             >/dev/null 2>"$work/err"
 }
 
-# same NAME CONTAINER WHAT: as from the safetensors
+# same NAME CONTAINER WHAT: passes if the safetensors file gives the same
 same() {
     if cmp -s "$work/$1.safetensors.$3" "$work/$1.$2.$3"; then pass
     else fail "$1.$2: other $3 than those of the safetensors" && is_same=no; fi
 }
 
-# distance OURS THEIRS: sets difference to the largest, and fails beyond 2e-5
+# distance OURS THEIRS: sets `difference` to the largest difference, and fails beyond 2e-5
 distance() {
     if "$work/compare_npy" "$1" "$2" 2e-5 >"$work/err"; then pass; else fail "$2: too far"; fi
     difference=$(cat "$work/err")
@@ -41,7 +41,7 @@ distance() {
 "${CC:-cc}" -std=c99 -O1 tests/compare_npy.c -lm -o "$work/compare_npy" 2>"$work/err" ||
     fail "compare_npy.c: should compile"
 
-# line CASE FILE: its line in a list of cases
+# line CASE FILE: prints the case's line in a list
 line() { sed -n "s/^$1 *| *//p" "$2"; }
 
 # runs CASE: sets supported, compared, difference
@@ -62,7 +62,7 @@ runs() {
     else distance "$work/y.npy" "$folder/y.npy"; fi
 }
 
-# renamed CASE: the same three, of a layout that test_layouts.sh converts
+# renamed CASE: sets the same three, for a layout that test_layouts.sh converts
 renamed() {
     local file options twin message
     IFS='|' read -r file options twin message <<<"$(line "$1" tests/data/layouts/cases.txt)"
@@ -71,7 +71,7 @@ renamed() {
     supported=yes compared="the tensors and settings of $twin" difference=none
 }
 
-# tags PATTERN: the same three, of timm's tags in COVERAGE.md
+# tags PATTERN: sets the same three, for timm's tags in COVERAGE.md
 tags() {
     awk -F ' [|] ' -v pattern="^[|] $1" '
         $0 !~ pattern || !/[.]/ { next }
@@ -85,7 +85,7 @@ tags() {
     else fail "$1: $compared"; fi
 }
 
-# places TEXTS: how many of "FILE:TEXT , FILE:TEXT" there are, all of which must be in the source
+# places TEXTS: counts "FILE:TEXT , FILE:TEXT". Each text must be in its source file
 places() {
     local place rest=$1
     count=0 files=""
@@ -115,7 +115,7 @@ families() {
     done <tests/data/families/families.txt
 }
 
-# containers: a row for each model
+# containers: prints a row for each model
 containers() {
     local name title options container output is_same
     while IFS='|' read -r name title options[0] options[1] options[2]; do
@@ -166,7 +166,7 @@ if [ "${1-}" = --table ]; then
     summary >&2
     exit
 fi
-digits='s/[0-9.]*e-[0-9]*/E/g' # other instructions round otherwise
+digits='s/[0-9.]*e-[0-9]*/E/g' # other instructions round differently
 case=
 if diff <(sed -n '/^## Families beyond/,$p' models/COVERAGE.md | sed "$digits") <(sed "$digits" "$tables") >"$work/err"
 then pass; else fail "models/COVERAGE.md: run tests/test_families.sh --table"; fi

@@ -2,14 +2,14 @@
 # The folders of tools/ are floors, and no #include may lead up. tools/README.md lists the floors
 # and the floors that each may include. This test checks every #include against the list, and every
 # symbol that an object uses from another. No files may include each other, directly or through
-# others. All files have the style of .clang-format, except vit.h, whose words and tables of macros
-# no formatter preserves. The last line is "N passed, N failed".
+# others. All files have the style of .clang-format, except vit.h, because no formatter preserves
+# its comments and tables of macros. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 . tests/built.sh programs
 . tests/checks.sh
 
-# verdict DESCRIPTION FINDINGS: passes if there are none
+# verdict DESCRIPTION FINDINGS: passes if there are no findings
 verdict() {
     if [ -z "$2" ]; then pass; else fail "$1"$'\n'"$2"; fi
 }
@@ -23,7 +23,7 @@ includes() {
     while IFS=: read -r file name; do
         folder=${file%/*}
         for path in "$folder/$name" "$name" "tools/$name"; do
-            [ -e "$path" ] || continue # a header that is generated is nowhere
+            [ -e "$path" ] || continue # a generated header does not exist here
             echo "$file $path"
             break
         done
@@ -90,7 +90,7 @@ references() {
     local object
     for object in build/plain/tools/*.o build/plain/tools/*/*.o build/plain/tools/*/*/*.o; do
         object=${object#build/plain/}
-        [ ! -e "${object%.o}.c" ] || echo "build/plain/$object" # of a source that has not gone
+        [ ! -e "${object%.o}.c" ] || echo "build/plain/$object" # its source still exists
     done | xargs nm -A -P | sed 's/^build\/plain\/\(.*\)\.o: /\1.c /' |
         awk '$3 == "U" { used[$1 " " $2] } $3 ~ /^[TDBRC]$/ && $1 != "tools/base/vit.c" { where[$2] = $1 }
         END {

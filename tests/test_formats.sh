@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Formats that a command decodes (--decoder): its contract, its limits and its failures; then the
-# decoders of Debian's packages, where they are installed.
+# Tests formats that a command decodes (--decoder): the contract, limits and failures. Then it tests
+# the decoders of Debian's packages, if they are installed.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD bin=$PWD/${BIN:-.}
@@ -28,7 +28,7 @@ decoder strip <<'END'
 tail -c +17 "${1:--}" >"${2:-/dev/stdout}"
 END
 
-# decodes COMMAND: passes if it gives the classes of the PPM
+# decodes COMMAND: passes if the command gives the PPM's classes
 decodes() {
     try "$classify" -m "$model" --decoder "$1" photo.heic
     is 0
@@ -116,7 +116,7 @@ try "$embed" -m "$model" -t 3 --decoder ./strip folder -o folder.npy --json
 is 0
 out '"images": 4, "unreadable": 0, "decoder": ".*, others by .\./strip.'
 
-# Shards that were decoded in different ways have different recipes.
+# Shards decoded in different ways have different recipes.
 tar cf part-00000.tar -C folder 1.heic 4.ppm
 check "a shard" "$embed" -m "$model" --decoder ./strip --tar part-00000.tar -o shards
 try "$embed" -m "$model" --decoder './strip %i' --tar part-00000.tar -o shards

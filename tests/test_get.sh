@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# vit-get against a folder and a server on this machine: the table of models, whole and interrupted
-# downloads, sums that are wrong, and every error. The weights are random, or those of tests/data.
+# Tests vit-get with a folder and a server on this machine: the table of models, whole and
+# interrupted downloads, wrong sums, and every error. The weights are random, or those of
+# tests/data.
 #
 #     BIN=. bash tests/test_get.sh
 set -u
@@ -113,7 +114,7 @@ out "^  .*/vit-search photos.npy --words \"a dog"
 "$convert" "$words" -q --dtype int8 -o direct.vit 2>/dev/null
 same clip.vit direct.vit
 exists $clip/vocab.json
-try env PATH="$work/none" VIT_MIRROR=file:///none "$get" $clip --json # from the files that it kept
+try env PATH="$work/none" VIT_MIRROR=file:///none "$get" $clip --json # from kept files
 is 0
 out "^\{\"name\": \"$clip\", \"output\": \"$clip.vit\", \"sha256\": \"$sum\", \"sum_by\": null\}$"
 lines out 1
@@ -126,7 +127,7 @@ try "$get" $clip -o resumed.vit
 is 0
 out 'model.safetensors: resumed after 10,000 bytes$'
 same resumed.vit $clip.vit
-exists $clip/notes # the folder has more
+exists $clip/notes # the folder has more files
 rm -r $clip
 try env VIT_MIRROR=file:///none "$get" $clip
 is 1
@@ -160,7 +161,7 @@ rm -r $clip
 # --- a server --------------------------------------------------------------------------------------
 
 have node "downloads from a server" || { summary; exit; }
-# /FAULT/... is the mirror, which redirects to /FAULT+/... As at Hugging Face, the redirection has
+# /FAULT/... is the mirror, which redirects to /FAULT+/... Like Hugging Face's, the redirection has
 # the size and the sum.
 cat >server.mjs <<'SERVER'
 import { createHash } from 'node:crypto';

@@ -23,7 +23,7 @@ convert() {
     "$CONVERT" "$output.vit" --to safetensors -o "$output.safetensors" >/dev/null 2>"$work/err"
 }
 
-says() { # MESSAGE: each of its parts
+says() { # MESSAGE: passes if the output has each part
     local rest=$1
     while [ "${rest#* ... }" != "$rest" ]; do
         grep -qF -- "${rest%% ... *}" "$work/err" || return 1
@@ -32,7 +32,7 @@ says() { # MESSAGE: each of its parts
     grep -qF -- "$rest" "$work/err"
 }
 
-# The message is in one line; "..." separates the texts of several.
+# The message is one line. "..." separates several texts.
 refused() { # CASE FILE ARGUMENTS MESSAGE
     local rest=$4 lines=1
     case $rest in *" ... "*) lines=$(grep -o ' \.\.\. ' <<<"$rest" | wc -l); lines=$((lines + 2)) ;; esac
@@ -52,7 +52,7 @@ equal() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
     elif ! cmp -s "$work/a.safetensors" "$work/b.safetensors"; then fail "$1: tensors differ"
     elif ! diff <(tr , '\n' <"$work/a.config") <(tr , '\n' <"$work/b.config") >"$work/err"; then
         fail "$1: settings differ"
-    # converting the result back gives the twin, number for number
+    # converting the result back must give the equal model, number for number
     elif ! same_numbers "$work/a.safetensors" "$DATA/twins/$4.safetensors"; then
         fail "$1: differs from the twin's file"
     else pass; fi
@@ -75,8 +75,8 @@ prints() {
     done
 }
 
-# The data of both files, which hold the same tensors in the same order. vit-convert writes a longer
-# header (its own metadata), so only the bytes after the header are compared.
+# Compares the data of both files, which have the same tensors in the same order. vit-convert writes
+# a longer header with its own metadata, so only the bytes after the header are compared.
 same_numbers() {
     local size
     size=$(data_size "$2")
@@ -144,7 +144,7 @@ prints torch_nn_matrix "--set num_heads=2 --set pool=token --set block_type=post
     "pos_embed has 16 rows, of which the first 5 are used"
 prints jax "" "npz, JAX layout" "heads 2 x 4"
 
-# The processor, not the rotary positions, tells that photos keep their size.
+# The processor, not the rotary positions, shows that photos keep their size.
 squashed="assumed img_size=4x4: every photo is squashed to it"
 prints qwen3_vl "--set num_heads=2 --set pool=avg" "$squashed"
 if wanted hf_vit; then
@@ -161,7 +161,7 @@ if wanted hf_vit; then
     else fail "qwen3_vl's twin: no size should be assumed"; fi
 fi
 
-# Positions for another grid, resampled as in each library.
+# Tests positions for another grid, resampled like in each library.
 more="positions resampled from 2x2 to 3x3 patches, as"
 prints hf_vit "--img-size 6" "$more transformers does"
 prints hf_vit "--img-size 4x6" "positions resampled from 2x2 to 2x3 patches"

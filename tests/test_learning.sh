@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# vit-learn end to end: it learns from folders and lists, its files run in other programs, photos
-# are added, classes are forgotten, and every wrong input is refused.
+# Tests vit-learn end to end: it learns from folders and lists, adds photos and forgets classes. Its
+# files must run in other programs. Every wrong input must be refused.
 #
 #     BIN=. bash tests/test_learning.sh
 set -u
@@ -243,10 +243,10 @@ json wrong/blue/r.ppm doubts 0 path
 json red doubts 0 best
 json '' doubts 1
 
-# --- what is wrong --------------------------------------------------------------------------
+# --- wrong input ----------------------------------------------------------------------------
 
 echo before >kept.vit
-refused() { # MESSAGE COMMAND...: nothing is overwritten
+refused() { # MESSAGE COMMAND...: passes if nothing is overwritten
     local message=$1
     shift
     try "$@" -o kept.vit
@@ -342,7 +342,7 @@ done
 try "$learn" -m headless.vit set -o fine.vit
 is 0
 refused 'set.txt: it has no .vit magic number$' "$learn" -m set.txt set
-# puts NaN into a weight that affects the embedding; the third number of a tensor's record is its
+# puts NaN into a weight that affects the embedding. The third number of a tensor's record is the
 # offset
 place=$(grep -abo 'norm\.weight' "$base" | tail -n 1 | cut -d: -f1)
 place=$(od -An -tu8 -j $((place + 96)) -N 8 "$base")

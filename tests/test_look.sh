@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# End to end: the output of vit-look with every option, and its error messages.
+# Tests vit-look end to end: the output with every option, and the error messages.
 #
 #     BIN=. bash tests/test_look.sh
 #
@@ -126,7 +126,7 @@ json 16 images 1 size 0
 try "$look" attention -m plain.vit folder --json --no-exif
 json 24 images 1 size 0
 
-# Models without a class token show the mean of all tokens
+# Models without a class token show the mean of all tokens.
 fixture siglip
 try "$look" attention -m siglip.vit "$photo" --json
 is 0
@@ -288,7 +288,7 @@ try "$look" filters -m interleaved.vit -o none.png
 refused 'interleaved.vit: the patches of this model are not squares of the photo'
 missing none.png
 
-# --- what goes wrong --------------------------------------------------------------------------
+# --- wrong input ------------------------------------------------------------------------------
 
 try "$look"
 is 2
@@ -358,7 +358,7 @@ for other in '--block 1' '--head 1' '--heads all'; do
     usage attention '--rollout covers all heads and blocks: it excludes --block, --head and --heads'
 done
 
-# Values that are not finite give no picture.
+# NaN and infinity give no picture.
 "${CC:-cc}" -O1 -o random_checkpoint "$root/tests/random_checkpoint.c" || fail "it does not compile"
 for at in filters:patch_embed.proj.weight positions:pos_embed; do
     ./random_checkpoint unfit.safetensors nan="${at#*:}"
@@ -369,7 +369,7 @@ for at in filters:patch_embed.proj.weight positions:pos_embed; do
     missing none.png
 done
 
-# Photos that cannot be read are named and left out
+# Unreadable photos are reported and left out.
 echo text >bad.jpg
 try "$look" tokens -m plain.vit bad.jpg "$photo" -o some.png --json
 is 1

@@ -13,11 +13,11 @@ ln -s "$PWD/tests" "$PWD/models" "$tree"
 
 # --- packages -----------------------------------------------------------------------------------
 
-# The commands of the packages; make looks for nothing else of them.
+# The commands of the packages. make looks only for these.
 commands=$(sed -n '/^demo=/,/^case/p' tools/install-packages.sh | grep -o ':[a-z][a-z0-9_-]*' | tr -d : | sort -u)
 basic="cat cc cmp find grep mkdir nproc sed sh uname"
 
-# A shell for make, which answers its queries, installs packages, and only records all other
+# A shell for make: it answers make's queries, installs packages, and only records all other
 # commands.
 cat >"$work/shell" <<END
 #!/bin/sh
@@ -75,7 +75,7 @@ chmod +x "$work/cc"
 targets="tools/vit-info build/asan/tools/vit-info examples/classify build/lib/libvit.a
     examples/web/vit/vit-scalar.wasm build/wasi/tools/vit-convert.o"
 
-# compiled WHAT ARGS...: makes $targets; prints the number of files compiled for each
+# compiled WHAT ARGS...: makes $targets, and prints the number of files compiled for each
 compiled() {
     : >"$log"
     PATH="$work:$PATH" "$make" -s -C "$tree" CC="$work/cc" WASM_CC="$work/cc" "$@" $targets \
@@ -135,7 +135,7 @@ built() {
     check "$1: links with '$2'" test "$(cat "$tree/build/plain/libs")" = "$2"
     check "$1: apt-get runs $3 times" test "$(grep -c '^apt-get ' "$log")" = "$3"
 }
-# afresh USER: a state in which nothing is built or installed
+# afresh USER: restores a state with nothing built or installed
 afresh() {
     rm -rf "$tree/build" "$tree/tools/vit-info" "$work/installed"
     mkdir -p "$tree/build/plain"

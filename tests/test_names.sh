@@ -21,7 +21,7 @@ make_json_check
     fail "hostile_model does not compile"
 cd "$work" || exit 2
 
-# --- what a terminal could obey --------------------------------------------------------------------
+# --- control sequences ----------------------------------------------------------------------------
 
 # The output has only newlines, tabs and printable UTF-8, and no line begins with a name's text.
 shown() {
@@ -38,7 +38,7 @@ shown() {
     done
 }
 
-# shows STATUS REGEX COMMAND...: on either stream
+# shows STATUS REGEX COMMAND...: passes if either stream matches
 shows() {
     try "${@:3}"
     is "$1"
@@ -187,7 +187,7 @@ check "a model" "$convert" -q model.safetensors -o m.vit
 check "an index" "$embed" -m m.vit p -o n.npy
 tar -cf part-00000.tar -C p a.png
 check "shards" "$embed" -m m.vit --tar part-00000.tar -o OUT
-echo old >OUT/stats/stats_00000.json # is made again
+echo old >OUT/stats/stats_00000.json # is written again
 rm OUT/img_emb/*.npy
 ln part-00000.tar OUT/img_emb/img_emb_00000.npy
 ln -s ../m.vit trace/norm.npy
@@ -199,8 +199,8 @@ cp -a . ../kept
 everything() { (cd "$1" && find . -type f -exec sha256sum {} + | sort -k 2; find . -type l | sort); }
 everything . >../before
 
-# keeps INPUT COMMAND...: the last word of the command is its output, which is the same file as
-# INPUT; if INPUT is -, two outputs are one file
+# keeps INPUT COMMAND...: the last word of the command is its output, the same file as INPUT. If
+# INPUT is -, two outputs are one file
 keeps() {
     local input=$1 output=${*: -1}
     shift
@@ -275,7 +275,7 @@ keeps model.safetensors "$convert" model.safetensors -o ./model.safetensors
 keeps m.vit "$convert" m.vit --to safetensors -o m.vit
 keeps m.vit "$convert" m.vit --c-array -o ./m.vit
 
-# Outputs whose names are known only during the run.
+# Tests outputs whose names are known only during the run.
 run_trace() { "$run" -m m.vit q.png --trace trace; }
 tried='--trace into a folder with a link to the model'
 run_trace >../out 2>../err </dev/null
@@ -291,7 +291,7 @@ err 'img_emb_00000.npy: is an input, part-00000.tar: writing it would destroy it
 everything . >../after
 same ../before ../after
 
-# Two outputs are the same file, which may exist or not.
+# Tests two outputs that are the same file, which may exist or not.
 for name in x ./x folder/../x; do
     keeps - "$embed" -m m.vit p -o x --names "$name"
     keeps - "$run" -m m.vit q.png --logits x --tokens "$name"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Models in ONNX graphs, which tests/make_onnx.py wrote: each gives the tensors of the same weights as
-# safetensors, and PyTorch's logits. A graph that is no plain ViT is refused, and the message
-# names a node that shows this.
+# Tests models in ONNX graphs of tests/make_onnx.py. Each must give the tensors of the same weights
+# in safetensors, and PyTorch's logits. A graph that is not a plain ViT must be refused, with the
+# name of a node that shows this.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 BIN=${BIN:-.}
@@ -9,7 +9,7 @@ BIN=${BIN:-.}
 . tests/checks.sh
 data=tests/data/onnx
 
-# tensors FILE OUTPUT [OPTION...]: its tensors as vit-convert names and stores them
+# tensors FILE OUTPUT [OPTION...]: writes the tensors that vit-convert stores
 tensors() {
     "$BIN/tools/vit-convert" "$1" -q -o "$work/model.vit" "${@:3}" 2>"$work/err" &&
         "$BIN/tools/vit-convert" "$work/model.vit" --to safetensors -o "$2" >/dev/null 2>>"$work/err"
@@ -20,7 +20,7 @@ converts() {
     local pool=token
     [[ $1 != *avg* ]] || pool=avg
     if ! tensors "$data/$1.safetensors" "$work/weights.safetensors" --set num_heads=2 \
-        --set activation=gelu --set pool=$pool; then # which weights alone do not show
+        --set activation=gelu --set pool=$pool; then # weights alone do not show these
         fail "$1.safetensors: should be converted"
     elif ! tensors "$data/$1.onnx" "$work/graph.safetensors"; then
         fail "$1.onnx: should be converted"

@@ -52,7 +52,7 @@ says() { # TEXT...: on stderr
     done
 }
 
-# --- what no tensor shows is asked for, all of it at once -----------------------------------------
+# --- one message requires all settings that no tensor shows ---------------------------------------
 
 take clip
 asks "num_heads: the weights show no heads, as with a single head or little training; give \
@@ -134,13 +134,13 @@ asks "--calibrate needs pre-norm blocks (block_type=pre_norm) and attention=all"
     --dtype int8 --calibrate "$root/examples/cat.ppm" --set num_heads=2 --set block_type=post_norm \
     --set norm_eps=1e-5 --set activation=relu --set final_norm=0
 
-# --- what people write themselves -----------------------------------------------------------------
+# --- models that people write ---------------------------------------------------------------------
 
 take self
 h="--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu"
 # shellcheck disable=SC2086
 {
-accepts --set norm_eps=1e-6 --set activation=gelu --set attention=self # no heads are asked for
+accepts --set norm_eps=1e-6 --set activation=gelu --set attention=self # requires no heads
 prints "each token attends only to itself"
 accepts $h --set attention=self --set attn_root=embed_dim_after
 asks "expected one of all self" $h --set attention=own

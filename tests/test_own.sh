@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Vision transformers that people wrote themselves. Each is converted and must give PyTorch's
-# logits, or is refused with a message. tests/make_own.py wrote the cases; tests/make_evidence.py
+# Tests vision transformers that people wrote themselves. Each must be converted and give PyTorch's
+# logits, or be refused with a message. tests/make_own.py wrote the cases; tests/make_evidence.py
 # wrote those whose files hold more than tensors, tests/make_code.py those with their Python,
 # tests/make_families.py published families. Run from the root of the repository.
 #
@@ -15,7 +15,7 @@ BIN=${BIN:-.}
 converts() {
     local output=logits expected=y.npy
     [ ! -f "$DATA/$1/tokens.npy" ] || output=tokens expected=tokens.npy
-    # a search ends with the answer; on a busy machine its usual seconds are not enough
+    # on a busy machine, a search needs more than its usual seconds
     [[ $3 != *--match-input* ]] || set -- "$1" "$2" "$3 --match-seconds 100" "$4"
     # shellcheck disable=SC2086 # arguments are words
     if ! "$BIN/tools/vit-convert" "$DATA/$1/$2" -q -o "$work/model.vit" $3 2>"$work/err"; then

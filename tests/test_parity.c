@@ -713,8 +713,7 @@ static void set_sizes(fixture *f) {
 
 /* Bounds for logits or embedding: max|difference| / max|expected|, the cosine, and the share of a
  * hundred images whose best class is that of f32. Measured over all cases: f16 1.9e-3, 1.0000, 99;
- * bf16
- * 2.2e-2, 0.9999, 99; int8 6.9e-2, 0.9969, 98; int4 0.63, 0.8926, 89. */
+ * bf16 2.2e-2, 0.9999, 99; int8 6.9e-2, 0.9969, 98; int4 0.63, 0.8926, 89. */
 static const struct {
     const char *name;
     double tolerance, cosine;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Follows the proposals of vit-convert's messages literally. Each hand-written model of
 # tests/make_own.py is converted without options. tests/data/own/cases.txt has the true options.
-# From then on a true option is added only if the last message names it. So a question must name the
-# true answer, and if a model gives other logits than PyTorch's, a message must name the wrong
+# Then the test adds a true option only if the last message contains it. So a question must contain
+# the true answer. If a model gives other logits than PyTorch's, a message must contain the wrong
 # assumption. Each --rename or --ignore that a message spells out must lead to PyTorch's logits or
 # to another message; if several exclude each other, one of them must.
 #
@@ -15,7 +15,7 @@ BIN=${BIN:-.}
 
 DATA=tests/data/own
 
-# convert OPTION...: 0: PyTorch's logits, 1: others, 2: refused
+# convert OPTION...: returns 0 for PyTorch's logits, 1 for others, 2 for a refusal
 convert() {
     tried="vit-convert $* $DATA/$name/$file"
     "$BIN/tools/vit-convert" "$DATA/$name/$file" -o "$work/model.vit" "$@" \

@@ -29,7 +29,7 @@ kept() { # the photos, for tests that change them
     rm -rf set run.*
     cp -rp photos set
 }
-# reference: the index of the photos in `set` by a single run
+# reference: makes the index of the photos in `set` by a single run
 reference() {
     rm -f one.*
     "$embed" "$@" set -o one.npy 2>err || fail "the reference"
@@ -71,7 +71,7 @@ for round in {1..60}; do
     if [ "$size" -ge $rows ]; then pass; else fail "the journal has become shorter"; fi
     rows=$size
 done
-rm -f ./*.tmp-* # nobody else can remove them
+rm -f ./*.tmp-* # nothing else can remove them
 tried="killed $killed times"
 if [ $killed -ge 3 ]; then pass; else fail "not killed often enough"; fi
 [ -e run.npy ] || "$embed" -q set -o run.npy
@@ -91,7 +91,7 @@ for signal in INT TERM HUP; do
     err 'vit-embed: stopped after [0-9]+ of 150 images; the same command continues$'
     missing run.npy
     rows=$(sed -n 's/.*stopped after \([0-9]*\) of.*/\1/p' err)
-    again $((150 - rows)) # exactly those that it named
+    again $((150 - rows)) # exactly the missing rows
 done
 
 # --- changed --------------------------------------------------------------------------------

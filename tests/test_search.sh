@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# End to end: vit-embed, vit-search, vit-classify --classes, and vit-evaluate --knn, --probe and
-# --tags, with options, files and pipes.
+# Tests vit-embed, vit-search, vit-classify --classes, and vit-evaluate --knn, --probe and --tags
+# end to end, with options, files and pipes.
 #
 #     BIN=. bash tests/test_search.sh
 #
@@ -155,7 +155,7 @@ try "$embed" -m "$root/models/cifar10-vit.vit" photos -o bundled.npy --no-exif
 is 0
 shape bundled.npy '5, 192'
 
-# unreadable photos are named, counted and left out
+# unreadable photos are reported, counted and left out
 cp -r photos damaged
 echo "not an image" >damaged/b/bad.jpg
 : >damaged/a/empty.png
@@ -296,7 +296,7 @@ if posix; then
     try "$search" odd.npy photos/b/rgb.ppm --json
     json $'odd/new\nline\r.ppm' nearest 1 name
 fi
-try "$search" block.npy photos/a/rgb.png -k 1 # which layer, block.json says
+try "$search" block.npy photos/a/rgb.png -k 1 # block.json has the layer
 out '^1.0000  photos/a/rgb.png$'
 # vectors in files, also for an index without a description
 cp all.npy bare.npy
@@ -438,7 +438,7 @@ is 0
 err 'img_emb_1.i8: belongs to other vectors; made again'
 err 'img_emb_2.i8: belongs to other vectors; made again'
 same <(hits) whole.hits
-# a shard that is made again while it is searched
+# a shard that is written again during a search
 if posix; then
     mkfifo photo.png
     for option in '' --int8; do
@@ -476,7 +476,7 @@ out 'flat/b.npy#4$'
 lines='{"url": "u"}\n{"key": "k"}\n{"image_path": "p"}\n[]\n'
 cp all.npy flat/img_emb_0.npy
 cp all.json flat/img_emb_0.json
-printf "$lines{}\n" >flat/metadata_0.jsonl # rows that are called nothing
+printf "$lines{}\n" >flat/metadata_0.jsonl # rows without names
 try "$search" flat --vector theirs.npy -k 15
 is 0
 for name in 'flat/img_emb_0.npy#0' k p 'flat/img_emb_0.npy#3' 'flat/img_emb_0.npy#4'; do out "  $name$"; done
@@ -610,7 +610,7 @@ try "$classify" -m $model "${texts[@]}" photos/a/rgb.png photos/b/grey.jpg
 is 0
 quiet err
 same "$work/out" by_search
-try "$classify" "${texts[@]}" photos/b/grey.jpg -k 1 # all.json says which model
+try "$classify" "${texts[@]}" photos/b/grey.jpg -k 1 # all.json has the model
 out '^ *[0-9.]+ %  four$'
 try "$classify" "${texts[@]}" photos/b/grey.jpg -k 2 --json
 is 0
@@ -695,7 +695,7 @@ try "$classify" -m half.vit "${texts[@]}" photos/b/grey.jpg -k 1
 is 0
 err '^vit-classify: half.vit: is not the model that made all.npy, so cosines may be meaningless$'
 out ' four$'
-# what is wrong
+# wrong input
 while IFS='|' read -r options message; do
     # shellcheck disable=SC2086 # words
     try "$classify" $options

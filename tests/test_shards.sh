@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# End to end: vit-embed --tar with valid, damaged, hostile and missing shards, killed tasks and full
-# disks; vit-embed --collect.
+# Tests vit-embed --collect, and vit-embed --tar end to end: valid, damaged, hostile and missing
+# shards, killed tasks, and full disks.
 #
 #     BIN=. bash tests/test_shards.sh
 #
@@ -51,7 +51,7 @@ for i in 0 1 2 3 4 5; do # six shards of three photos, with texts and one that i
         004.other
 done
 
-# --- what comes out -----------------------------------------------------------------------------
+# --- the output ---------------------------------------------------------------------------------
 
 try "$embed" --tar 'in/part-{00000..00005}.tar' -o made
 is 0
@@ -122,7 +122,7 @@ err '^vit-embed: part-00009.tar: is empty$'
 try "$embed" --tar in -o in/part-00000.tar
 is 1
 err '^vit-embed: in/part-00000.tar: exists and is not a folder$'
-mkdir texts # what a label may be, and what is said of the others; a sample without an image
+mkdir texts # valid and invalid labels; a sample without an image
 n=0
 for text in 3 '"a"' null 3.5 '[1, 2]' '{"a": 1}' true; do
     cp "$images/rgb.png" texts/$n.png
@@ -221,7 +221,7 @@ try "$embed" --tar cut -o cut-out
 is 0
 err '^vit-embed: 3 shards, 2 complete before, 0 failed; 3 images'
 cp in/part-00001.tar cut
-try "$embed" --tar cut -o cut-out # the name is the same, the length as well: that is all that is looked at
+try "$embed" --tar cut -o cut-out # only the name and the length are compared, and both are the same
 is 0
 cat in/part-00000.tar in/part-00001.tar >cut/part-00000.tar
 try "$embed" --tar cut -o cut-out
@@ -359,7 +359,7 @@ try "$embed" --tar bare -o n
 is 1
 err '^vit-embed: bare: has no .tar file$'
 printf '\n\r\n' >blank
-for list in - blank /dev/null; do # whoever lists no shard has not embedded all of them
+for list in - blank /dev/null; do # a list without shards is an error
     try "$embed" --tar --list $list -o never
     is 1
     err "^vit-embed: $list: has no shard$"

@@ -175,7 +175,7 @@ for way in --copy --move; do
     rm "$place/1-2.ppm"
 done
 if posix; then
-    ln -sf nowhere "$place/1.ppm" # a link that leads nowhere is something
+    ln -sf nowhere "$place/1.ppm" # a dangling link counts as a file
     cp kept/a/1.ppm in/a/1.ppm
     try "$classify" -m m.vit --sort s in/a/1.ppm
     is 0
@@ -192,7 +192,7 @@ err '^vit-classify: in/a/1.ppm: (is gone: it was moved, or named twice|cannot be
 same "s/${class[in/a/2.ppm]}/2.ppm" kept/a/2.ppm
 same "s/${class[in/a/1.ppm]}/1.ppm" kept/a/1.ppm
 
-# --above: what is not likely enough stays; --json and --csv say where each is.
+# --above: photos that are not likely enough stay. --json and --csv have each photo's place.
 rm -rf in s
 cp -r kept in
 try "$classify" -m m.vit --sort s --copy --above 1 in/a
@@ -212,7 +212,7 @@ out '"sorted": "s/.*/3.ppm"'
 try "$classify" -m m.vit --sort s --copy --json --above 1 in/a/3.ppm
 out '"sorted": null'
 
-# Labels that stay equal even with their numbers.
+# Tests labels that stay equal even with their numbers.
 printf '%s\n' a A 'a (0)' d e f g h i j >alike.txt
 try "$convert" "$root/tests/data/fixtures/plain/model.safetensors" --labels alike.txt -o alike.vit
 try "$classify" -m alike.vit --sort s2 --copy in/a/3.ppm
@@ -220,7 +220,7 @@ is 1
 err "^vit-classify: classes [02] and [02] would share the folder 'a \(0\)'$"
 missing s2
 
-# --- what goes wrong ------------------------------------------------------------------------------
+# --- failures -------------------------------------------------------------------------------------
 
 # A file where the folder should be.
 : >taken

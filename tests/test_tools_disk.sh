@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The disk is full at every possible point: a limit on file sizes gives an error or a signal.
+# Makes the disk full at every possible point: a limit on file sizes gives an error or a signal.
 # Earlier files must stay, no other file may be left, and the program must report the failure.
 set -u
 cd "$(dirname "$0")/.."
@@ -14,7 +14,7 @@ check() {
 
 kept() { [ "$(cat "$1")" = before ] && [ -z "$(find "$work" -name '*.tmp-*')" ] && echo yes; }
 
-# writes OUTPUT COMMAND...: runs it with limits from 0 to one byte less than the whole file
+# writes OUTPUT COMMAND...: runs COMMAND with limits from 0 to one byte less than the whole file
 writes() {
     local output=$1 status
     shift
@@ -93,7 +93,7 @@ refused() {
     check "$([ -z "$(find "$work" -name '*.tmp-*')" ] && echo yes)" "something is left"
 }
 
-# writes_to OUTPUT COMMAND...: it does
+# writes_to OUTPUT COMMAND...: passes if the command writes it
 writes_to() {
     tried=${*:2}
     "${@:2}" >"$work/out" 2>"$work/err" </dev/null
@@ -155,7 +155,7 @@ ln -s nowhere "$work/deep/broken"
 refused "deep/broken.jpg: cannot be opened: No such file or directory" "$bin/tools/vit-embed" \
     -m "$model" -o "$work/a.npy" "$work/deep"
 check "$([ "$(cat "$work/a.txt")" = "$work/deep/cat.ppm" ] && echo yes)" "the others are not there"
-if [ "$bin" = . ]; then # as when a disk fails
+if [ "$bin" = . ]; then # simulates a failing disk
     echo '#include <errno.h>
 void *readdir(void *folder) { return errno = EIO, (void)folder, (void *)0; }
 void *readdir64(void *folder) { return readdir(folder); }' |
@@ -190,7 +190,7 @@ void *mmap64(void *at, size_t size, int access, int flags, int file, off_t offse
 }
 END
     ${CC:-cc} -shared -fPIC "$work/cut.c" -ldl -o "$work/cut.so" || exit 1
-    # loses CUT COMMAND...: such a file
+    # loses CUT COMMAND...: runs COMMAND with such a file
     loses() {
         refused "a file was truncated while it was in use" \
             env CUT="$1" LD_PRELOAD="$work/cut.so" "${@:2}"

@@ -8,8 +8,8 @@ work=build/wasm
 mkdir -p "$work"
 passed=0 failed=0
 
-# count NAME COMMAND...: the command's last line is "N passed, N failed"; its status is 1 if some
-# have failed, else 0
+# count NAME COMMAND...: adds the counts in the command's last line, "N passed, N failed". Its
+# status must be 1 if some have failed, else 0
 count() {
     local name=$1 line status before=$failed
     shift
@@ -29,7 +29,7 @@ count() {
     grep -E 'FAILED|pictures|DeiT-Ti' "$work/$name.log" | head -n 20
 }
 
-# check NAME COMMAND...: the command succeeds
+# check NAME COMMAND...: passes if the command succeeds
 check() {
     if "${@:2}"; then
         passed=$((passed + 1))

@@ -7,7 +7,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD
 bin=$root/build/windows
-linux=$root/build/nojpeg/tools # stb_image decodes JPEGs there, as on Windows
+linux=$root/build/nojpeg/tools # it decodes JPEGs by stb_image, as on Windows
 export WINEPREFIX=${WINEPREFIX:-$PWD/build/cross/wine} WINEDEBUG=-all
 wine=/usr/lib/wine/wine64
 . tests/checks.sh
@@ -159,9 +159,9 @@ is 0
 # --- disks that are full, or read only -------------------------------------------------------------
 
 mkdir disk
-if mount -t tmpfs -o size=64k tmpfs disk 2>/dev/null; then # root alone may
+if mount -t tmpfs -o size=64k tmpfs disk 2>/dev/null; then # only root may
     echo before >disk/a.npy
-    head -c 64k /dev/zero >disk/ballast 2>/dev/null # Wine gives no reason where a part still fits
+    head -c 64k /dev/zero >disk/ballast 2>/dev/null # Wine gives no reason if a part still fits
     try vit-run.exe -m μοντέλο.vit γάτα.jpg --tokens disk/a.npy
     is 1
     err '^vit-run: disk/a.npy: cannot be written: No space left on device$'
