@@ -380,7 +380,7 @@ v = ViT(image_size=8, patch_size=4, num_classes=3, dim=20, depth=2, heads=3, mlp
         dim_head=8)
 '''
 
-# A wrapper passes on a dictionary of unknown contents; the blocks come from a generator.
+# A wrapper passes on a dictionary of unknown contents. A generator makes the blocks.
 WRAPPED = HEAD + '''
 
 class AttentionBlock(nn.Module):
@@ -445,7 +445,7 @@ UNSCALED = HEAD + attention("") + block() + model() + "\nnet = ViT(heads=4)\n"
 OTHER_SIZE = HEAD + attention() + block() + model() + "\nnet = ViT(dim=48, heads=16)\n"
 
 
-# The model has a norm behind the unrolled blocks, and a stored norm that never runs. Only the
+# The model has a norm after the unrolled blocks, and a stored norm that never runs. Only the
 # constructor's argument shows the number of channels.
 TRAILING = HEAD + attention() + block() + model(
     blocks="nn.Sequential(*[Block(dim, heads) for _ in range(depth)], nn.LayerNorm(dim))").replace(

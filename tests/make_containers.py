@@ -5,12 +5,12 @@
 
 Run it from the root of the repository. For authoring only: the fixtures are committed and
 test_families.sh, which reads them, needs no Python. The models are those of make_onnx.py, and two
-more. Each has the names of its library in safetensors and ONNX, and in GGUF those of timm (ViT,
-DeiT), of llama.cpp (CLIP, SigLIP) or of dinov2.cpp. A line of cases.txt is a model:
+more. Safetensors and ONNX have the names of the model's library. GGUF has the names of timm (ViT,
+DeiT), llama.cpp (CLIP, SigLIP) or dinov2.cpp. A line of cases.txt is a model:
 
     case | model | options for safetensors | for GGUF | for ONNX
 
-The options are the settings that the container does not hold.
+The options are the settings that the container lacks.
 """
 import os
 import shutil

@@ -9,9 +9,9 @@ is enough: the script replaces the parts of torchvision that timm imports), and 
             /usr/bin/python3 tests/make_coverage.py TIMM PATTERN...  only these tags; writes nothing
 
 Each tag that has weights is built by its own entry point with its own options, patch, input size,
-head width and ratio of the MLP, but with only two blocks of two heads, and with lively random
-weights. It is saved as timm saves for the hub: model.safetensors, and a config.json whose
-model_args state the sizes. The converter must know all other settings by the architecture's name.
+head width and ratio of the MLP, but with only two blocks of two heads, and with large random
+weights. The script saves it as timm saves for the hub: model.safetensors, and a config.json whose
+model_args state the sizes. The converter must find all other settings by the architecture's name.
 For each tag the script checks that
 
     1. vit-convert converts that folder, and vit-run gives logits, embedding and all tokens within
@@ -107,7 +107,7 @@ def import_timm(path):
     return timm
 
 
-# --- what timm has --------------------------------------------------------------------------------
+# --- timm's models --------------------------------------------------------------------------------
 
 class Recorded(Exception):
     pass
@@ -206,7 +206,7 @@ class Tag:
         """model_args that shrink it; its own patch and input size where not `small`."""
         a = self.kwargs
         args = dict(embed_dim=2 * (12 if small else self.head_dim()), depth=2, num_heads=2)
-        if "mlp_ratio" in a and "swiglu_align_to" not in a:  # which rounds up what is narrow
+        if "mlp_ratio" in a and "swiglu_align_to" not in a:  # which rounds up narrow widths
             args["mlp_ratio"] = a["mlp_ratio"]
         if small:  # grids whose number of positions cannot be read as a square one's
             hybrid = self.module == HYBRIDS
@@ -292,7 +292,7 @@ def build(tag, sizes, half):
     with shrink_stems(sizes["embed_dim"], half):
         model = timm.create_model(tag.name, pretrained=False, **sizes).eval()
     randomize(model)
-    if half:  # what is saved; tables of positions stay as exact as they are computed
+    if half:  # saved in half precision, except tables of positions
         model.load_state_dict({k: v.half().to(v.dtype) for k, v in model.state_dict().items()})
     return model
 
@@ -446,7 +446,7 @@ RESIZED = (
 
 
 # These fixtures have such numbers, too. timm assumes that a table of relative positions is for a
-# square; here all blocks share one table.
+# square. Here all blocks share one table.
 SQUARE = ("beit_base_patch16_224.in22k_ft_in22k_in1k",
           dict(img_size=(32, 32), use_rel_pos_bias=False, use_shared_rel_pos_bias=True))
 RESIZED_FIXTURES = {
@@ -734,7 +734,7 @@ def write_table(tags, results, fixtures):
               "| layout | supported | what is compared | error against timm |",
               "|---|---|---|---|", *layout_rows(), ""]
     TABLE.write_text("\n".join(lines) + "\n")
-    with TABLE.open("a") as f:  # it reads what is above
+    with TABLE.open("a") as f:  # the command reads the tables above
         f.write(subprocess.run(["bash", ROOT / "tests" / "test_families.sh", "--table"],
                                stdout=subprocess.PIPE, text=True, check=True).stdout)
 

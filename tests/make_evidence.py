@@ -5,9 +5,9 @@
 
 Run it from the root of the repository. For authoring only: the cases are committed and the tests
 need no Python. Two runs with one version of PyTorch (1.13 here) write the same bytes. The models
-have random names and shapes. The functions that they call, the way in which their code splits heads
-and the settings that a training program saved beside them must be enough for PyTorch's logits;
-otherwise the model is refused by name. cases.txt has a line for each, in the form of
+have random names and shapes. Three things must be enough for PyTorch's logits: the functions that
+they call, the way in which their code splits heads, and the settings that a training program saved
+beside them. Otherwise the model must be refused by name. cases.txt has a line for each, in the form of
 tests/make_own.py: its name, file, options, and the tolerance, the message or, after '=', a text of
 the report.
 """
@@ -61,7 +61,7 @@ class Attention(nn.Module):
         for name in names:
             setattr(self, name, nn.Linear(dim, dim))
 
-    def __getstate__(self):   # what a pickle cannot hold, and what would say too much
+    def __getstate__(self):   # leaves out members that a pickle cannot hold or that show too much
         return {k: v for k, v in self.__dict__.items() if k not in ("split", "heads_of", "names")}
 
     def forward(self, x):
@@ -116,7 +116,7 @@ class Own(nn.Module):
                                     for _ in range(2)])
         self.last = nn.LayerNorm(dim)
         self.classify = nn.Linear(dim, 3)
-        for p in self.parameters():   # far from what chance would hide
+        for p in self.parameters():   # large, so that no error is hidden by chance
             nn.init.normal_(p, std=0.5)
 
     def cleared(self):
@@ -183,7 +183,7 @@ def saved(obj, **options):
     return smaller(buffer)
 
 
-# Searching all other lines for each line would take minutes.
+# Searching all other lines for every line would take minutes.
 MANY = ("    y = torch.sigmoid(x)\n    y = torch.tanh(x)\n    y = torch.mul(x, z)\n" * 40000).encode()
 
 

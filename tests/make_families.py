@@ -5,7 +5,7 @@
 
 For authoring only: its output is committed, and the test needs no Python. test_own.sh reads
 the folder, in the form that make_own.py describes. The definitions here are our own, after the
-published ones; the weights are random.
+published definitions. The weights are random.
 """
 import json
 import os
@@ -399,7 +399,7 @@ def qwen3_vl(net, x):
     return x
 
 
-# === Those that vit.h lacks ===
+# === Families that vit.h lacks ===
 
 def lacks(shapes):
     def run(net, x):

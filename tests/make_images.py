@@ -14,8 +14,8 @@ timm's transform (make_preprocess.py, with python3-numpy). Run `make` before.
 
 expected.txt has one line for each file: name, width, height, the largest difference allowed
 (0 except for JPEG), and the RGB bytes in hexadecimal, as Pillow's convert("RGB") gives them after
-exif_transpose(), except that 16-bit samples are reduced to their upper byte. (Pillow 9.4 clips grey
-ones at 255.)
+exif_transpose(). 16-bit samples are reduced to their upper byte. (Pillow 9.4 clips grey samples at
+255.)
 """
 import io
 import os
@@ -301,7 +301,7 @@ def compare(count, seed):
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     tools = os.path.join(root, "tools")
     draw = random.Random(seed)
-    ImageFile.MAXBLOCK = 1 << 26  # what it encodes must fit, and arithmetic codes to decode
+    ImageFile.MAXBLOCK = 1 << 26  # encoded images must fit, and arithmetic codes must decode
     has_cjpeg = shutil.which("cjpeg") is not None
     subprocess.run([tools + "/vit-run", "--version"], check=True)
     print("Pillow %s%s" % (Image.__version__, "" if has_cjpeg else ", no cjpeg"), flush=True)

@@ -10,7 +10,7 @@ folder with a checkpoint as the library saves it, its configuration files, and a
 
 A twin has the same numbers under the names of a .vit file; this script does every sum, product and
 permutation in NumPy. tests/test_layouts.sh converts both and requires equal tensors and settings.
-If the file is to be refused, it has no twin, and the message takes the twin's place. If a library
+If the file must be refused, the line has the message in place of the twin. If a library
 uses a module of PyTorch, that module writes the checkpoint; otherwise the keys are those of the
 library's documented checkpoints.
 """
@@ -119,7 +119,7 @@ def linear(x, weight, bias):
 def safetensors(path, tensors):
     header, data = OrderedDict(), b""
     for name, x in tensors.items():
-        x = np.array(x, "<f4", order="C")   # 0-dimensional ones stay so
+        x = np.array(x, "<f4", order="C")   # 0-dimensional arrays stay so
         header[name] = {"dtype": "F32", "shape": list(x.shape),
                         "data_offsets": [len(data), len(data) + x.nbytes]}
         data += x.tobytes()
@@ -1050,7 +1050,7 @@ def write_jax():
         k = k.replace("downsample.norm", "gn_proj").replace("norm", "gn")
         k = k.replace(".weight", "/kernel" if v.ndim == 4 else "/scale").replace(".bias", "/bias")
         s[k] = v.transpose(2, 3, 1, 0) if v.ndim == 4 else v.reshape(1, 1, 1, -1)
-    s["gn_root/bias"] = s["gn_root/bias"].ravel()   # newer ones have plain vectors
+    s["gn_root/bias"] = s["gn_root/bias"].ravel()   # newer files have plain vectors
     case("jax_hybrid", s, t, "resnet", write=npz_deflated, suffix="npz")
 
 
