@@ -518,11 +518,11 @@ def main():
          "=the names of the classes: model.py:", shown=SOFTMAX)
     lines.append("relu | model.pt | --code none | num_heads: ")
     lines.append("relu | model.pt | --code tests/data/code/decoys/model.py | 1e-5")
-    lines.append("relu | model.pt | --code tests/data/code/torch/model.py | the code says nothing: "
+    lines.append("relu | model.pt | --code tests/data/code/torch/model.py | the code shows nothing: "
                  "no class of tests/data/code/torch/model.py has modules with the names")
     lines.append("relu | model.pt | --code tests/data/code/decoys | 1e-5")
     lines.append("relu | model.pt | --code tests/no.py | tests/no.py: ")
-    lines.append("relu | model.pt | --code tests/data/code/cases.txt | the code says nothing: ")
+    lines.append("relu | model.pt | --code tests/data/code/cases.txt | the code shows nothing: ")
     lines.append("relu | model.pt | --code tests/data/code/wrong/model.py --match-input "
                  "tests/data/code/relu/x.npy --match-logits tests/data/code/relu/y.npy "
                  "| =but the pair shows num_heads=4, not 8")

@@ -2056,11 +2056,11 @@ def write_gguf():
 
 def write_gguf_refusals(file, projector):
     for name, kind, why in (
-            ("qwen", "qwen2.5vl_merger", "clip.projector_type qwen2.5vl_merger: expected the tower "
-             "of a plain ViT, found attention in windows"),
-            ("minicpm", "resampler", "found positions by a patch's place in a photo of any shape"),
-            ("unknown", "new_one", "clip.projector_type new_one: expected the tower of a "
-             "plain ViT, found a type that this version does not know")):
+            ("qwen", "qwen2.5vl_merger", "clip.projector_type qwen2.5vl_merger: expected the image "
+             "encoder of a plain ViT, found attention in windows"),
+            ("minicpm", "resampler", "found positions that depend on the photo's aspect ratio"),
+            ("unknown", "new_one", "clip.projector_type new_one: expected the image encoder of a "
+             "plain ViT, found a type that this version does not support")):
         s = gguf_tower(clip_model(), NEW_MLP)
         s["pairs"] = clip_pairs(kind)
         case("gguf_" + name, s, why, None, **file)
@@ -2075,7 +2075,7 @@ def write_gguf_refusals(file, projector):
          **file)
     s = OrderedDict([("token_embd.weight", np.ones((2, D))), ("blk.0.attn_q.weight", np.eye(D))])
     s["pairs"] = {"general.architecture": "llama"}
-    case("gguf_language", s, "a language model (llama): expected its image encoder", None, **file)
+    case("gguf_language", s, "a language model (llama): expected the file of its image encoder", None, **file)
     s = gguf_tower(clip_model(), NEW_MLP)
     for i in range(DEPTH):
         for part in ("up", "down"):

@@ -488,7 +488,7 @@ static void test_malformed_safetensors(void) {
           "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0.0,4.0]}}", 4,
           "data_offsets" },
         { "a shape that needs more bytes than the offsets hold",
-          "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "need 8" },
+          "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "require 8" },
         { "offsets beyond the end of the file",
           "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,400]}}", 4, "truncated" },
         { "a byte behind the last tensor",
@@ -1953,7 +1953,7 @@ static void test_malformed_ggml(void) {
     make_ggml(&b, &good_spec);
     check_accepted("hand-made file of vit.cpp", b.data, b.size);
     b.data[b.size - 37] = '\0'; /* in front of nine numbers */
-    check_refused("a tensor's name that is a NUL", b.data, b.size, "has a NUL");
+    check_refused("a tensor's name that is a NUL", b.data, b.size, "contains a NUL");
     discard(&b);
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         make_ggml(&b, &rows[i].spec);
@@ -2061,7 +2061,7 @@ static void test_malformed_gguf(void) {
         { "a tensor too many", FIELD(tensors), 3, "ends inside its header" },
         { "32769 tensors", FIELD(tensors), 32769, "more than 32768 tensors" },
         { "no tensors", FIELD(tensors), 0, "no tensors" },
-        { "65537 pairs", FIELD(pairs), 65537, "65537 pairs" },
+        { "65537 key-value pairs", FIELD(pairs), 65537, "65537 pairs" },
         { "2^64 - 1 pairs", FIELD(pairs), UINT64_MAX, "pairs" },
         { "a pair too many", FIELD(pairs), 2, "a tensor's name is empty" },
         { "a key of no bytes in front of others", FIELD(key_size), 1, "type" },
@@ -2078,16 +2078,16 @@ static void test_malformed_gguf(void) {
         { "2^63 rows", FIELD(dims), (uint64_t)1 << 63, "too large" },
         { "2^50 rows", FIELD(dims), (uint64_t)1 << 50, "too large" },
         { "2^40 rows", FIELD(dims), (uint64_t)1 << 40, "ends inside this tensor" },
-        { "more numbers than there are", FIELD(dims), 33, "begin at 128, expected 160" },
+        { "more numbers than there are", FIELD(dims), 33, "begin at byte 128, expected 160" },
         { "a type that ggml no longer has", FIELD(type), 4, "a: type 4 (Q4_2) cannot be read" },
         { "a type of two bits", FIELD(type), 10, "a: type 10 (Q2_K) cannot be read" },
         { "a type of tables", FIELD(type), 16, "a: type 16 (IQ2_XXS) cannot be read" },
         { "integers", FIELD(type), 26, "a: type 26 (I32) cannot be read" },
         { "a type of the future", FIELD(type), 99, "a: type 99 (a newer one) cannot be read" },
         { "rows of an eighth of a block", FIELD(type), 12, "blocks of 256" },
-        { "two tensors in one place", FIELD(offset), 0, "b: its data begin at 0, expected 128" },
-        { "a hole between tensors", FIELD(offset), 160, "b: its data begin at 160" },
-        { "an offset of 2^64 - 32", FIELD(offset), UINT64_MAX - 31, "b: its data begin at" },
+        { "two tensors in one place", FIELD(offset), 0, "b: the data begin at byte 0, expected 128" },
+        { "a hole between tensors", FIELD(offset), 160, "b: the data begin at byte 160" },
+        { "an offset of 2^64 - 32", FIELD(offset), UINT64_MAX - 31, "b: the data begin at" },
     };
     gguf_spec spec = right;
     bytes b = { 0 };

@@ -809,7 +809,7 @@ TINY="vit_tiny_patch16_224 (mean=0.5 std=0.5); deit_tiny_patch16_224 \
 (mean=0.485,0.456,0.406 std=0.229,0.224,0.225)"
 accepts
 says "check first: assumed num_heads=3: " # only a guess here
-says "assumed values are in their usual order of harm, because the model is too large to measure it"
+says "assumed values are sorted by their usual harm, because the model is too large to measure their effect"
 ends "--arch NAME would settle the preprocessing; timm's names that fit the tensors: $TINY"
 accepts --set num_heads=3
 says "check first: assumed mean=0.5 std=0.5 "
@@ -917,7 +917,7 @@ published="dim=64 depth=6 mlp=192 patch=16 rows=2 cols=2" # as test_vit
 # shellcheck disable=SC2086
 random $published classes=1000
 accepts --set num_heads=2
-says "assumed labels=imagenet: the checkpoint names none of its 1000 classes, and has the size of \
+says "assumed labels=imagenet: the checkpoint names none of its 1000 classes. It has the size of \
 test_vit, which is published for ImageNet-1k (--labels FILE|none)"
 prints '1000 from ImageNet-1k, the first "tench"'
 "$INFO" --labels m.vit >out 2>err
@@ -1114,13 +1114,13 @@ searches() {
     convert "$ROOT/tests/data/own/norm_names_alpha/model.safetensors" -o m.vit \
         --match-input "$other/x.npy" --match-logits "$other/y.npy" --match-seconds 2 "$@" &&
         fail "should not match"
-    grep -c "searching others for at most 2 s (--match-seconds)" err
+    grep -c "searching other settings for at most 2 s (--match-seconds)" err
 }
 # the file stores the last step of the original, although vit-run leaves this step out
 convert "$ROOT/tests/data/evidence/ends_sigmoid/model.pt" -o m.vit --json
 prints '"head_activation": 1' '"original_gives": "a probability for each class (sigmoid)"'
 if "$INFO" m.vit | grep -qx "  original: gives a probability for each class (sigmoid); this file \
-gives what comes before"; then pass; else fail "vit-info: the original's last step"; fi
+gives the values before that step"; then pass; else fail "vit-info: the original's last step"; fi
 
 if [ "$(searches)" = 1 ] && [ "$(searches -q)" = 0 ]; then pass; else fail "how long it searches"; fi
 

@@ -207,7 +207,7 @@ fetch() { # FAULT OPTION...: the weights
 
 fetch plain
 is 0
-out "^SHA-256 $sum: as the server says$"
+out "^SHA-256 $sum: as the server reports$"
 same got.vit $clip.vit
 fetch plain --json
 out "\"sha256\": \"$sum\", \"sum_by\": \"server\"\}$"

@@ -138,7 +138,7 @@ prints einops "--set num_heads=2" "the einops tutorial layout" \
     "vit-convert: assumed attn_root=embed_dim_after: as" "vit-convert: assumed pool_prefix=1: as" \
     "vit-convert: assumed norm_eps=1e-05: as" \
     "vit-convert: check first: assumed mean=0 std=1 crop_pct=1 crop_mode=squash interpolation=bilinear: as the" \
-    "attention is divided by 2.82842712 after the softmax"
+    "the original divides attention by 2.82842712 after the softmax"
 prints torch_nn_matrix "--set num_heads=2 --set pool=token --set block_type=post_norm --set \
     activation=relu --set patch_order=chw --img-size 4 --set pos_first_rows=1" \
     "pos_embed has 16 rows, of which the first 5 are used"

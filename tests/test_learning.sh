@@ -279,7 +279,7 @@ out '^ +1 left out, which cannot be read$'
 out '^ +1 not held out: the only photo of its class$'
 exists fine.vit
 refused 'none.vit: cannot be opened' "$learn" -m none.vit set
-refused "$base: has learnt nothing that photos could be added to" "$learn" -m "$base" --add set
+refused "$base: has no learnt classes" "$learn" -m "$base" --add set
 refused "$base: has learnt nothing: expected a file that vit-learn has written" "$learn" "$base"
 refused "'violet' is not a learnt class$" "$learn" -m fine.vit --forget violet
 refused 'there is no class left to learn$' "$learn" -m fine.vit --forget a --forget b

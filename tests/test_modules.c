@@ -139,8 +139,8 @@ static void test_choices(const char *folder) {
     check_weights(folder, "model_ema.module", "model_ema.module");
     check_no_weights(folder, "several.pt", "teacher", "expected one of model, model_ema.module");
     check_no_weights(folder, "several.pt", "model.", "expected one of");
-    check_no_weights(folder, "whole.pt", "model", "a single one");
-    check_no_weights(folder, "traced.pt", "model", "a single one");
+    check_no_weights(folder, "whole.pt", "model", "a single state dict");
+    check_no_weights(folder, "traced.pt", "model", "a single state dict");
     check_no_weights(folder, "beside_optimizer.pt", "net", "expected one of model");
     c = open_weights(folder, "beside_optimizer.pt", "model");
     CHECK(c && checkpoint_choice_count(c) == 0 && checkpoint_metadata_count(c) == 2);

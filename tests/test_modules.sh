@@ -40,7 +40,7 @@ for file in whole.pt whole_legacy.pt whole_protocol4.pt whole.pkl data_parallel.
     beside_optimizer.pt trainer.pt traced.pt scripted.pt whole_protocol{0,1}.pkl \
     whole{,_legacy}_protocol1.pt; do
     same $file
-    says "the checkpoint says num_heads=2"
+    says "the checkpoint contains num_heads=2"
     if grep -qE "assumed (num_heads|norm_eps|activation)" err; then fail "$file: assumes"
     else pass; fi
 done

@@ -70,7 +70,7 @@ static int convert(arguments *a) {
         const bool planned = a->convert.plan && mapping_plan_names(&c->blueprint);
         status = CLI_FAILED;
         if (c->blueprint.facts.told.code[0])
-            report_error(PROGRAM, NULL, "the code says %s", c->blueprint.facts.told.code);
+            report_error(PROGRAM, NULL, "the code shows %s", c->blueprint.facts.told.code);
         if (a->json) convert_report_failure_json(c, planned, &r);
         else if (planned) mapping_print(&c->blueprint);
         if (findings_only_ask(&c->blueprint.found) && !a->convert.strict)
@@ -176,7 +176,7 @@ static const char notes[] =
     "folder with one of them.\n"
     "The names of its tensors identify the library: timm, transformers, torchvision, open_clip,\n"
     "JAX, torch.nn, vit-pytorch, llama.cpp or none of these. @ also reads config.json in\n"
-    "its folder, and the author's Python as text.\n"
+    "the checkpoint's folder, and the author's Python as text.\n"
     "\n"
     "More help: @ --help settings | match | types | names\n"
     "Exit status: 0, 1 if something failed or a setting is open, 2 for a wrong command line.\n";
@@ -206,8 +206,8 @@ int main(int argc, char **argv) {
         { 0, "dtype", "TYPE", "type of the matrices: f32 (default), f16, bf16, int8 or int4",
           CLI_DTYPE, &a.convert.dtype, 0, 0 },
         { 0, "calibrate", "IMAGES",
-          "calibrate on these photos, a few dozen without labels like those that\n"
-          "the model will see; they serve --report too; may be repeated",
+          "calibrate on these photos: a few dozen, without labels, like those for\n"
+          "which the model is used; also used by --report; may be repeated",
           CLI_LIST, &a.convert.calibrate, 0, 0 },
         { 0, "calibrate-max", "N", "use at most N of them, evenly spaced (default 256)", CLI_INT,
           &a.convert.calibrate_max, 1, 65536 },
@@ -236,9 +236,8 @@ int main(int argc, char **argv) {
           "the author's Python (.py, .ipynb) or a folder of it, read as text, or none\n"
           "(default: the files beside the checkpoint and in the folder above it)",
           CLI_TEXT, &a.convert.code, 0, 0 },
-        { 0, "tokenizer", "FILE",
-          "tokenizer of the texts: a file or folder; none leaves their encoder out", CLI_TEXT,
-          &a.convert.tokenizer, 0, 0 },
+        { 0, "tokenizer", "FILE", "tokenizer, a file or folder; none leaves out the text encoder",
+          CLI_TEXT, &a.convert.tokenizer, 0, 0 },
         { 0, "weights", "NAME",
           "use this one of several state dicts in the file: model, model_ema ...", CLI_TEXT,
           &a.convert.weights, 0, 0 },
@@ -256,8 +255,8 @@ int main(int argc, char **argv) {
           &a.convert.match_folder, 0, 0 },
         { 0, "match-max", "N", "use at most N of them, evenly spaced (default 1000)", CLI_INT,
           &a.convert.match_max, 1, 65536 },
-        { 0, "to", "FORMAT", "vit (default), or safetensors to turn a .vit file back", CLI_TEXT,
-          &a.to, 0, 0 },
+        { 0, "to", "FORMAT", "vit (default); safetensors turns a .vit file back", CLI_TEXT, &a.to,
+          0, 0 },
         { 0, "c-array", NULL, "turn a .vit file into a C header with a constant array", CLI_FLAG,
           &a.c_array, 0, 0 },
         { 0, "list-archs", NULL, "print the architectures and end", CLI_FLAG, &a.list_archs, 0, 0 },

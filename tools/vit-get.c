@@ -512,7 +512,7 @@ static void print_sum(const request *q, const sums *s) {
     text_print(stdout, "SHA-256 %s: %s\n", s->found,
                !s->told_by        ? "no sum is published to compare it with"
                : q->model->sha256 ? "as published"
-                                  : "as the server says");
+                                  : "as the server reports");
 }
 
 /* The commands carry the folder under which this program was called. */
@@ -575,12 +575,12 @@ static int run(request *q, const text_list *operands) {
 
 static const char notes[] =
     "The files are downloaded to the folder NAME/ and removed after the conversion. The same\n"
-    "command resumes a download that was interrupted. The system's curl does it, with its settings\n"
-    "(~/.curlrc, https_proxy). VIT_MIRROR=URL replaces https://huggingface.co.\n"
-    "The SHA-256 of the weights must be the published one or, for most models, the one that the\n"
-    "server sends with them, which detects damage, not forgery. A file with another sum is kept as\n"
-    "FILE.wrong and never used. If there is no sum to compare with, the file's own is printed.\n"
-    "Licenses are those that the pages of the models name: read them before you use a model.\n"
+    "command resumes a download that was interrupted. The system's curl downloads, with its\n"
+    "settings (~/.curlrc, https_proxy). VIT_MIRROR=URL replaces https://huggingface.co.\n"
+    "The SHA-256 of the weights must be the published one. For most models, it must instead be\n"
+    "the one that the server sends: this detects damage but not forgery. A file with another sum\n"
+    "is kept as FILE.wrong and never used. Without a sum to compare with, @ prints the file's own.\n"
+    "The licenses are those on the models' pages. Read a model's license before you use it.\n"
     "\n"
     "Exit status: 0, 1 if something failed, 2 for a wrong command line.\n";
 

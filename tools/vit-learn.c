@@ -69,8 +69,7 @@ static bool add_own(job *j, report *r) {
     if (j->chosen->add || j->chosen->forget.count) {
         if (!add_learnt(j, &j->model, j->path, &any, r)) return false;
         if (any) return true;
-        (void)report_fail(r, "has learnt nothing that photos could be added to: leave out --add "
-                             "and --forget");
+        (void)report_fail(r, "has no learnt classes: leave out --add and --forget");
         return report_file(r, j->path);
     }
     if (head_learned(&j->model, &size, &count)) j->dropped = j->model.config.num_classes;
@@ -157,7 +156,7 @@ static char *provenance(const job *j) {
                 j->set.classes.count,
                 j->set.several  ? "any number of them a photo"
                 : j->set.added  ? "one a photo, Gaussians of one covariance"
-                : j->head.alone ? "told by their mean"
+                : j->head.alone ? "recognised by their mean"
                                 : "one a photo");
     text_append(text, size, "learned_backbone: %016llx\n", (unsigned long long)j->backbone);
     return text;
@@ -200,7 +199,7 @@ static int own_class(const job *j, int i) {
 
 static const char *photo_name(const job *j, int i) {
     const char *path = j->set.photos[i].path;
-    return path ? path : "(a photo from before)";
+    return path ? path : "(a photo learnt earlier)";
 }
 
 /* The answer for a held-out photo; LEARNED_NONE counts as the last class. */
@@ -462,17 +461,17 @@ static bool print_json(const job *j, report *r) {
 static const char description[] =
     "Learns the classes of photos PHOTOS/CLASS/IMAGE and writes a model of them: the\n"
     "same backbone with another head, for every program that takes a model. PHOTOS may be a file\n"
-    "with lines 'PATH,CLASS' instead; 'PATH,CLASS;CLASS' has several classes, and 'PATH,' none.\n"
-    "A file of vit-learn's adds the classes in it, without their photos. An OUT.npy that\n"
+    "with lines 'PATH,CLASS' instead; 'PATH,CLASS;CLASS' gives several classes, 'PATH,' none.\n"
+    "A file that vit-learn wrote adds its classes, without their photos. An OUT.npy that\n"
     "vit-embed wrote adds the photos listed in its OUT.txt; the class of a photo is its folder.\n"
-    "It prints how many held-out photos get their class, which photos look mislabelled, and\n"
+    "It prints how many held-out photos get the right class, which photos look mislabelled, and\n"
     "which classes are mistaken for each other.\n";
 
 static const char notes[] =
     "The head is scikit-learn's LogisticRegression(C=1) of embeddings scaled to a variance of 1,\n"
     "with probabilities calibrated on photos held out. A last class, \"" LEARNED_NONE "\", is the\n"
     "answer for photos that are like none of the classes; a folder of that name may hold examples\n"
-    "instead. Without examples it misses most photos of classes that look alike: after ten photos\n"
+    "of them. Without examples it misses most photos of classes that look alike: after ten photos\n"
     "of each of nine classes of CIFAR-10, 72 to 97 % of the photos of the tenth class were taken\n"
     "for one of the nine (DeiT-Ti; 6 to 59 % with the bundled model). A single class is "
     "recognised\n"

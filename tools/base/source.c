@@ -61,7 +61,7 @@ static bool source_read_file(const source *s, uint64_t offset, uint8_t *to, size
             return report_fail(r, "cannot read at byte %llu: %s", (unsigned long long)offset,
                                os_error(errno));
         if (got == 0)
-            return report_fail(r, "file became shorter: nothing at byte %llu",
+            return report_fail(r, "the file became shorter: nothing at byte %llu",
                                (unsigned long long)offset);
         to += got;
         offset += (uint64_t)got;
@@ -73,9 +73,9 @@ static bool source_read_file(const source *s, uint64_t offset, uint8_t *to, size
 bool source_read(const source *s, uint64_t offset, void *destination, size_t size, report *r) {
     bool good = true;
     if (offset > s->size || size > s->size - offset)
-        good = report_fail(r, "truncated: %llu bytes expected at byte %llu, the file ends at %llu",
-                           (unsigned long long)size, (unsigned long long)offset,
-                           (unsigned long long)s->size);
+        good = report_fail(
+            r, "truncated: %llu bytes expected at byte %llu, but the file ends at %llu",
+            (unsigned long long)size, (unsigned long long)offset, (unsigned long long)s->size);
     else if (!s->memory) good = source_read_file(s, s->start + offset, destination, size, r);
     else if (size > 0) memcpy(destination, s->memory + offset, size);
     return good || report_file(r, s->name);

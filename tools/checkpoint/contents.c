@@ -263,12 +263,12 @@ static bool checkpoint_check_repeats(const checkpoint *c, report *r) {
         if (t->count > largest->count) largest = t;
     }
     return all <= most ||
-           report_fail(r,
-                       "%llu bytes expand to %llu, expected at most %d times as many and %d MiB; "
-                       "the largest tensor, \"%.200s\", has %lld elements",
-                       (unsigned long long)stored, (unsigned long long)all, CHECKPOINT_MOST_REPEATS,
-                       (int)(CHECKPOINT_FREE_REPEATS >> 20), largest->name,
-                       (long long)largest->count);
+           report_fail(
+               r,
+               "%llu bytes expand to %llu bytes; expected at most %d times the stored size plus "
+               "%d MiB; the largest tensor, \"%.200s\", has %lld elements",
+               (unsigned long long)stored, (unsigned long long)all, CHECKPOINT_MOST_REPEATS,
+               (int)(CHECKPOINT_FREE_REPEATS >> 20), largest->name, (long long)largest->count);
 }
 
 bool checkpoint_index_names(checkpoint *c, report *r) {

@@ -149,8 +149,7 @@ static bool read_tensor(ggml_reader *g) {
     t.ndim = (int)numbers[0];
     if (!read_numbers(g, dims, t.ndim) || !read_bytes(g, name, numbers[1])) return false;
     name[numbers[1]] = '\0';
-    if (strlen(name) != numbers[1])
-        return report_fail(g->report, "a tensor's name has a NUL in it");
+    if (strlen(name) != numbers[1]) return report_fail(g->report, "a tensor's name contains a NUL");
     t.name = name;
     for (i = 0; i < t.ndim; i++) t.dims[i] = dims[t.ndim - 1 - i];
     if (!ggml_find_type(numbers[2], &t.dtype))

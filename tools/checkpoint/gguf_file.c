@@ -180,7 +180,7 @@ static const gguf_projector projectors[] = {
     { "qwen2.5*", "attention in windows", false },
     { QWEN3_VL, NULL, true },
     { "youtuvl", "attention in windows", false },
-    { "resampler", "positions by a patch's place in a photo of any shape", false },
+    { "resampler", "positions that depend on the photo's aspect ratio", false },
     { "pixtral", ROTARY, false },
     { "lightonocr", ROTARY, false },
     { "dots_ocr", ROTARY, false },
@@ -207,9 +207,9 @@ static const gguf_projector *find_projector(const gguf_reader *g) {
 static bool check_projector(const gguf_reader *g) {
     const gguf_projector *known = find_projector(g);
     if (known && !known->why) return true;
-    return report_fail(g->report,
-                       "clip.projector_type %.40s: expected the tower of a plain ViT, found %s",
-                       g->projector, known ? known->why : "a type that this version does not know");
+    return report_fail(
+        g->report, "clip.projector_type %.40s: expected the image encoder of a plain ViT, found %s",
+        g->projector, known ? known->why : "a type that this version does not support");
 }
 
 /* The keys, and the names of their settings in settings.h, in vit.cpp's header or in a training
@@ -312,10 +312,9 @@ static bool gguf_tensor(gguf_reader *g, uint64_t *end) {
     }
     if (!gguf_number(g, 4, &type) || !gguf_number(g, 8, &offset)) return false;
     if (!strcmp(name, "token_embd.weight"))
-        return report_fail(g->report,
-                           "a language model (%.40s): expected its image encoder, which "
-                           "is in another file (mmproj)",
-                           g->architecture);
+        return report_fail(
+            g->report, "a language model (%.40s): expected the file of its image encoder (mmproj)",
+            g->architecture);
     t.name = name;
     t.ndim = (int)ndim;
     for (i = 0; i < t.ndim; i++) t.dims[i] = (int64_t)dims[t.ndim - 1 - i];
@@ -323,7 +322,7 @@ static bool gguf_tensor(gguf_reader *g, uint64_t *end) {
         return report_fail(g->report, "%.200s: type %llu (%s) cannot be read", name,
                            (unsigned long long)type, type_name(type));
     if (offset != align(g, *end))
-        return report_fail(g->report, "%.200s: its data begin at %llu, expected %llu", name,
+        return report_fail(g->report, "%.200s: the data begin at byte %llu, expected %llu", name,
                            (unsigned long long)offset, (unsigned long long)align(g, *end));
     if (!ggml_data_size(&t, &size, g->report)) return false;
     *end = offset + size;
@@ -369,7 +368,7 @@ static bool name_mlp(gguf_reader *g) {
     if (up->dims[0] == up->dims[1])
         return report_fail(
             g->report,
-            "%.200s: a square, so its shape does not tell the first layer of the MLP "
+            "%.200s: the matrix is square, so its shape does not tell the first layer of the MLP "
             "from the second",
             up->name);
     if (up->dims[0] != token->dims[0]) return true;
@@ -443,7 +442,7 @@ bool gguf_open(checkpoint *c, size_t file, report *r) {
                            (unsigned long long)version);
     good = good && gguf_number(g, 8, &tensors) && gguf_number(g, 8, &pairs);
     if (good && pairs > GGUF_MAX_PAIRS)
-        good = report_fail(r, "%llu pairs of key and value, at most %d expected",
+        good = report_fail(r, "%llu key-value pairs, at most %d expected",
                            (unsigned long long)pairs, GGUF_MAX_PAIRS);
     for (; good && pairs > 0; pairs--) good = gguf_pair(g);
     good = good && check_projector(g) && gguf_tensors(g, tensors) && check_frames(g) &&

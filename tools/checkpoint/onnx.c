@@ -383,8 +383,8 @@ static bool onnx_store(onnx_reader *o, checkpoint_tensor_info *t, const onnx_dat
         s.bytes.offset = d->offset;
     } else if (d->is_raw) {
         if (d->size != bytes)
-            return report_fail(o->report, "%.200s: %llu bytes, type and shape need %llu", t->name,
-                               (unsigned long long)d->size, (unsigned long long)bytes);
+            return report_fail(o->report, "%.200s: %llu bytes, but type and shape require %llu",
+                               t->name, (unsigned long long)d->size, (unsigned long long)bytes);
     } else {
         uint8_t *block;
         if (bytes / 16 > d->end - d->first) return onnx_damaged(o, d->first);
@@ -683,7 +683,7 @@ static int onnx_numbers(onnx_reader *o, int v, float *to, int most) {
     int i;
     if (o->report->failed) return -1;
     if (++o->work > ONNX_MOST_WORK)
-        return (void)report_fail(o->report, "ONNX: its shapes take too long to compute"), -1;
+        return (void)report_fail(o->report, "ONNX: the shapes take too long to compute"), -1;
     if (t && t->count > 0 && t->count <= most)
         return checkpoint_read(o->c, t, 0, t->count, to, o->report) ? (int)t->count : -1;
     if (t || !n || n->op != OP_CONSTANT || n->attribute_count != 1) return -1;
@@ -1289,7 +1289,7 @@ static bool onnx_finish_scores(onnx_reader *o, onnx_node *softmax, const onnx_no
                            "layer after them");
     if (q == k &&
         (k != v || path->third != 0 || of_k.third != 1 || of_v.third != 2 || path->is_by_head))
-        return onnx_refuse(o, softmax, "q, k and v of one layer in an order other than timm's");
+        return onnx_refuse(o, softmax, "one layer computes q, k and v, but not in timm's order");
     if (!onnx_weight_dims(o, proj, &rows, &columns)) return onnx_refuse(o, proj, "no layer");
     width = columns;
     if (!path->head_dim && path->heads) path->head_dim = width / path->heads;
@@ -1316,15 +1316,14 @@ static bool onnx_find_scores(onnx_reader *o, onnx_node *softmax) {
         if (n->op == OP_MATMUL && onnx_is_image(o, onnx_input(n, 0)) &&
             onnx_is_image(o, onnx_input(n, 1))) {
             if (!onnx_is_last_axis(softmax))
-                return onnx_refuse(o, softmax, "its axis is not the last");
+                return onnx_refuse(o, softmax, "the axis is not the last one");
             n->part = softmax->part = PART_SCORES;
             return onnx_finish_scores(o, softmax, n, &path);
         }
         if (onnx_take_factor(o, n, &v, &path)) continue;
         if (n->op == OP_ADD)
-            return onnx_refuse(o, n,
-                               "a mask or positions added to the scores, which are not "
-                               "supported");
+            return onnx_refuse(
+                o, n, "a mask or positions are added to the scores, which is not supported");
         if (n->op != OP_CAST && n->op != OP_IDENTITY) return true;
         v = onnx_input(n, 0);
     }
@@ -1430,17 +1429,17 @@ static bool onnx_read_blocks(onnx_reader *o, const onnx_node *n, const checkpoin
         b->size < 16 || b->size > 1 << 16 || (b->bits != 4 && b->bits != 8) ||
         onnx_input(n, 4) >= 0)
         return onnx_refuse(o, n,
-                           "expected 4 or 8 bits, blocks of 16 or more, and no order of groups");
+                           "expected 4 or 8 bits, blocks of 16 or more elements, and no g_idx");
     b->count = (b->columns + b->size - 1) / b->size;
     row = b->count * b->size * b->bits / 8;
     all = b->rows * b->count;
     if (t->dtype != CHECKPOINT_U8 || t->count != b->rows * row || !scales || scales->count != all ||
         (zero >= 0 && !zeros))
-        return onnx_refuse(o, n, "the sizes of its weight and scales do not fit");
+        return onnx_refuse(o, n, "the sizes of the weight and the scales do not fit each other");
     b->are_packed = zeros && zeros->dtype == CHECKPOINT_U8;
     row = b->are_packed ? (b->count * b->bits + 7) / 8 : b->count;
     if (zeros && zeros->count != b->rows * row)
-        return onnx_refuse(o, n, "the size of its zero points does not fit");
+        return onnx_refuse(o, n, "the size of the zero points does not fit the weight");
     b->bytes = malloc((size_t)(b->count * b->size * b->bits / 8) * sizeof(float));
     b->scales = malloc((size_t)b->count * sizeof(float));
     b->zeros = zeros ? malloc((size_t)row * sizeof(float)) : NULL;
@@ -1562,9 +1561,10 @@ static bool onnx_find_name(const onnx_reader *o, const onnx_node *n, int v, cons
 static bool onnx_name(onnx_reader *o, const onnx_node *n, int v, const char *what, int sibling,
                       const char *whats, char name[ONNX_NAME]) {
     return onnx_find_name(o, n, v, what, sibling, whats, name) ||
-           onnx_refuse(o, n,
-                       "neither names nor the order of layers show which layer this is; export "
-                       "with the names of parameters");
+           onnx_refuse(
+               o, n,
+               "neither the names nor the order of the layers shows which layer this is; export "
+               "the parameters with their names");
 }
 
 /* === Tensors of the checkpoint === */
@@ -1799,9 +1799,9 @@ static bool onnx_take_residual(onnx_reader *o, onnx_node *n) {
         return onnx_module_of(o, last, module) &&
                onnx_say(o, module, "code.norm_first", from == skip ? "false" : "true");
     }
-    return onnx_refuse(o, n,
-                       "no residual of attention or of an MLP: the sum of x and of a branch "
-                       "of x or of its norm expected");
+    return onnx_refuse(
+        o, n,
+        "not a residual connection: expected x plus attention or an MLP that reads x or norm(x)");
 }
 
 /* Makes the name of a class token or of positions that the exporter renamed, from the name of the
@@ -1922,7 +1922,7 @@ static bool onnx_take_part(onnx_reader *o, onnx_node *n) {
     float first[1], last[1], axis[1];
     bool is_stream;
     if (!onnx_is_image(o, onnx_input(n, 0)))
-        return onnx_refuse(o, n, "its data do not come from the image");
+        return onnx_refuse(o, n, "the data do not come from the image");
     is_stream = from &&
                 (from->part == PART_NORM || (from->part == PART_NONE && from->op == OP_ADD));
     if (n->op == OP_GATHER) {
@@ -2051,7 +2051,8 @@ static bool onnx_follow_image(onnx_reader *o) {
         }
     }
     if (o->image < 0 || o->values[o->image].tensor >= 0)
-        return report_fail(o->report, "ONNX: no convolution takes the image: no plain ViT");
+        return report_fail(o->report,
+                           "ONNX: no convolution reads the image, so this is no plain ViT");
     o->values[o->image].from_image = true;
     for (i = 0; i < o->node_count; i++) {
         const onnx_node *n = &o->nodes[i];
@@ -2211,7 +2212,8 @@ static bool onnx_read_layers(onnx_reader *o) {
     for (i = 0; i < o->node_count; i++)
         if (onnx_is_image(o, onnx_output(&o->nodes[i])) && !onnx_take_node(o, &o->nodes[i]))
             return false;
-    return o->in_blocks || report_fail(o->report, "ONNX: no blocks of attention: no plain ViT");
+    return o->in_blocks ||
+           report_fail(o->report, "ONNX: no attention blocks, so this is no plain ViT");
 }
 
 bool onnx_open(checkpoint *c, size_t file, report *r) {

@@ -185,7 +185,7 @@ static bool probe_damaged_safetensors(const checkpoint_head *head) {
 }
 
 #define EXPECTED "expected safetensors, PyTorch's .pth, .pt or .bin, or .npz"
-#define A_GRAPH  "a graph; give the weights that it was made from: " EXPECTED
+#define A_GRAPH  "a graph; convert its original weights instead: " EXPECTED
 
 static const checkpoint_container checkpoint_containers[] = {
     { "safetensors", probe_safetensors, safetensors_open, NULL },
@@ -200,10 +200,10 @@ static const checkpoint_container checkpoint_containers[] = {
       "one array; expected a whole model, as numpy.savez(\"model.npz\", **arrays) writes it" },
     { "GGUF", probe_gguf, gguf_open, NULL },
     { "vit.cpp", probe_ggml, ggml_open, NULL },
-    { "HDF5", probe_hdf5, NULL, "not supported, as Keras' .h5; " EXPECTED },
+    { "HDF5", probe_hdf5, NULL, "Keras' .h5 and other HDF5 files are not supported; " EXPECTED },
     { "image", probe_image, NULL, "not a checkpoint; " EXPECTED },
     { ".vit file", probe_vit, NULL,
-      "a model, not a checkpoint; --to safetensors turns a .vit file back into one" },
+      "a model, not a checkpoint; --to safetensors turns a .vit file back into a checkpoint" },
     { "compressed file", probe_compressed, NULL, "not supported; unpack it first" },
     { "web page", probe_html, NULL, "not a checkpoint; the download failed" },
     { "Git LFS pointer", probe_lfs, NULL, "only a pointer to the file; run git lfs pull" },
@@ -347,7 +347,7 @@ static bool checkpoint_open_weight_map(checkpoint *c, const char *index_path, co
     for (entry = json_first(map); entry; entry = entry->next)
         if (!checkpoint_check_shard(c, entry, r)) return false;
     if (c->tensor_count <= map->count) return true;
-    return report_fail(r, "weight_map: %llu tensors listed, the shards hold %llu",
+    return report_fail(r, "weight_map: it lists %llu tensors, but the shards hold %llu",
                        (unsigned long long)map->count, (unsigned long long)c->tensor_count);
 }
 
@@ -369,8 +369,9 @@ static bool checkpoint_open_shards(checkpoint *c, size_t file, report *r) {
         map = json_get(json.root, "weight_map");
         ok = map && map->kind == JSON_OBJECT && map->count > 0
                  ? checkpoint_open_weight_map(c, s->name, map, r)
-                 : report_fail(r, "JSON without a \"weight_map\": not an index of shards; give the "
-                                  "checkpoint");
+                 : report_fail(
+                       r, "JSON without a \"weight_map\", so not an index of shards; convert the "
+                          "checkpoint itself");
         json_free(&json);
     }
     free(text);
@@ -391,7 +392,8 @@ static checkpoint *checkpoint_new(void) {
 static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *r) {
     ok = ok && (c->by_name || checkpoint_index_names(c, r));
     if (ok && c->wanted && c->wrapper[0] == '\0')
-        ok = report_fail(r, "no state dict \"%.200s\": the file holds a single one", c->wanted);
+        ok = report_fail(r, "no state dict \"%.200s\": the file holds a single state dict",
+                         c->wanted);
     *out = ok ? c : NULL;
     if (!ok) checkpoint_close(c);
     return ok;

@@ -636,8 +636,10 @@ static bool pickle_op_persistent(pickle_machine *m, unsigned unused) {
 
 static bool pickle_op_persistent_line(pickle_machine *m, unsigned unused) {
     (void)unused;
-    return pickle_fail(m, "torch.save with pickle_protocol=0, whose files PyTorch cannot load "
-                          "either; save it without that");
+    return pickle_fail(
+        m,
+        "a file of torch.save with pickle_protocol=0, which PyTorch cannot load either; save the "
+        "model with the default protocol");
 }
 
 /* === The machine === */

@@ -246,8 +246,9 @@ static bool checkpoint_read_blocks(checkpoint *c, const checkpoint_tensor_info *
 static bool checkpoint_read_any(checkpoint *c, const checkpoint_tensor_info *t, int64_t first,
                                 int64_t count, float *destination, report *r) {
     if (first < 0 || count < 0 || first > t->count || count > t->count - first)
-        return report_fail(r, "%.200s: elements %lld to %lld requested, it has %lld", t->name,
-                           (long long)first, (long long)(first + count), (long long)t->count);
+        return report_fail(r, "%.200s: elements %lld to %lld requested, but the tensor has %lld",
+                           t->name, (long long)first, (long long)(first + count),
+                           (long long)t->count);
     if (checkpoint_block(t->dtype) > 1)
         return checkpoint_read_blocks(c, t, first, count, destination, r);
     return checkpoint_read_pieces(c, t, first, count, destination, r);
@@ -367,7 +368,7 @@ static bool rename_one(checkpoint *c, size_t i, rename_rule *rules, int count, r
     rules[rule].used = true;
     if (!put_pieces(rules[rule].ours, pieces, name, sizeof name) ||
         (rules[rule].is_layer && !put_end(pieces, name, sizeof name)))
-        return report_fail(r, "%.200s: its new name is longer than %d letters", old,
+        return report_fail(r, "%.200s: the new name is longer than %d letters", old,
                            RENAME_MAX_NAME - 1);
     return checkpoint_rename(c, i, name, r);
 }

@@ -88,10 +88,10 @@ static bool safetensors_read_range(safetensors_reader *s, const json_value *offs
     range->end = (uint64_t)end;
     range->name = name;
     if (range->end <= s->data_size) return true;
-    return report_fail(s->report,
-                       "%.200s: data_offsets end at %lld, the data of the file at %llu: "
-                       "it is truncated",
-                       name, (long long)end, (unsigned long long)s->data_size);
+    return report_fail(
+        s->report,
+        "%.200s: data_offsets end at %lld, but the file's data end at %llu: the file is truncated",
+        name, (long long)end, (unsigned long long)s->data_size);
 }
 
 static bool safetensors_check_size(safetensors_reader *s, const checkpoint_tensor_info *t,
@@ -102,9 +102,9 @@ static bool safetensors_check_size(safetensors_reader *s, const checkpoint_tenso
         if (!bytes_multiply(bytes, (uint64_t)t->dims[i], &bytes))
             return report_fail(s->report, "%.200s: shape: the product overflows", t->name);
     if (range->end - range->begin == bytes) return true;
-    return report_fail(s->report, "%.200s: data_offsets hold %llu bytes, shape and dtype need %llu",
-                       t->name, (unsigned long long)(range->end - range->begin),
-                       (unsigned long long)bytes);
+    return report_fail(
+        s->report, "%.200s: data_offsets hold %llu bytes, but shape and dtype require %llu",
+        t->name, (unsigned long long)(range->end - range->begin), (unsigned long long)bytes);
 }
 
 /* Each tensor gets its own storage, because a range may start at any byte. */
@@ -171,7 +171,8 @@ static bool safetensors_check_layout(safetensors_reader *s) {
         at = range->end;
     }
     if (at == s->data_size) return true;
-    return report_fail(s->report, "trailing bytes: the tensors end at byte %llu, the file at %llu",
+    return report_fail(s->report,
+                       "trailing bytes: the tensors end at byte %llu, but the file ends at %llu",
                        (unsigned long long)(s->data_start + at),
                        (unsigned long long)(s->data_start + s->data_size));
 }

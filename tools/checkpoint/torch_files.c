@@ -352,11 +352,11 @@ static bool torch_locate_storage(torch_legacy *l, const char *key, uint64_t *at)
     *at += 8;
     size = storage->count * storage->element_size;
     if (*at > l->end || size > l->end - *at)
-        return report_fail(r,
-                           "truncated: storage \"%.200s\" needs %llu bytes at byte "
-                           "%llu, the file ends at %llu",
-                           key, (unsigned long long)size, (unsigned long long)*at,
-                           (unsigned long long)l->end);
+        return report_fail(
+            r,
+            "truncated: storage \"%.200s\" needs %llu bytes at byte %llu, but the file ends at "
+            "%llu",
+            key, (unsigned long long)size, (unsigned long long)*at, (unsigned long long)l->end);
     storage->offset = *at;
     *at += size;
     return true;

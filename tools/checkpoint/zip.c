@@ -291,11 +291,10 @@ static bool zip_check_layout(zip_archive *zip, const zip_directory *d, report *r
             return report_fail(r, "zip: \"%.200s\" is after the directory", e->name);
         if (!zip_check_local(zip->source, e, r)) return false;
         if (e->offset > limit || e->stored_size > limit - e->offset)
-            return report_fail(r,
-                               "zip: \"%.200s\" of %llu bytes at byte %llu overlaps what starts "
-                               "at byte %llu",
-                               e->name, (unsigned long long)e->stored_size,
-                               (unsigned long long)e->offset, (unsigned long long)limit);
+            return report_fail(
+                r, "zip: \"%.200s\" of %llu bytes at byte %llu overlaps the data at byte %llu",
+                e->name, (unsigned long long)e->stored_size, (unsigned long long)e->offset,
+                (unsigned long long)limit);
     }
     return true;
 }

@@ -2921,9 +2921,9 @@ void code_use(const convert_options *o, const checkpoint *c, facts *f) {
     use_unused(f);
     text_append(told->code, sizeof told->code, "%sthe model is %s%s", *told->code ? "; " : "",
                 found->model,
-                found->shapes_differ ? ", whose shapes are not those of the weights: its numbers "
-                                       "were not used"
-                                     : "");
+                found->shapes_differ
+                    ? ". Its shapes differ from those of the weights, so its numbers were not used"
+                    : "");
 }
 
 static bool is_same_number(const settings *a, const settings *b, int key) {

@@ -447,8 +447,8 @@ static bool assume_imagenet(const settings_resolved *model, int patch, const des
     if (labels->list.count > 0 || (names && names->count > 0)) return true;
     labels->origin = "ImageNet-1k";
     snprintf(why, sizeof why,
-             "the checkpoint names none of its %d classes, and has the size of "
-             "%.100s, which is published for ImageNet-1k",
+             "the checkpoint names none of its %d classes. It has the size of %.100s, which is "
+             "published for ImageNet-1k",
              IMAGENET_CLASSES, like->name);
     return labels_from_imagenet(&labels->list, &r) &&
            findings_assume(found, "labels=imagenet", why, "--labels FILE|none");
@@ -460,8 +460,7 @@ static bool assume_description(const description *d, const attributes_told *told
     if (d->config.processor) {
         snprintf(what, sizeof what, "preprocessing of a %.100s", d->config.processor);
         snprintf(why, sizeof why,
-                 "transformers' default, as no preprocessor_config.json is beside "
-                 "%.200s",
+                 "transformers' default, because no preprocessor_config.json is beside %.200s",
                  paths_file_name(d->path));
         if (!findings_assume(found, what, why, "--set mean=M --set std=S --set crop_pct=N"))
             return false;
@@ -469,18 +468,20 @@ static bool assume_description(const description *d, const attributes_told *told
     if (d->config.input_height > 0) {
         snprintf(what, sizeof what, "img_size=%dx%d", d->config.input_height,
                  d->config.input_width);
-        if (!findings_assume(found, what,
-                             "preprocessor_config.json makes images of this size, not of the "
-                             "model's image_size",
-                             "--img-size HxW"))
+        if (!findings_assume(
+                found, what,
+                "preprocessor_config.json sets this size, which differs from the model's "
+                "image_size",
+                "--img-size HxW"))
             return false;
     }
     if (d->arch_unknown) {
         snprintf(what, sizeof what, "architecture=%.200s", d->arch_unknown);
-        snprintf(why, sizeof why,
-                 "%.200s names it, but timm has no such model: the rest of that "
-                 "file and the tensors decide",
-                 d->arch_origin);
+        snprintf(
+            why, sizeof why,
+            "%.200s names it, but timm has no such model; the other settings of that file and the "
+            "tensors decide",
+            d->arch_origin);
         if (!findings_assume(found, what, why, "--arch NAME")) return false;
     }
     if (d->has_arch && !d->arch.tag_known) {
@@ -711,8 +712,9 @@ static bool check_width(const vit_config *image, const vit_config *text, report 
                                                           : image->embed_dim;
     const int found = text->representation_dim ? text->representation_dim : text->embed_dim;
     return width == found ||
-           report_fail(r, "the embedding of a text: expected %d values, as of an image, found %d",
-                       width, found);
+           report_fail(
+               r, "the embedding of a text: expected %d values, like that of an image, found %d",
+               width, found);
 }
 
 /* Returns the folder of the checkpoint, or the checkpoint itself if it is a folder. The path is
@@ -817,7 +819,7 @@ static bool add_selftest(const weights_source *from, const cli_output *output, v
  * calibration. */
 static bool can_be_opened(const vit_writer *writer, report *r) {
     return writer->file_size <= SIZE_MAX ||
-           report_fail(r, "the model has %llu bytes, this program can open %llu",
+           report_fail(r, "the model has %llu bytes, but this program can open at most %llu",
                        (unsigned long long)writer->file_size, (unsigned long long)SIZE_MAX);
 }
 

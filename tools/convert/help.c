@@ -9,24 +9,24 @@
 static const char help_match[] =
     "--match-input X --match-logits Y finds the settings that the checkpoint leaves open: the\n"
     "model runs on the input until it gives these logits or this embedding. Y may also be their\n"
-    "softmax, log_softmax or sigmoid, or an embedding of length 1; a line then says so, because\n"
-    "@ leaves that last step out. Two lines of PyTorch write both files:\n"
+    "softmax, log_softmax or sigmoid, or an embedding of length 1. @ then reports that the\n"
+    "model file leaves out this last step. Two lines of PyTorch write both files:\n"
     "  x = torch.randn(1, 3, 224, 224); np.save('x.npy', x.numpy())\n"
     "  np.save('y.npy', model.eval()(x).detach().numpy())\n"
     "--match-tolerance bounds the largest difference / the largest logit.\n"
-    "--match-folder DIR holds labelled pictures, a folder for each class. It finds the best\n"
+    "--match-folder DIR reads labelled pictures, a folder for each class. It finds the best\n"
     "preprocessing and, without --match-input, all other open settings.\n";
 
 static const char help_types[] =
     "--dtype is the type of the matrices; vectors stay f32.\n"
-    "--calibrate takes images or folders, a few dozen or hundred images like those that the model\n"
-    "will see, without labels: int4 loses less accuracy, int8 is faster with AVX2. Unreadable\n"
-    "images are left out.\n"
+    "--calibrate takes images or folders: a few dozen or hundred unlabelled images like those\n"
+    "for which the model is used. int4 then loses less accuracy, and int8 is faster with AVX2.\n"
+    "Unreadable images are left out.\n"
     "--report compares with f32 on such images, by default on those of --calibrate. One set may\n"
     "serve both, but images that were not used to calibrate give a fairer figure.\n"
     "--keep PATTERN keeps tensors in bf16 with int8, in int8 with int4: 'blocks.0.*'. Models up\n"
     "to 256 wide keep blocks.[01].attn.qkv.*, blocks.[01].mlp.* and head.weight with int8,\n"
-    "blocks.0.* and blocks.*.attn.* with int4, unless --keep overrides it; --keep none keeps no\n"
+    "blocks.0.* and blocks.*.attn.* with int4, unless --keep overrides this; --keep none keeps no\n"
     "tensor.\n";
 
 static const char help_names[] =

@@ -200,8 +200,7 @@ static void print_nearest(const match_search *s, const char *weights) {
     int row;
     if (!(s->tries[s->chosen].error < HUGE_VAL)) return;
     text_print(stderr,
-               "the nearest model%s%.60s is off by %.3g; the other attempts, with their "
-               "errors:\n",
+               "the nearest model%s%.60s differs by %.3g; the other attempts and their errors:\n",
                *weights ? " of weights=" : "", weights, s->tries[s->chosen].error);
     for (row = 0; row < s->table->count; row++) print_row(s, row);
 }
@@ -219,12 +218,12 @@ static bool check_pair(const match *m, const facts *f, report *r) {
     if (!m->takes_size || !match_count_patches(f, &patches) ||
         patches.height * patches.width <= patches.positions)
         return true;
-    return report_fail(r,
-                       "expected an input of at most %d patches, the number of positions, found "
-                       "%d x %d pixels, which make %d x %d patches of %d; --img-size %dx%d "
-                       "resamples the positions",
-                       patches.positions, m->pair.height, m->pair.width, patches.height,
-                       patches.width, patches.size, m->pair.height, m->pair.width) ||
+    return report_fail(
+               r,
+               "expected an input of at most %d patches, one for each position, found %d x %d "
+               "pixels, which make %d x %d patches of %d; --img-size %dx%d resamples the positions",
+               patches.positions, m->pair.height, m->pair.width, patches.height, patches.width,
+               patches.size, m->pair.height, m->pair.width) ||
            report_file(r, m->pair.input_path);
 }
 
@@ -237,7 +236,7 @@ static const char *doubt_size(const match *m, const facts *f, char text[REASON_S
     if (!m->takes_size || !match_count_patches(f, &patches)) return text;
     if (patches.height * patches.width + patches.prefix < patches.positions)
         snprintf(text, REASON_SIZE,
-                 "its input makes %d x %d patches, but there are positions for %d", patches.height,
+                 "the input makes %d x %d patches, but there are positions for %d", patches.height,
                  patches.width, patches.positions - patches.prefix);
     return text;
 }
@@ -259,23 +258,23 @@ static const char *reason_of(const match *m, const facts *f, const match_search 
     if (doubt_size(m, f, text)[0]) return text;
     if (most > no_pixel) {
         snprintf(text, REASON_SIZE,
-                 "its input has values up to %.3g, so the program probably normalises it: save the "
-                 "tensor that the transformer gets",
+                 "the input has values up to %.3g, so the program probably normalises it: save the "
+                 "tensor that the transformer receives",
                  most);
         return text;
     }
     if (error < by_rounding) {
         snprintf(text, REASON_SIZE,
                  "the original probably computes in 16 bits: save the output of model.float(), or "
-                 "accept it by --match-tolerance %.1g",
+                 "accept the difference with --match-tolerance %.1g",
                  2 * error);
         return text;
     }
     return s->tries[0].error < by_dropout
-               ? "the weights are probably right, but the model was in training mode or got another "
-                 "input: call model.eval(), and save both in one run"
-               : "the output is probably not of these weights and this input: load the checkpoint, "
-                 "call model.eval(), and save both in one run";
+               ? "the weights are probably right, but the model was in training mode or received "
+                 "another input: call model.eval(), and save input and output in one run"
+               : "the output is probably not of these weights and this input: load the "
+                 "checkpoint, call model.eval(), and save input and output in one run";
 }
 
 static bool refuse_pair(const match *m, const facts *f, const match_search *s, report *r) {
@@ -289,8 +288,8 @@ static bool refuse_pair(const match *m, const facts *f, const match_search *s, r
         print_nearest(s, count_choices(m, f) ? checkpoint_wrapper(f->map.checkpoint) : "");
     return report_fail(
                r,
-               "%s; none of %d models tried in %.0f s gives this output; the nearest is off "
-               "by %.3g of the largest number, and %g is accepted%s",
+               "%s; none of the %d models tried in %.0f s gives this output; the nearest differs "
+               "by %.3g of the largest number, but at most %g is accepted%s",
                reason_of(m, f, s, reason), s->runs, s->took, s->tries[s->chosen].error,
                s->tolerance,
                is_long ? "" : "; --match-seconds S searches longer and lists the attempts") ||

@@ -503,12 +503,12 @@ static void count_right(match_sorting *s) {
 static bool check_use(const match_sorting *s, report *r) {
     const double guessing = log(s->model->config.num_classes);
     if ((guessing - s->loss) * s->used > -log(CHANCE_STRICT)) return true;
-    return report_fail(r,
-                       "no setting does clearly better than guessing (cross-entropy %.3g on %d "
-                       "of %d pictures, guessing %.3g): are the folders the model's classes, in "
-                       "their order?%s",
-                       s->loss, s->used, s->pictures->count, guessing,
-                       s->used < s->pictures->count ? " Or give more time: --match-seconds" : "");
+    return report_fail(
+        r,
+        "no setting does clearly better than guessing (cross-entropy %.3g on %d of %d pictures, "
+        "guessing %.3g): are the folders the model's classes, in the model's order?%s",
+        s->loss, s->used, s->pictures->count, guessing,
+        s->used < s->pictures->count ? " Otherwise give more time: --match-seconds" : "");
 }
 
 bool match_sorting_run(match_sorting *s, report *r) {

@@ -445,10 +445,11 @@ bool match_search_run(match_search *s, report *r) {
     s->started = cli_now_ms();
     s->first = report_make();
     cli_progress_start(&s->progress, "matching", (uint64_t)(usual_seconds(s) * 1e3));
-    snprintf(s->note, sizeof s->note,
-             "the likeliest settings do not give this output: searching others for %s %.0f s "
-             "(--match-seconds)",
-             s->patience > 0 ? "about" : "at most", usual_seconds(s));
+    snprintf(
+        s->note, sizeof s->note,
+        "the likeliest settings do not give this output: searching other settings for %s %.0f s "
+        "(--match-seconds)",
+        s->patience > 0 ? "about" : "at most", usual_seconds(s));
     if (s->quiet) s->progress.active = false;
     else s->progress.note = s->note;
     try_choice(s, &likeliest);

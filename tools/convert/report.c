@@ -34,18 +34,18 @@ static void collect_notes(const blueprint *b, note_list *notes) {
     char word[32];
     notes->count = 0;
     if (b->facts.told.text[0])
-        snprintf(add_note(notes), sizeof notes->text[0], "the checkpoint says %s",
+        snprintf(add_note(notes), sizeof notes->text[0], "the checkpoint contains %s",
                  b->facts.told.text);
     if (b->facts.told.code[0])
-        snprintf(add_note(notes), sizeof notes->text[0], "the code says %s", b->facts.told.code);
+        snprintf(add_note(notes), sizeof notes->text[0], "the code shows %s", b->facts.told.code);
     if (stored->first_rows)
         snprintf(add_note(notes), sizeof notes->text[0],
                  "pos_embed has %d rows, of which the first %d are used",
                  b->facts.seen.position_rows, stored->position_rows);
     if (b->model.context_divisor > 0)
         snprintf(add_note(notes), sizeof notes->text[0],
-                 "attention is divided by %.9g after the softmax: here attn.proj.weight is "
-                 "divided instead",
+                 "the original divides attention by %.9g after the softmax; the converter divided "
+                 "attn.proj.weight instead",
                  b->model.context_divisor);
     if (b->model.notes.patches_adapted && config->stem)
         snprintf(add_note(notes), sizeof notes->text[0],
@@ -152,9 +152,10 @@ static void print_assumed(const convert_options *o, const blueprint *b, const ch
     if (minor > 1) print_minor(list, true, program);
     if (minor > 1) print_minor(list, false, program);
     if (b->is_unmeasured && list->count > 2)
-        report_error(program, NULL,
-                     "assumed values are in their usual order of harm, because the model is too "
-                     "large to measure it");
+        report_error(
+            program, NULL,
+            "assumed values are sorted by their usual harm, because the model is too large to "
+            "measure their effect");
     print_help(o, b, program);
 }
 
@@ -223,14 +224,14 @@ static void print_end(const blueprint *b, const char *program) {
                      "writes it, vit-run --logits writes the logits");
     if (end == MODEL_END_UNIT)
         report_error(program, NULL,
-                     "the original gives %s: vit-run gives the embedding before "
-                     "that division",
+                     "the original gives %s: vit-run gives the embedding at its full length",
                      end_words(end));
     else if (end != MODEL_END_NONE)
-        report_error(program, NULL,
-                     "the original gives %s: vit-run gives the logits before that, and "
-                     "vit-classify gives probabilities",
-                     end_words(end));
+        report_error(
+            program, NULL,
+            "the original gives %s: vit-run gives the logits before that step, and vit-classify "
+            "gives probabilities",
+            end_words(end));
 }
 
 void convert_report_findings(const conversion *c, const char *program) {
@@ -773,7 +774,7 @@ static void put_provenance(const convert_options *o, const blueprint *b, int cal
     if (calibrated > 0) fprintf(file, "calibrated: on %d images\n", calibrated);
     put_overrides(o, file);
     if (end_of(b) != MODEL_END_NONE)
-        fprintf(file, "original: gives %s; this file gives what comes before\n",
+        fprintf(file, "original: gives %s; this file gives the values before that step\n",
                 end_words(end_of(b)));
     match_put_provenance(b->match, file);
     put_assumptions(&b->found.assumed, file);

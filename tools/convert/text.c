@@ -220,9 +220,9 @@ bool text_read_tokenizer(text_encoder *text, const char *path, const json_value 
     if (c->pool == VIT_POOL_ARGMAX && t.end != t.num_ids - 1)
         return report_fail(
             r,
-            "%s: the text encoder reads the token with the largest id, so a text has "
-            "to end in %d; found %d. MetaCLIP 2 has such a tokenizer, which this version of "
-            "vit.h does not support",
+            "%s: the text encoder reads the token with the largest id, so a text must end in "
+            "token %d; found %d. MetaCLIP 2 has such a tokenizer, which this version of vit.h "
+            "does not support",
             path, t.num_ids - 1, t.end);
     return t.num_ids <= c->vocab_size ||
            report_fail(r,

@@ -278,7 +278,8 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
     memset(&s, 0, sizeof s);
     put_sections(w, &s, sections, contents, 0);
     if (s.offset > 0x7fffffff)
-        return report_fail(r, "the labels, the tokenizer and what is learned are larger than 2 GB");
+        return report_fail(r,
+                           "the labels, the tokenizer and the learned data are larger than 2 GB");
     w->meta_size = (size_t)s.offset;
     w->meta = calloc(w->meta_size, 1);
     if (!w->meta) return report_no_memory(r);
@@ -366,7 +367,7 @@ static bool append(vit_writer *w, const void *bytes, size_t size, report *r) {
     vit_tensor *tensor = &w->tensors[w->current];
     if (!put_zeros(w, tensor->offset, r)) return false;
     if (size > tensor->offset + tensor->size - w->position)
-        return report_fail(r, "%s has more data than its shape", tensor->name);
+        return report_fail(r, "%s has more data than its shape allows", tensor->name);
     vit_hash_update(&w->hash, bytes, size);
     if (!put_bytes(w, bytes, size, r)) return false;
     if (w->position < tensor->offset + tensor->size) return true;
