@@ -244,7 +244,7 @@ err "expected $((size + 1)) bytes, found $size; it was not used"
 rm -r $clip
 fetch login
 is 1
-err "the server's answer is 403: the owner asks for a login"
+err "the server's answer is 403: the owner requires a login"
 mv "$weights" .
 fetch plain -q
 is 1

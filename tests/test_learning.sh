@@ -69,7 +69,7 @@ try "$classify" -m mine.vit -k 1 test/red/1.ppm
 is 0
 out ' %  red$'
 try "$learn" --known 0.5 set -o half.vit
-out '^none +9 of them \(50\.0 %\) are "none of these", of which 9 would be right$'
+out '^none +9 of them \(50\.0 %\) are "none of these"; for 9 of these, the best class is right$'
 try "$learn" --known 1 set -o half.vit
 try "$info" half.vit
 out '^labels +3: '

@@ -213,7 +213,7 @@ int main(int argc, char **argv) {
           &a.convert.calibrate_max, 1, 65536 },
         { 0, "report", "IMAGES",
           "report the error against f32 on these photos, of the same kind\n"
-          "(default: those of --calibrate); may be repeated",
+          "(default: the photos of --calibrate); may be repeated",
           CLI_LIST, &a.convert.compare, 0, 0 },
         { 0, "report-max", "N", "use at most N of them, evenly spaced (default 1000)", CLI_INT,
           &a.convert.compare_max, 1, 1048576 },
@@ -226,14 +226,14 @@ int main(int argc, char **argv) {
           &a.convert.dynamic, 0, 0 },
         { 0, "patch-size", "N", "resize the patch embedding, as FlexiViT's weights allow", CLI_INT,
           &a.convert.patch_size, 1, 1024 },
-        { 0, "in-chans", "N", "channels: with 1, the first three are summed; with more, repeated",
+        { 0, "in-chans", "N", "number of channels: 1 sums the first three, more repeat them",
           CLI_INT, &a.convert.in_chans, 1, VIT_MAX_CHANS },
         { 0, "rename", "A=B", "rename layers or tensors, as in fc=head; may be repeated", CLI_LIST,
           &a.convert.rename, 0, 0 },
-        { 0, "ignore", "PATTERN", "drop unknown tensors of such names; may be repeated", CLI_LIST,
+        { 0, "ignore", "PATTERN", "drop unknown tensors with such names; may be repeated", CLI_LIST,
           &a.convert.ignore, 0, 0 },
         { 0, "code", "FILE",
-          "the author's Python (.py, .ipynb) or a folder of it, read as text, or none\n"
+          "the author's Python, read as text: a file (.py, .ipynb), a folder, or none\n"
           "(default: the files beside the checkpoint and in the folder above it)",
           CLI_TEXT, &a.convert.code, 0, 0 },
         { 0, "tokenizer", "FILE", "tokenizer, a file or folder; none leaves out the text encoder",

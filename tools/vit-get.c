@@ -339,7 +339,7 @@ static bool download(const place *p, bool quiet, answer *a, report *r) {
     if (a->status >= 400)
         return report_fail(r, "the server's answer is %d%s", a->status,
                            a->status == 401 || a->status == 403
-                               ? ": the owner asks for a login, so download it in a browser"
+                               ? ": the owner requires a login, so download it in a browser"
                                : "");
     return report_fail(r, "curl ended with status %d; the same command resumes the download",
                        status);
@@ -579,7 +579,7 @@ static const char notes[] =
     "settings (~/.curlrc, https_proxy). VIT_MIRROR=URL replaces https://huggingface.co.\n"
     "The SHA-256 of the weights must be the published one. For most models, it must instead be\n"
     "the one that the server sends: this detects damage but not forgery. A file with another sum\n"
-    "is kept as FILE.wrong and never used. Without a sum to compare with, @ prints the file's own.\n"
+    "is kept as FILE.wrong and never used. Without a published sum, @ prints the file's own sum.\n"
     "The licenses are those on the models' pages. Read a model's license before you use it.\n"
     "\n"
     "Exit status: 0, 1 if something failed, 2 for a wrong command line.\n";

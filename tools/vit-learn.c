@@ -353,7 +353,8 @@ static void print_promise(const job *j, const several_figures *several) {
         printf("                %d not held out: the only photo of its class\n",
                j->set.count - head->held_out);
     if (head->has_none)
-        printf("none            %d of them (%.1f %%) are \"%s\", of which %d would be right\n",
+        printf("none            %d of them (%.1f %%) are \"%s\"; for %d of these, "
+               "the best class is right\n",
                head->refused, percent(head->refused, head->held_out), LEARNED_NONE,
                head->right_refused);
 }

@@ -22,18 +22,18 @@ static const char help_types[] =
     "--calibrate takes images or folders: a few dozen or hundred unlabelled images like those\n"
     "for which the model is used. int4 then loses less accuracy, and int8 is faster with AVX2.\n"
     "Unreadable images are left out.\n"
-    "--report compares with f32 on such images, by default on those of --calibrate. One set may\n"
-    "serve both, but images that were not used to calibrate give a fairer figure.\n"
-    "--keep PATTERN keeps tensors in bf16 with int8, in int8 with int4: 'blocks.0.*'. Models up\n"
-    "to 256 wide keep blocks.[01].attn.qkv.*, blocks.[01].mlp.* and head.weight with int8,\n"
-    "blocks.0.* and blocks.*.attn.* with int4, unless --keep overrides this; --keep none keeps no\n"
-    "tensor.\n";
+    "--report compares with f32 on such images; the default is the images of --calibrate. One set\n"
+    "may serve both, but images that were not used to calibrate give a fairer figure.\n"
+    "--keep PATTERN keeps tensors such as 'blocks.0.*' in bf16 with int8, and in int8 with int4.\n"
+    "With int8, models up to 256 wide keep blocks.[01].attn.qkv.*, blocks.[01].mlp.* and\n"
+    "head.weight. With int4, they keep blocks.0.* and blocks.*.attn.*. --keep overrides this\n"
+    "default; --keep none keeps no tensor.\n";
 
 static const char help_names[] =
     "--labels takes a file with one name per line, as \"tench\" or \"n01440764 tench\", or a\n"
-    "tagger's selected_tags.csv. imagenet: the names of ImageNet-1k, which are also the default for a\n"
-    "checkpoint of 1,000 unnamed classes with the size of a published model. none: no names.\n"
-    "@ has no names for ImageNet-21k and -22k.\n"
+    "tagger's selected_tags.csv. --labels imagenet takes the names of ImageNet-1k, which are also\n"
+    "the default for a checkpoint of 1,000 unnamed classes with the size of a published model.\n"
+    "--labels none takes no names. @ has no names for ImageNet-21k and -22k.\n"
     "--rename A=B renames layers or tensors, as in fc=head. * stands for any text:\n"
     "'stem.*=patch_embed.proj.*'. The first match is used.\n"
     "--ignore PATTERN drops tensors that no layout has, with * and ? as in a shell.\n"
