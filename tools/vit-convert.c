@@ -174,7 +174,7 @@ static const char notes[] =
     "CHECKPOINT: safetensors (also sharded), PyTorch (.pth, .pt, .bin: a state dict, a whole\n"
     "model, TorchScript), a pickle of arrays, .npz, .onnx, GGUF, a file of vit.cpp; or a tar or\n"
     "folder with one of them.\n"
-    "The names of its tensors identify the library: timm, transformers, torchvision, open_clip,\n"
+    "The names of the tensors identify the library: timm, transformers, torchvision, open_clip,\n"
     "JAX, torch.nn, vit-pytorch, llama.cpp or none of these. @ also reads config.json in\n"
     "the checkpoint's folder, and the author's Python as text.\n"
     "\n"
