@@ -2082,8 +2082,8 @@ def write_gguf_refusals(file, projector):
             s["v.blk.%d.ffn_%s.weight" % (i, part)] = np.eye(D, dtype="f4")
             s["v.blk.%d.ffn_%s.bias" % (i, part)] = np.ones(D)
     s["pairs"] = clip_pairs("mlp")
-    case("gguf_square", s, "v.blk.0.ffn_up.weight: a square, so its shape does not tell the first "
-         "layer of the MLP from the second", None, **file)
+    case("gguf_square", s, "v.blk.0.ffn_up.weight: the matrix is square, so its shape does not tell the "
+         "first layer of the MLP from the second", None, **file)
 
 
 def naflex(t, factors=None):

@@ -2061,7 +2061,7 @@ static void test_malformed_gguf(void) {
         { "a tensor too many", FIELD(tensors), 3, "ends inside its header" },
         { "32769 tensors", FIELD(tensors), 32769, "more than 32768 tensors" },
         { "no tensors", FIELD(tensors), 0, "no tensors" },
-        { "65537 key-value pairs", FIELD(pairs), 65537, "65537 pairs" },
+        { "65537 pairs", FIELD(pairs), 65537, "65537 key-value pairs" },
         { "2^64 - 1 pairs", FIELD(pairs), UINT64_MAX, "pairs" },
         { "a pair too many", FIELD(pairs), 2, "a tensor's name is empty" },
         { "a key of no bytes in front of others", FIELD(key_size), 1, "type" },
@@ -2085,7 +2085,8 @@ static void test_malformed_gguf(void) {
         { "integers", FIELD(type), 26, "a: type 26 (I32) cannot be read" },
         { "a type of the future", FIELD(type), 99, "a: type 99 (a newer one) cannot be read" },
         { "rows of an eighth of a block", FIELD(type), 12, "blocks of 256" },
-        { "two tensors in one place", FIELD(offset), 0, "b: the data begin at byte 0, expected 128" },
+        { "two tensors in one place", FIELD(offset), 0,
+          "b: the data begin at byte 0, expected 128" },
         { "a hole between tensors", FIELD(offset), 160, "b: the data begin at byte 160" },
         { "an offset of 2^64 - 32", FIELD(offset), UINT64_MAX - 31, "b: the data begin at" },
     };
