@@ -46,7 +46,7 @@ static int failed(const char *message, int status) {
     return status;
 }
 
-/* Reads the settings on the command line; failures are usage errors. */
+/* Reads the settings on the command line. Failures are usage errors. */
 static bool parse_settings(arguments *a, report *r) {
     settings *s = &a->convert.given;
     int i;
@@ -181,7 +181,7 @@ static const char notes[] =
     "More help: @ --help settings | match | types | names\n"
     "Exit status: 0, 1 if something failed or a setting is open, 2 for a wrong command line.\n";
 
-/* Handles "--help TOPIC" alone; false for anything else. */
+/* Handles "--help TOPIC" alone. Returns false for any other command line. */
 static bool print_topic(int argc, char **argv) {
     return argc == 3 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) &&
            convert_help(argv[2]);

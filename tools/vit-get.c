@@ -26,14 +26,14 @@
 
 typedef enum purpose { CLASSES, EMBEDDINGS, WORDS } purpose;
 
-/* The repository is OWNER/NAME. README's table of models is made from these rows by
- * tools/bench/peers/figures.py. Parameters, input and top-1 are those of timm (results-imagenet.csv
- * of 2025-10-30) or of open_clip. A sum stands here if several public lists agree on it. */
+/* The repository is OWNER/NAME. tools/bench/peers/figures.py makes README's table of models from
+ * these rows. Parameters, input and top-1 come from timm (results-imagenet.csv of 2025-10-30) or
+ * open_clip. A row has a sum if several public lists agree on the sum. */
 typedef struct published {
     const char *name, *owner;
     const char *files; /* the weights first */
     purpose purpose;
-    const char *license; /* NULL: the model's page names none */
+    const char *license; /* NULL: the model's page names no license */
     const char *about;
     double parameters; /* millions, each 4 bytes of the download */
     double top1;       /* percent of ImageNet-1k; 0: not published */
@@ -159,7 +159,7 @@ static const published *find(const char *name) {
     return NULL;
 }
 
-/* Prints the names that contain the word, or else the nearest one. */
+/* Prints the names that contain the word. If there are none, prints the nearest name. */
 static int refuse(const char *word) {
     char near[512] = "";
     const char *nearest = models[0].name;
@@ -223,7 +223,8 @@ typedef struct request {
     const published *model;
 } request;
 
-/* Where a file is. The download of several files is a folder, which vit-convert can read. */
+/* The URL and the paths of a file. The download of several files is a folder, which vit-convert can
+ * read. */
 enum { PATH_SIZE = 512, URL_SIZE = 4096 };
 typedef struct place {
     char url[URL_SIZE];
@@ -251,7 +252,8 @@ typedef struct answer {
     char sha256[65]; /* "": not sent */
 } answer;
 
-/* Returns the value of a line "NAME: VALUE", without a quote; NULL if the line has another name. */
+/* Returns the value of a line "NAME: VALUE", without an opening quote; NULL if the line has another
+ * name. */
 static const char *header(const char *line, const char *name) {
     for (; *name; line++, name++)
         if ((*line >= 'A' && *line <= 'Z' ? *line + ('a' - 'A') : *line) != *name) return NULL;
@@ -259,7 +261,7 @@ static const char *header(const char *line, const char *name) {
     return line;
 }
 
-/* A redirection has its headers too. */
+/* Reads the headers of the answer, and of its redirections. */
 static void read_answer(const char *path, answer *a) {
     char line[4096];
     const char *value;
@@ -369,7 +371,7 @@ static bool hash(const char *path, bool quiet, char sum[65], report *r) {
     return good || report_fail(r, "cannot be read: %s", os_error(errno)) || report_file(r, path);
 }
 
-/* Renames a file that must never be used, so that the next run begins anew. */
+/* Renames a file that must never be used. The next run then begins anew. */
 static bool put_aside(const char *path, const char *found, const char *expected, report *r) {
     char aside[PATH_SIZE + 16];
     snprintf(aside, sizeof aside, "%s.wrong", path);
@@ -424,7 +426,8 @@ static bool get_file(const request *q, const char *file, const char *sum, sums *
     return report_file(r, p.part);
 }
 
-/* Takes the next word of a list with spaces between the words; false after the last. */
+/* Takes the next word of a list with spaces between the words. Returns false after the last
+ * word. */
 static bool next_word(const char **words, char word[64]) {
     size_t length;
     *words += strspn(*words, " ");
@@ -460,7 +463,7 @@ static void remove_files(const published *m) {
 
 /* === Converting === */
 
-/* Returns the path of a program beside this one, malloc'ed. */
+/* Returns the malloc'ed path of a program beside this program. */
 static char *beside(const char *name) {
     char *own = os_executable();
     const size_t folder = own ? paths_folder_length(own) : 0, length = own ? strlen(own) : 0;
@@ -485,7 +488,7 @@ static bool convert(const request *q, report *r) {
     words[count++] = q->output;
     words[count++] = "--dtype";
     words[count++] = tensor_dtype_name(q->dtype);
-    words[count++] = "--code"; /* the user's own is of another model */
+    words[count++] = "--code"; /* the user's own code is of another model */
     words[count++] = "none";
     if (q->quiet || q->json) words[count++] = "--quiet";
     if (m->purpose == CLASSES) {
@@ -515,7 +518,7 @@ static void print_sum(const request *q, const sums *s) {
                                   : "as the server reports");
 }
 
-/* The commands carry the folder under which this program was called. */
+/* Prints commands to try. They begin with the folder of this program, as the user typed it. */
 static void print_use(const request *q) {
     const purpose p = q->model->purpose;
     const int folder = (int)paths_folder_length(q->called);

@@ -1,10 +1,11 @@
-/* vit-learn.c - learns your own classes from a few photos of each, as another head for a model.
+/* vit-learn.c - learns your own classes from a few photos of each, and writes another head for a
+ * model.
  *
  *     learn -m dinov2.vit photos/ -o mine.vit          photos/CLASS/IMAGE
  *     learn -m mine.vit --add more/ -o mine2.vit       more photos, without the old ones
  *     learn -m mine.vit --forget cat -o less.vit
  *     learn -m dinov2.vit mine.vit hers.vit -o both.vit
- *     learn -m dinov2.vit photos.npy -o mine.vit       from what vit-embed has written
+ *     learn -m dinov2.vit photos.npy -o mine.vit       from a file of vit-embed
  *     classify -m mine.vit photo.jpg
  */
 #include <math.h>
@@ -140,7 +141,7 @@ static bool learn(job *j, report *r) {
 
 static int num_photos(const job *j) { return j->set.added ? j->set.added : j->set.count; }
 
-/* Makes the provenance, malloc'ed: the origin of the backbone, and the learnt classes. */
+/* Returns the malloc'ed provenance: the origin of the backbone, and the learnt classes. */
 static char *provenance(const job *j) {
     const char *line = vit_source(&j->model);
     const size_t size = strlen(line) + 512;
@@ -202,7 +203,7 @@ static const char *photo_name(const job *j, int i) {
     return path ? path : "(a photo learnt earlier)";
 }
 
-/* The answer for a held-out photo; LEARNED_NONE counts as the last class. */
+/* Returns the answer for a held-out photo. LEARNED_NONE counts as the last class. */
 static int answer_at(const job *j, int i) {
     const learned_answer *a = &j->head.answers[i];
     return j->head.has_none && !j->head.alone && (double)a->score < j->head.none
@@ -210,7 +211,7 @@ static int answer_at(const job *j, int i) {
                : a->best;
 }
 
-/* Returns the counts [classes, num_classes], malloc'ed. */
+/* Returns the malloc'ed counts [classes, num_classes]. */
 static int *count_confusions(const job *j) {
     const size_t width = (size_t)j->head.num_classes;
     int *counts = calloc((size_t)j->set.classes.count * width, sizeof *counts);
@@ -237,7 +238,7 @@ static void print_matrix(const job *j, const int *counts) {
     }
 }
 
-/* Prints the most frequent mistakes. They are ordered by count, then by place. */
+/* Prints the most frequent mistakes, sorted by count and then by position in the matrix. */
 static void print_worst(const job *j, const int *counts) {
     const int width = j->head.num_classes, size = j->set.classes.count * width;
     int last = -1;

@@ -8,8 +8,8 @@
 
 /* === CRC-32 === */
 
-/* tables[k][n]: CRC of the byte n followed by k zero bytes. Each call with enough bytes builds the
- * tables, which takes less time than the CRC of 8 KB. */
+/* tables[k][n] is the CRC of the byte n followed by k zero bytes. Each call with enough bytes
+ * builds the tables. This takes less time than the CRC of 8 KB. */
 static void crc32_tables(uint32_t tables[8][256]) {
     uint32_t n, k;
     for (n = 0; n < 256; n++) {
@@ -90,7 +90,7 @@ static void sha256_expand(uint32_t w[64], const uint8_t *block) {
 }
 
 /* Round i of eight. The standard moves all eight words by one after each round. Here the names move
- * instead (a is s[-i], b the next word, and so on), so that only two words change. */
+ * instead: a is s[-i], b is the next word, and so on. Thus only two words change. */
 static inline void sha256_round(uint32_t s[8], int i, uint32_t key) {
     const uint32_t a = s[(8 - i) & 7], b = s[(9 - i) & 7], c = s[(10 - i) & 7];
     const uint32_t e = s[(12 - i) & 7], f = s[(13 - i) & 7], g = s[(14 - i) & 7];
@@ -107,7 +107,7 @@ static void sha256_block(sha256 *s, const uint8_t *block) {
     sha256_expand(w, block);
     memcpy(state, s->state, sizeof state);
     for (i = 0; i < 64; i++) w[i] += sha256_constants[i];
-    for (i = 0; i < 64; i += 8) { /* unrolled, so that the indices are constants */
+    for (i = 0; i < 64; i += 8) { /* unrolled: the indices become constants */
         sha256_round(state, 0, w[i]);
         sha256_round(state, 1, w[i + 1]);
         sha256_round(state, 2, w[i + 2]);

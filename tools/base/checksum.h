@@ -8,9 +8,9 @@
 
 /* === CRC-32 === */
 
-/* CRC-32 as in zip and PNG: the reflected polynomial 0xEDB88320. */
+/* This is the CRC-32 of zip and PNG, with the reflected polynomial 0xEDB88320. */
 
-/* Start with 0 and add the pieces in order. */
+/* Starts from the crc of the previous pieces; start with 0 and add the pieces in order. */
 uint32_t crc32_add(uint32_t crc, const void *data, size_t size);
 
 /* === SHA-256 === */
@@ -29,8 +29,8 @@ void sha256_update(sha256 *s, const void *data, size_t size);
 void sha256_final(sha256 *s, uint8_t digest[32]);
 void sha256_hex(const uint8_t digest[32], char text[65]);
 
-/* Hashes a whole file. progress, if not NULL, is called with the size of each piece. False if the
- * file cannot be read; errno has the reason. */
+/* Hashes a whole file. Calls progress, if not NULL, with the size of each piece. Returns false if
+ * the file cannot be read; errno then has the reason. */
 typedef void sha256_progress(void *user, size_t bytes);
 bool sha256_file(const char *path, char text[65], sha256_progress *progress, void *user);
 

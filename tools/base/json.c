@@ -154,7 +154,7 @@ static size_t json_skip_digits(json_parser *p) {
     return p->at - start;
 }
 
-/* Skips a number. `integral` becomes true if it has neither '.' nor exponent. */
+/* Skips a number. Sets `integral` to true if the number has neither '.' nor exponent. */
 static bool json_scan_number(json_parser *p, bool *integral) {
     *integral = true;
     json_accept(p, '-');
@@ -171,7 +171,7 @@ static bool json_scan_number(json_parser *p, bool *integral) {
     return true;
 }
 
-/* False if the digits do not fit. */
+/* Returns false if the digits do not fit into an int64. */
 static bool json_to_integer(const char *text, int64_t *out) {
     bool negative = *text == '-';
     uint64_t limit = (uint64_t)INT64_MAX + (negative ? 1 : 0), value = 0;
@@ -228,7 +228,7 @@ static bool json_parse_key(json_parser *p, const char **key) {
     return json_fail(p, "':' expected");
 }
 
-/* Reads an array or an object; an object has keys, and another closing character. */
+/* Reads an array or an object. An object has keys and another closing character. */
 static bool json_parse_children(json_parser *p, json_value *parent, int depth) {
     bool object = parent->kind == JSON_OBJECT;
     json_value **end = &parent->u.first;

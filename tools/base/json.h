@@ -1,8 +1,8 @@
 /* json.h - a small strict JSON reader (RFC 8259), and a writer.
  *
- * The text is parsed in place. Strings are unescaped where they are, so the tree costs only 32
- * bytes a value. Limits: 64 levels; 10^6 values or, in a text above 8 MB, one for each 8 bytes; 400
- * characters for a number; no NUL inside a string. The text must outlive the tree.
+ * The text is parsed in place. Strings are unescaped in place, so the tree costs only 32 bytes per
+ * value. The limits are 64 levels, 10^6 values (in a text above 8 MB: one value for each 8 bytes),
+ * 400 characters for a number, and no NUL inside a string. The text must outlive the tree.
  */
 #ifndef JSON_H
 #define JSON_H
@@ -46,9 +46,9 @@ typedef struct json_document {
     json_value *root;
 } json_document;
 
-/* text[size] must be writable: it becomes a NUL. With `unique_keys`, an object with a repeated key
- * is refused; otherwise json_get finds the first. `base` is added to the byte offsets in messages.
- * On failure there is nothing to free. */
+/* text[size] must be writable, because it becomes a NUL. `unique_keys` refuses objects with a
+ * repeated key; otherwise json_get finds the first of the equal keys. `base` is added to the byte
+ * offsets in messages. On failure there is nothing to free. */
 bool json_parse(json_document *document, char *text, size_t size, bool unique_keys, uint64_t base,
                 report *r);
 void json_free(json_document *document);
@@ -67,7 +67,7 @@ bool json_bool(const json_value *value, bool otherwise);
 void json_write_string(FILE *file, const char *text);
 
 /* === Writing, a value at a time ===
- * Commas are added as needed. key is NULL for the outermost value and for items of a list. */
+ * The writer adds the commas. key is NULL for the outermost value and for items of a list. */
 typedef struct json_writer {
     FILE *file;
     bool comma; /* private: a comma must precede the next value */

@@ -37,7 +37,7 @@ void memory_free(memory_arena *arena) {
     arena->used = 0;
 }
 
-/* Blocks double in size, so that a small file costs little and a large one needs few calls. */
+/* Blocks double in size: a small file costs little memory, and a large file needs few calls. */
 static bool memory_add_block(memory_arena *arena, size_t at_least) {
     size_t size = arena->blocks ? arena->blocks->size * 2 : MEMORY_FIRST_BLOCK;
     memory_block *block;
@@ -136,7 +136,7 @@ float bytes_float(uint32_t bits) {
     return value;
 }
 
-/* Subnormals are multiples of 2^-24, which f32 holds exactly; NaN payloads move up. */
+/* Subnormals are multiples of 2^-24, which f32 holds exactly. The payload of a NaN moves up. */
 float bytes_half(uint16_t bits) {
     const uint32_t sign = (uint32_t)(bits & 0x8000) << 16;
     const uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
@@ -147,7 +147,7 @@ float bytes_half(uint16_t bits) {
     return sign ? -subnormal : subnormal;
 }
 
-/* Beyond the largest half, infinity; NaN stays NaN. */
+/* Values beyond the largest half become infinity; a NaN stays a NaN. */
 uint16_t bytes_to_half(float value) {
     uint32_t bits, sign, rest;
     float magnitude;
@@ -167,7 +167,8 @@ uint16_t bytes_to_half(float value) {
 
 float bytes_bfloat(uint16_t bits) { return bytes_float((uint32_t)bits << 16); }
 
-/* Values beyond float's range become infinity, as in NumPy. In C such a cast is undefined. */
+/* Values beyond the range of float become infinity, as in NumPy. In C, a cast of them is
+ * undefined. */
 float bytes_double(uint64_t bits) {
     double value;
     memcpy(&value, &bits, sizeof value);
@@ -176,7 +177,7 @@ float bytes_double(uint64_t bits) {
     return (float)value;
 }
 
-/* Avoids casts whose result C leaves to the implementation. */
+/* Avoids casts with results that depend on the compiler. */
 int64_t bytes_signed(uint64_t bits, unsigned size) {
     const uint64_t sign = (uint64_t)1 << (8 * size - 1);
     if (!(bits & sign)) return (int64_t)bits;

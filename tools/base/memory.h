@@ -20,13 +20,13 @@ void memory_free(memory_arena *arena);
 void *memory_take(memory_arena *arena, size_t size); /* NULL if none is left */
 char *memory_copy_text(memory_arena *arena, const char *text, size_t size); /* adds a NUL */
 
-/* Makes room for one more item in a malloc'ed array, doubling it when full. NULL if memory is
- * exhausted; the old array stays valid. */
+/* Makes room for one more item in a malloc'ed array, and doubles the array when it is full. Returns
+ * NULL if memory is exhausted; the old array then stays valid. */
 void *memory_grow(void *items, size_t item_size, size_t count, size_t *capacity);
 
 /* === Sizes and bytes === */
 
-/* Checked arithmetic of sizes, little-endian loads and stores. */
+/* These functions do checked arithmetic of sizes, and little-endian loads and stores. */
 
 bool bytes_add(uint64_t a, uint64_t b, uint64_t *sum); /* false: overflow */
 bool bytes_multiply(uint64_t a, uint64_t b, uint64_t *product);

@@ -44,7 +44,7 @@ static const struct {
     { 'u', 1 }, { 'u', 2 }, { 'u', 4 }, { 'u', 8 }, { 'b', 1 }, { 'V', 2 },
 };
 
-/* Loads the bits of one element. The file and this machine may have any byte order. */
+/* Loads the bits of one element, for any byte order of the file and of this machine. */
 static uint64_t load_bits(const unsigned char *bytes, unsigned size, bool big_endian) {
     uint64_t bits = 0;
     for (unsigned i = 0; i < size; i++) {
@@ -69,7 +69,7 @@ static float to_float(element type, uint64_t bits) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* The header is a Python dictionary literal with three keys                 */
+/* The header is a Python dictionary literal with three keys */
 /* ------------------------------------------------------------------------- */
 
 typedef struct header {
@@ -94,7 +94,7 @@ static void skip_space(reader *r) {
     }
 }
 
-/* Consumes the character and returns true, if it comes next. */
+/* If the character comes next, consumes it and returns true. */
 static bool accept(reader *r, char c) {
     skip_space(r);
     if (r->next == r->end || *r->next != c) return false;
@@ -138,7 +138,8 @@ static bool read_bool(reader *r, bool *value) {
     return damaged(r, "True or False expected");
 }
 
-/* "<f4": byte order, kind, size. A list in place of the string describes a record type. */
+/* Reads a type such as "<f4": byte order, kind, size. A list instead of the string describes a
+ * record type. */
 static bool read_type(reader *r, header *h) {
     char text[32];
     skip_space(r);
@@ -177,7 +178,7 @@ static bool read_dim(reader *r, int64_t *dim) {
     return true;
 }
 
-/* "()", "(3,)", "(2, 3)" or "(2, 3,)". */
+/* Reads "()", "(3,)", "(2, 3)" or "(2, 3,)". */
 static bool read_shape(reader *r, header *h) {
     h->ndim = 0;
     if (!expect(r, '(')) return false;
@@ -223,8 +224,8 @@ static bool read_header(reader *r, header *h) {
     return true;
 }
 
-/* Checks the magic and the version. r then spans the dictionary, and *offset is the start of the
- * elements. */
+/* Checks the magic and the version. Afterwards r spans the dictionary, and *offset is the start of
+ * the elements. */
 static bool find_header(reader *r, const unsigned char *bytes, size_t size, size_t *offset) {
     size_t prefix, length;
     if (size < MAGIC_SIZE + 2 || memcmp(bytes, MAGIC, MAGIC_SIZE) != 0) {
@@ -274,7 +275,8 @@ static bool check_size(const reader *r, const header *h, uint64_t available, uin
     return true;
 }
 
-/* Returns the place in the file of element number `index` of `count`, counted in C order. */
+/* Returns the position in the file of an element. `index` is its number in C order, below
+ * `count`. */
 static size_t fortran_position(const header *h, size_t index, size_t count) {
     size_t position = 0, stride = count;
     for (int i = h->ndim - 1; i >= 0; i--) {
@@ -391,8 +393,8 @@ bool npy_map_rows(const char *path, npy_array *array, report *r) {
     return map(path, true, array, r);
 }
 
-/* Writes the dictionary, padded with spaces so that the elements start at a multiple of 64 bytes
- * and the first dimension has room to grow. */
+/* Writes the dictionary. Spaces after it make the elements start at a multiple of 64 bytes, and
+ * give the first dimension room to grow. */
 static size_t format_header(char *text, size_t size, npy_type type, const int64_t *dims, int ndim) {
     enum { LARGEST = 21 }; /* digits for the first dimension, as NumPy reserves */
     size_t length = MAGIC_SIZE + 4;

@@ -5,8 +5,8 @@
  *     <f8 >f8 <i4 >i4 <i8 >i8             rounded to nearest
  *     |u1 |i1 |b1 <u2 <i2 ...             exact
  *     |V2                                 bfloat16, as JAX saves it: exact
- * Nothing else (no strings, no records, no pickled objects). The file must have exactly the size
- * that its header implies. Writes version 1, <f4 or <f2, C order, as numpy.save does.
+ * All other types are refused (strings, records, pickled objects). The file must have exactly the
+ * size that its header implies. Writes version 1, <f4 or <f2, C order, as numpy.save does.
  */
 #ifndef NPY_H
 #define NPY_H
@@ -31,21 +31,22 @@ typedef struct npy_array {
     size_t mapped_size;
 } npy_array;
 
-/* On failure array is empty. */
+/* Reads a file. On failure, array is empty. */
 bool npy_read(const char *path, npy_array *array, report *r);
 
-/* Reads a file in memory; data need not be aligned and may be freed afterwards. */
+/* Reads a file in memory. `data` need not be aligned, and may be freed afterwards. */
 bool npy_parse(const void *data, size_t size, npy_array *array, report *r);
 
 /* Like npy_read, but maps a regular file of <f4 in C order, as npy_write writes it, instead of
- * copying. So opening a file of gigabytes takes no time, and processes share its pages. Writing to
- * data changes only this process's copy. */
+ * copying the file. Opening gigabytes then takes no time, and processes share the pages. Writing to
+ * data changes only the copy of this process. */
 bool npy_map(const char *path, npy_array *array, report *r);
 
-/* Like npy_map, but also maps a regular file of <f2; then it sets `halves` in place of `data`. */
+/* Like npy_map, but also maps a regular file of <f2, for which it sets `halves` in place of
+ * `data`. */
 bool npy_map_rows(const char *path, npy_array *array, report *r);
 
-/* Frees an array, whether read or mapped. */
+/* Frees an array that was read or mapped. */
 void npy_free(npy_array *array);
 
 /* The properties of the elements, for readers that stream them. */
@@ -73,7 +74,7 @@ typedef enum npy_type { NPY_F32, NPY_F16 } npy_type;
 bool npy_write(FILE *file, const float *data, const int64_t *dims, int ndim);
 
 /* Writes only the header; the elements follow in any number of pieces. A header has the same size
- * for every dims[0], so it can be written again once that is known. */
+ * for every dims[0], so it can be written again when dims[0] is known. */
 bool npy_write_header(FILE *file, npy_type type, const int64_t *dims, int ndim);
 bool npy_write_values(FILE *file, npy_type type, const float *values, size_t count);
 

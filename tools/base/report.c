@@ -11,8 +11,8 @@ report report_make(void) {
     return none;
 }
 
-/* Paths and names from a file may contain any bytes. They must neither begin a line nor control the
- * terminal. */
+/* Paths and names from a file may contain any bytes. These must neither begin a line nor control
+ * the terminal. */
 static void set_text(report *r, const char *format, va_list arguments) {
     char text[REPORT_SIZE];
     vsnprintf(text, sizeof text, format, arguments);
@@ -20,7 +20,7 @@ static void set_text(report *r, const char *format, va_list arguments) {
     r->failed = true;
 }
 
-/* Removes the macros of these names, which are for callers. */
+/* Removes the macros with these names, because they are for callers. */
 #undef report_fail
 #undef report_no_memory
 #undef report_detail
@@ -97,7 +97,8 @@ void report_error(const char *program, const char *file, const char *format, ...
 
 /* === UTF-8, and its printable characters === */
 
-/* The second byte rules out over-long forms, surrogates and values beyond Unicode. */
+/* Returns false for over-long forms, surrogates and values beyond Unicode, which the second byte
+ * shows. */
 static bool text_utf8_second_fits(uint8_t lead, uint8_t second) {
     switch (lead) {
     case 0xE0: return second >= 0xA0 && second <= 0xBF;
@@ -133,8 +134,8 @@ bool text_is_control(uint32_t c) {
            (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
-/* Returns the width of a character on most terminals, also for combining accents, East Asian
- * letters, emoji. */
+/* Returns the width of a character on most terminals. This covers combining accents, East Asian
+ * letters and emoji. */
 static int columns_of(uint32_t c) {
     if ((c >= 0x300 && c <= 0x36F) || (c >= 0x200B && c <= 0x200D) || (c >= 0xFE00 && c <= 0xFE0F))
         return 0;

@@ -1,7 +1,7 @@
 /* report.h - reports of errors: stores the message of a failing function, and prints it.
  *
- * tools/base owns error reports, memory, bytes, text, files, JSON, .npy, checksums; the
- * implementation of vit.h; it may include os.
+ * tools/base contains error reports, memory, bytes, text, files, JSON, .npy, checksums, and the
+ * implementation of vit.h. It may include os.
  */
 #ifndef REPORT_H
 #define REPORT_H
@@ -12,8 +12,9 @@
 
 #define REPORT_SIZE 8192 /* enough for every message; a longer one is truncated */
 
-/* A failing function stores its message here: "FILE: what is wrong", usually in one line. The first
- * failure wins. Callers only add the name of the file, and only if there is none yet. */
+/* A failing function stores its message here: "FILE: what is wrong", usually in one line. Later
+ * failures are ignored. Callers add only the name of the file, and only if the message has none
+ * yet. */
 typedef struct report {
     bool failed;
     bool no_memory;  /* report_no_memory was the failure */
@@ -33,8 +34,8 @@ typedef struct report {
 
 report report_make(void); /* no failure yet */
 
-/* The failure functions return false, so that a function can end with `return report_fail(...)`.
- * The macros show the result to compilers and analysers, which see one file at a time. In a
+/* The failure functions return false, so a function can end with `return report_fail(...)`. The
+ * macros show this result to compilers and analysers, which read one file at a time. In a
  * statement, cast the result to void. */
 bool report_fail(report *r, const char *format, ...) REPORT_PRINTF(2, 3);
 bool report_no_memory(report *r);
@@ -42,8 +43,8 @@ bool report_no_memory(report *r);
 bool report_detail(report *r, const char *detail);
 /* Adds the file's name to the failure: `return parse(text, r) || report_file(r, path)`. */
 bool report_file(report *r, const char *file);
-/* Adds a line to a failure with several causes. False if the line and `spare` more bytes do not
- * fit; the line is then left out. */
+/* Adds a line to a failure with several causes. Returns false, and leaves out the line, if the line
+ * and `spare` more bytes do not fit. */
 bool report_line(report *r, size_t spare, const char *text);
 #define report_fail(...)         (report_fail(__VA_ARGS__), false)
 #define report_no_memory(r)      (report_no_memory(r), false)
@@ -59,9 +60,9 @@ void report_error(const char *program, const char *file, const char *format, ...
 
 /* === UTF-8, and its printable characters === */
 
-/* UTF-8, and the characters that a terminal may show. */
+/* These functions read UTF-8, and find the characters that a terminal may show. */
 
-/* Returns the length of the UTF-8 sequence at text, 0 if it is invalid. */
+/* Returns the length of the UTF-8 sequence at text; 0 if the sequence is invalid. */
 size_t text_utf8_length(const char *text, size_t size);
 uint32_t text_utf8_value(const char *text, size_t length); /* the character that it encodes */
 /* True if a terminal obeys the character, or reorders the text after it: controls, ends of lines,
@@ -69,14 +70,14 @@ uint32_t text_utf8_value(const char *text, size_t length); /* the character that
 bool text_is_control(uint32_t c);
 
 /* These functions make a text safe for a terminal, because names of files and labels of models may
- * come from anybody. Controls and invalid UTF-8 become "\n", "\x1b", "\u202e". A backslash stays as
- * it is.
+ * come from anybody. Controls and invalid UTF-8 become "\n", "\x1b", "\u202e". A backslash stays
+ * unchanged.
  *
  * Writes as much of a text as fits into the given bytes and columns; returns the number of columns
  * used. */
 int text_show(char *to, size_t size, int columns, const char *from);
-/* Writes only the first character of the text, and sets *columns to its width. Returns its length
- * before. */
+/* Writes only the first character of the text, and sets *columns to the width. Returns the length
+ * of the character in the text. */
 enum { TEXT_SHOWN_SIZE = 8 }; /* "\u202e" */
 size_t text_show_first(const char *text, size_t size, char shown[TEXT_SHOWN_SIZE], int *columns);
 

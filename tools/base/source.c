@@ -184,7 +184,7 @@ enum {
     EXTENDED_AT = 482
 };
 
-/* Reads octal digits, perhaps with spaces before them and a space or a NUL after. */
+/* Reads octal digits. Spaces may precede them, and a space or a NUL may follow. */
 static bool read_octal(const uint8_t *at, const uint8_t *end, uint64_t *value) {
     *value = 0;
     while (at < end && *at == ' ') at++;
@@ -192,7 +192,7 @@ static bool read_octal(const uint8_t *at, const uint8_t *end, uint64_t *value) {
     return at == end || *at == ' ' || *at == 0;
 }
 
-/* In GNU's form for large numbers, a set bit precedes big-endian bytes. */
+/* Reads GNU's form of large numbers: a set bit, then big-endian bytes. */
 static bool read_binary(const uint8_t *at, const uint8_t *end, uint64_t *value) {
     *value = *at++ & 0x7f;
     for (; at < end; at++) {
@@ -216,7 +216,7 @@ static bool checksum_fits(const uint8_t *block) {
            ((int64_t)stored == plain || (int64_t)stored == with_sign);
 }
 
-/* Copies a text that is as long as its field or ends with a NUL. */
+/* Copies a text that fills its field or ends with a NUL. */
 static size_t take_text(char *to, const uint8_t *from, size_t most) {
     size_t length = 0;
     while (length < most && from[length]) length++;

@@ -1,4 +1,4 @@
-/* source.h - read-only bytes at 64-bit offsets, in a file or in memory; files read whole; paths. */
+/* source.h - reads bytes at 64-bit offsets in a file or in memory, and whole files; finds paths. */
 #ifndef SOURCE_H
 #define SOURCE_H
 
@@ -24,22 +24,23 @@ void source_close(source *s);
 bool source_is_folder(const char *path);
 bool source_exists(const char *path);
 
-/* Reads all `size` bytes; the message about a failure has the size of the file. */
+/* Reads all `size` bytes. The message about a failure reports the size of the file. */
 bool source_read(const source *s, uint64_t offset, void *destination, size_t size, report *r);
 
-/* Reads a whole file or pipe ("-": standard input); malloc'ed, with a NUL after the last byte.
- * Reading stops soon after `limit` bytes, so *size > limit means that the file has more. On failure
- * *data is NULL. */
+/* Reads a whole file or pipe ("-": standard input) into malloc'ed memory, with a NUL after the last
+ * byte. Reading stops soon after `limit` bytes, so *size > limit means that the file is longer than
+ * the limit. On failure *data is NULL. */
 bool source_read_all(const char *path, size_t limit, unsigned char **data, size_t *size, report *r);
 
 /* === Paths === */
 
-/* Returns the path of the bundled model, found from any working directory: next to the executable
- * (../models, or ../share/vit once installed), in ./models, or in VIT_MODEL_DIR if that was defined
- * at compile time. malloc'ed; NULL if it was not found or memory is exhausted. */
+/* Returns the path of the bundled model, from any working directory. Looks next to the executable
+ * (../models, or ../share/vit once installed), in ./models, and in VIT_MODEL_DIR if that was
+ * defined at compile time. The path is malloc'ed; NULL if there is no model or memory is
+ * exhausted. */
 char *paths_find_model(const char *name);
 
-/* Returns the part after the last slash, but a slash at the end does not count: "b" for "a/b", "b/"
+/* Returns the part after the last slash, without counting a slash at the end: "b" for "a/b", "b/"
  * for "a/b/". */
 const char *paths_file_name(const char *path);
 /* Returns the separator between a folder and a name in it: "/", or "" if the folder ends with a
@@ -61,7 +62,7 @@ typedef struct tar_header {
     bool extended; /* a sparse file of GNU tar, whose header continues */
 } tar_header;
 
-/* False if the checksum or the size is damaged. */
+/* Returns false if the checksum or the size is damaged. */
 bool tar_header_read(tar_header *h, const uint8_t block[TAR_BLOCK]);
 
 #endif

@@ -8,20 +8,21 @@
 #include "vit.h"
 
 /* Returns "f16" for VIT_F16. The reverse function also accepts PyTorch's "float16" and similar
- * names; -1 stands for an unknown name. To add a type: add its name as a row in tensor.c. The
- * compiler then names the switches over vit_dtype that lack it. */
+ * names; -1 stands for an unknown name. To add a type, add its name as a row in tensor.c. The
+ * compiler then reports the switches over vit_dtype that lack the type. */
 const char *tensor_dtype_name(vit_dtype dtype);
 int tensor_find_dtype(const char *name);
 
 /* True if a weight of this type is a small integer times a scale. */
 bool tensor_is_quantised(vit_dtype dtype);
 
-/* Returns the number of elements of the whole tensor, or of a row (all dimensions but the
+/* Return the number of elements of the whole tensor, and of a row (all dimensions but the
  * first). */
 uint64_t tensor_count(const vit_tensor *tensor);
 size_t tensor_depth(const vit_tensor *tensor);
 
-/* Splits n >= 1 into two factors as near to each other as possible, the smaller first. */
+/* Splits n >= 1 into two factors that are as near to each other as possible. The smaller factor is
+ * first. */
 void tensor_split(int n, int factors[2]);
 
 /* True if all values are finite. */

@@ -134,8 +134,9 @@ const char *text_grouped(uint64_t value, char text[32]) {
     return text;
 }
 
-/* Matches one character against a set, "[...]"; *set is behind its bracket and moves behind the
- * set. Without a closing bracket it is not a set: returns false, and leaves *set unchanged. */
+/* Matches one character against a set, "[...]". *set starts behind the opening bracket, and moves
+ * behind the set. Without a closing bracket there is no set: the function returns false, and leaves
+ * *set unchanged. */
 static bool match_set(const char **set, char c, bool *matched) {
     const char *p = *set;
     const bool negated = *p == '!';
@@ -156,7 +157,7 @@ static bool match_set(const char **set, char c, bool *matched) {
     return true;
 }
 
-/* Matches one character, not '*', and moves *pattern behind it. */
+/* Matches one character of a pattern, except '*', and moves *pattern behind it. */
 static bool match_one(const char **pattern, char c) {
     const char p = *(*pattern)++;
     bool matched;

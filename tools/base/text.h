@@ -9,15 +9,16 @@
 
 #include "base/report.h"
 
-/* 1 to 1024 bytes of UTF-8 without control characters, usable as a tensor's name. */
+/* True for 1 to 1024 bytes of UTF-8 without control characters, which can be the name of a
+ * tensor. */
 bool text_is_name(const char *text, size_t size);
 
-/* fprintf for text that people read: control characters and invalid UTF-8 are made visible
- * (report.h). Only newlines at the beginning or the end of the format begin a line. "..." replaces
- * text beyond REPORT_SIZE bytes. */
+/* Like fprintf, but makes control characters and invalid UTF-8 visible (report.h), because people
+ * read the text. Only newlines at the beginning or the end of the format begin a line. "..."
+ * replaces text beyond REPORT_SIZE bytes. */
 void text_print(FILE *file, const char *format, ...) REPORT_PRINTF(2, 3);
 
-/* Strings owned by others, such as argv; free with text_list_free. */
+/* A list of strings that others own, such as argv. text_list_free frees the list. */
 typedef struct text_list {
     const char **items;
     int count;
@@ -29,20 +30,21 @@ void text_list_free(text_list *list);
 /* True if the whole text is one number within [min, max]. */
 bool text_read_int(const char *text, long min, long max, long *value);
 bool text_read_number(const char *text, double min, double max, double *value);
-/* "384", or "384x256": height, then width. */
+/* Reads "384", or "384x256": height, then width. */
 bool text_read_size(const char *text, long min, long max, int size[2]);
 
 /* True if a pattern matches the whole text. * stands for any characters, ? for one character, [a-z]
- * for one of the set, [!a-z] for one outside the set. A backslash quotes the next character. */
+ * for a character of the set, [!a-z] for a character outside the set. A backslash quotes the next
+ * character. */
 bool text_matches(const char *pattern, const char *text);
 
 /* Returns the number of letters to change, insert or delete to turn one text into another. A text
  * longer than 79 bytes counts as its beginning. */
 int text_distance(const char *a, const char *b);
 
-/* Takes a field off a line of CSV (RFC 4180; separator ',') or TSV ('\t'), without its quotes, in
- * place; NULL if a quote is unclosed. *at moves to the next field, and becomes NULL after the
- * last. */
+/* Takes a field off a line of CSV (RFC 4180; separator ',') or TSV ('\t'), in place and without its
+ * quotes. Returns NULL if a quote is unclosed. *at moves to the next field, and becomes NULL after
+ * the last field. */
 char *text_take_field(char **at, char separator);
 
 /* Appends to a text as much as fits. */

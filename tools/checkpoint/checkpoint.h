@@ -19,15 +19,15 @@
  *     a folder            a folder with model.safetensors.index.json, model.safetensors or
                            pytorch_model.bin
  *
- * PyTorch's files may hold a state dict or a whole module (torch.save(model)), whose tensors get
- * the names that its state_dict() would give them.
+ * PyTorch's files may hold a state dict or a whole module (torch.save(model)). The tensors of a
+ * module get the names that its state_dict() would give them.
  *
  * Nothing in a file is ever executed. Every function that can fail returns false; its report names
  * the file, what was expected and what was found. A checkpoint has its own buffers: use it from one
  * thread at a time. Different checkpoints are independent.
  *
- * tools/checkpoint owns the containers: PyTorch, safetensors, npz, ONNX, vit.cpp, GGUF; their
- * tensors as float; it may include base.
+ * tools/checkpoint reads the containers PyTorch, safetensors, npz, ONNX, vit.cpp and GGUF, and
+ * returns their tensors as float. It may include base.
  */
 #ifndef CHECKPOINT_H
 #define CHECKPOINT_H
@@ -101,10 +101,10 @@ typedef struct checkpoint_attribute {
 /* Opens a file or folder and checks its whole structure. On failure *out is NULL. */
 bool checkpoint_open(const char *path, checkpoint **out, report *r);
 
-/* Opens the state dict at this path, if the file has several; NULL for the usual one. */
+/* Opens the state dict at the path `weights`, if the file has several; NULL opens the usual one. */
 bool checkpoint_open_weights(const char *path, const char *weights, checkpoint **out, report *r);
 
-/* Opens a file in memory, which must outlive the checkpoint. `name` is used only in messages.
+/* Opens a file in memory. The memory must outlive the checkpoint. `name` is used only in messages.
  * Sharded checkpoints cannot be opened in this way. */
 bool checkpoint_open_memory(const char *name, const void *data, size_t size, checkpoint **out,
                             report *r);
@@ -114,43 +114,47 @@ void checkpoint_close(checkpoint *c);
 
 /* === What is inside === */
 
-/* "safetensors", "PyTorch zip", "PyTorch legacy", "TorchScript", "pickle", "npz", "ONNX", "vit.cpp",
- * "GGUF" */
+/* Returns "safetensors", "PyTorch zip", "PyTorch legacy", "TorchScript", "pickle", "npz", "ONNX",
+ * "vit.cpp" or "GGUF". */
 const char *checkpoint_kind(const checkpoint *c);
 
 /* Returns the path of the chosen state dict within the checkpoint, such as "model_ema" or
  * "state_dict.module"; "" for the whole file. */
 const char *checkpoint_wrapper(const checkpoint *c);
 
-/* The state dicts to choose from: paths such as "model" and "model_ema". checkpoint_wrapper returns
- * the chosen path. The count is 0 if the file has only one. */
+/* Return the state dicts to choose from, as paths such as "model" and "model_ema".
+ * checkpoint_wrapper returns the chosen path. The count is 0 if the file has only one state
+ * dict. */
 size_t checkpoint_choice_count(const checkpoint *c);
 const char *checkpoint_choice(const checkpoint *c, size_t i);
 
-/* Tensors in the order of the file. checkpoint_find is a binary search; NULL: no such tensor. */
+/* Return tensors in the order of the file. checkpoint_find is a binary search, and returns NULL if
+ * no tensor has the name. */
 size_t checkpoint_count(const checkpoint *c);
 const checkpoint_tensor_info *checkpoint_tensor(const checkpoint *c, size_t i);
 const checkpoint_tensor_info *checkpoint_find(const checkpoint *c, const char *name);
 
-/* The files that were read; an index of shards comes first. The provenance lists their hashes. */
+/* Return the files that were read; an index of shards comes first. The provenance lists the hashes
+ * of these files. */
 size_t checkpoint_file_count(const checkpoint *c);
 const checkpoint_file_info *checkpoint_file(const checkpoint *c, size_t i);
 
-/* The tensors that this reader cannot convert (quantised, complex, float8), each with the reason as
- * value. */
+/* Return the tensors that cannot be converted (quantised, complex, float8). The value of an entry
+ * is the reason. */
 size_t checkpoint_skipped_count(const checkpoint *c);
 const checkpoint_metadata_entry *checkpoint_skipped(const checkpoint *c, size_t i);
 
-/* The __metadata__ of safetensors, or the strings and numbers next to a PyTorch state dict. */
+/* Return the __metadata__ of safetensors, or the strings and numbers next to a PyTorch state
+ * dict. */
 size_t checkpoint_metadata_count(const checkpoint *c);
 const checkpoint_metadata_entry *checkpoint_metadata(const checkpoint *c, size_t i);
 
-/* The attributes of a whole module or a TorchScript archive, module by module. The first attribute
- * is "class". The code of TorchScript, or an ONNX graph, adds further ones: "code.activation"
- * (gelu, gelu_tanh, quick_gelu, squared_relu, or PyTorch's name of a function, such as silu or
- * mish), "code.layer_norm_eps", "code.num_heads", "code.attn_scale", "code.norm_first" and
- * "code.softmax" (softmax or log_softmax). The value of a function is its name, such as
- * "torch._C._nn.gelu". */
+/* Return the attributes of a whole module or a TorchScript archive, module by module. The first
+ * attribute is "class". The code of TorchScript, or an ONNX graph, adds further attributes:
+ * "code.activation" (gelu, gelu_tanh, quick_gelu, squared_relu, or PyTorch's name of a function,
+ * such as silu or mish), "code.layer_norm_eps", "code.num_heads", "code.attn_scale",
+ * "code.norm_first" and "code.softmax" (softmax or log_softmax). The value of a function is its
+ * name, such as "torch._C._nn.gelu". */
 size_t checkpoint_attribute_count(const checkpoint *c);
 const checkpoint_attribute *checkpoint_attribute_at(const checkpoint *c, size_t i);
 
@@ -159,26 +163,25 @@ size_t checkpoint_dtype_size(checkpoint_dtype dtype);      /* bytes of an elemen
 size_t checkpoint_block(checkpoint_dtype dtype);           /* ... of this many elements */
 bool checkpoint_is_float(checkpoint_dtype dtype);          /* true for weights, false for indices */
 
-/* Names of the classes, if the container has them. */
+/* Return the names of the classes, if the container has any. */
 size_t checkpoint_label_count(const checkpoint *c);
 const char *const *checkpoint_labels(const checkpoint *c);
 
 /* === Read === */
 
-/* Reads elements first .. first + count - 1 in row-major order, whatever the strides, as float: f16
- * and bf16 are exact, f64 and integers rounded to nearest, bool is 0 or 1. Contiguous tensors are
- * streamed through a small buffer. For a strided tensor, memory holds the part of the storage that
- * it uses; a deflated zip entry is held whole. Both stay in memory until another part or entry is
- * needed. */
+/* Reads elements first .. first + count - 1 in row-major order, for any strides, as float. f16 and
+ * bf16 are exact, f64 and integers are rounded to nearest, and bool becomes 0 or 1. Contiguous
+ * tensors are streamed through a small buffer. A strided tensor needs a part of its storage in
+ * memory, and a deflated zip entry must be in memory whole. The part or entry stays there until
+ * another is needed. */
 bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *tensor, int64_t first,
                      int64_t count, float *destination, report *r);
 
-/* Reads every zip entry and checks its CRC-32; returns true at once for other containers.
- * checkpoint_open checks only the parts that it reads, so only this function finds damaged
- * weights. */
+/* Reads every zip entry and checks its CRC-32; returns true at once for other containers. Only this
+ * function finds damaged weights, because checkpoint_open checks only the parts that it reads. */
 bool checkpoint_verify(checkpoint *c, report *r);
 
-/* Renames tensors, so that a model with other names matches a known layout. Each rule is
+/* Renames tensors: a model with other names then matches a known layout. Each rule is
  * "theirs=ours". The n-th '*' in `theirs` stands for any text, which replaces the n-th '*' in
  * `ours`. The first rule that matches a name applies; a rule without a match is an error. */
 bool rename_tensors(checkpoint *c, const text_list *rules, report *r);

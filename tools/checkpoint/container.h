@@ -1,11 +1,11 @@
-/* container.h - the interface between the readers of containers and open.c and contents.c.
+/* container.h - the interface of the container readers to open.c and contents.c.
  *
  * A container reader turns one source into storages (ranges of bytes) and tensors (views of a
  * storage). read.c reads the elements, independently of containers.
  *
- * To add a container: write a file that opens it, using the functions below; declare the opening
- * function at the end of this header; add a row with a probe to the table in open.c, before any
- * probe that also accepts such a file; name the container in checkpoint.h and in the help of
+ * To add a container, write a file that opens it with the functions below. Declare the opening
+ * function at the end of this header. Add a row with a probe to the table in open.c, before any
+ * probe that also accepts such a file. Name the container in checkpoint.h and in the help of
  * vit-convert. Then add a fixture in tests/make_checkpoints.py, each way to damage it in
  * test_checkpoint.c, and a fuzzer.
  */
@@ -22,7 +22,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/zip.h"
 
-/* A zip_entry also describes plain bytes of a file: stored and without a CRC. */
+/* A zip_entry also describes plain bytes of a file, as an entry that is stored and has no CRC. */
 typedef struct checkpoint_storage {
     size_t file; /* index of its source */
     zip_entry bytes;
@@ -84,9 +84,9 @@ enum {
 bool checkpoint_add_storage(checkpoint *c, const checkpoint_storage *storage, size_t *index,
                             report *r);
 
-/* Checks name, dimensions and strides, and that every element lies inside the storage, which has
- * `available` elements of this dtype. Fills in count. The caller sets the strides and has checked
- * that ndim <= CHECKPOINT_MAX_DIMS. */
+/* Checks name, dimensions and strides, and that every element lies inside the storage. The storage
+ * has `available` elements of this dtype. Fills in count. The caller must set the strides, and must
+ * check that ndim <= CHECKPOINT_MAX_DIMS. */
 bool checkpoint_add_tensor(checkpoint *c, const checkpoint_tensor_info *tensor, uint64_t available,
                            report *r);
 void checkpoint_contiguous_strides(checkpoint_tensor_info *tensor);
@@ -101,19 +101,19 @@ bool checkpoint_add_choice(checkpoint *c, const char *path, report *r);
 bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *name,
                               const char *value, report *r);
 
-/* Allocates memory for the bytes of a storage, which lives as long as the checkpoint. The total is
- * at most 32 times the size of the files, plus 16 MiB, because one part of a file could be decoded
- * many times. */
+/* Allocates memory for the bytes of a storage, until the checkpoint is closed. The total is at most
+ * 32 times the size of the files, plus 16 MiB, because one part of a file could be decoded many
+ * times. */
 uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r);
 
-/* Opens, only once, the file with this name in the folder of another file. The name must not lead
- * out of the folder. */
+/* Opens the file with this name in the folder of another file, unless it is open already. The name
+ * must not lead out of the folder. */
 bool checkpoint_open_beside(checkpoint *c, size_t file, const char *name, size_t *index, report *r);
 
 /* === For open.c === */
 
-/* Call it after the last tensor was added: sorts the tensors by name, and refuses two with one
- * name. */
+/* Sorts the tensors by name, and refuses two tensors with one name. Call it after adding the last
+ * tensor. */
 bool checkpoint_index_names(checkpoint *c, report *r);
 
 /* === For rename_tensors === */

@@ -212,7 +212,7 @@ static bool checkpoint_sort_names(const checkpoint_tensor_info *tensors, size_t 
 /* === The limit of repeated tensors === */
 
 /* The largest accepted ratio of all tensors to the stored bytes. Blocks with shared weights and
- * expanded tables need a large one. */
+ * expanded tables require a large ratio. */
 #define CHECKPOINT_MOST_REPEATS 64
 #define CHECKPOINT_FREE_REPEATS ((uint64_t)64 << 20)
 
@@ -226,7 +226,7 @@ static int checkpoint_compare_storages(const void *a, const void *b) {
     return x->bytes.size < y->bytes.size ? 1 : x->bytes.size > y->bytes.size ? -1 : 0;
 }
 
-/* The bytes of all storages, in which each byte of a file counts once. */
+/* Sums the bytes of all storages. Each byte of a file counts once. */
 static bool checkpoint_count_stored(const checkpoint *c, uint64_t *stored, report *r) {
     const checkpoint_storage **sorted = malloc((c->storage_count + 1) * sizeof *sorted);
     size_t i;

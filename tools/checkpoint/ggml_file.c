@@ -1,4 +1,4 @@
-/* ggml_file.c - the files of vit.cpp (their names end in .gguf, their magic says ggml):
+/* ggml_file.c - the files of vit.cpp (their names end in .gguf, but their magic is ggml's):
  *
  *     i32 magic, hidden size, layers, heads, classes, patch size, image size, file type
  *     i32 number of labels, each: i32 id, i32 length, text

@@ -1,14 +1,14 @@
-/* gguf_file.c - GGUF, versions 2 and 3: llama.cpp's mmproj files, those of clip.cpp and dinov2.cpp,
- * and others with known names inside.
+/* gguf_file.c - GGUF, versions 2 and 3: the files of llama.cpp (mmproj), clip.cpp, dinov2.cpp, and
+ * other files with known names inside.
  *
  *     "GGUF", u32 version, u64 number of tensors, u64 number of pairs
- *     pairs: key, u32 type, value. A key or text is a u64 length and its bytes, an array the u32
- *         type of its values, their u64 number and the values
+ *     pairs: key, u32 type, value. A key or text is a u64 length and bytes. An array is the u32
+ *         type of its values, the u64 number of values, and the values
  *     tensors: name, u32 number of dims, u64 dims (the fastest first), u32 type, u64 offset of the
  *         data from the first multiple of general.alignment (or 32) after this list
  *
  * The data of each tensor must begin at the next multiple after the data of the previous tensor, as
- * all writers store them. So no byte belongs to two tensors.
+ * in the files of all writers. Thus no byte belongs to two tensors.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,9 +153,9 @@ static bool gguf_value(gguf_reader *g, const char *key, uint64_t type, char text
 
 /* === The pairs === */
 
-/* Values of clip.projector_type. `why` is the reason if the tower is no plain ViT. `is_tanh`:
- * clip.use_gelu stands for the original's "gelu_pytorch_tanh"; in other files it stands for
- * "gelu". */
+/* A value of clip.projector_type. `why` is the reason if the image encoder is no plain ViT. With
+ * `is_tanh`, clip.use_gelu stands for the original's "gelu_pytorch_tanh"; in other files it stands
+ * for "gelu". */
 typedef struct gguf_projector {
     const char *name, *why;
     bool is_tanh;
@@ -213,7 +213,7 @@ static bool check_projector(const gguf_reader *g) {
 }
 
 /* The keys, and the names of their settings in settings.h, in vit.cpp's header or in a training
- * program. Those of dinov2.cpp come last. */
+ * program. The keys of dinov2.cpp come last. */
 static const struct {
     const char *key, *setting;
 } told[] = {
@@ -235,7 +235,8 @@ static const struct {
     { "num_register_tokens", "num_reg_tokens" },
 };
 
-/* Metadata keys without a dot are settings. 0 stands for "of any size" or "none". */
+/* Stores a pair as metadata. Metadata keys without a dot are settings. 0 stands for "of any size"
+ * or "none". */
 static bool put_pair(gguf_reader *g, const char *key, const char *value) {
     size_t i;
     for (i = 0; i < sizeof told / sizeof *told; i++)
@@ -294,7 +295,8 @@ static uint64_t align(const gguf_reader *g, uint64_t at) {
     return (at + g->alignment - 1) & ~(g->alignment - 1);
 }
 
-/* *`end` is the end of the data so far, relative to the first byte of data. */
+/* Reads the entry of a tensor. *end is the end of the data so far, relative to the first byte of
+ * data. */
 static bool gguf_tensor(gguf_reader *g, uint64_t *end) {
     char name[GGUF_TEXT];
     checkpoint_tensor_info t;
@@ -359,8 +361,8 @@ static const checkpoint_tensor_info *find(const gguf_reader *g, const char *end)
     return NULL;
 }
 
-/* In files of clip.cpp and in files that follow it, the first layer of an MLP is called ffn_down,
- * in later files ffn_up. The first layer is the one that reads as many values as a token has. */
+/* Files of clip.cpp, and files that follow it, call the first layer of an MLP ffn_down; later files
+ * call it ffn_up. The first layer reads as many values as a token has. */
 static bool name_mlp(gguf_reader *g) {
     const checkpoint_tensor_info *up = find(g, ".ffn_up.weight"), *token = find(g, ".ln2.weight");
     size_t i;
@@ -396,8 +398,8 @@ static bool check_frames(const gguf_reader *g) {
                        second);
 }
 
-/* If neither flag is set, CLIP uses quick_gelu. Files without a class token are SigLIP's, whose
- * activation older writers could not name. */
+/* If neither flag is set, CLIP uses quick_gelu. Files without a class token are SigLIP's; older
+ * writers had no name for its activation. */
 static bool put_activation(gguf_reader *g) {
     const char *word = g->has_silu             ? "silu"
                        : g->has_gelu           ? find_projector(g)->is_tanh ? "gelu_tanh" : "gelu"
@@ -409,8 +411,8 @@ static bool put_activation(gguf_reader *g) {
            checkpoint_add_metadata(g->c, "activation", word, g->report);
 }
 
-/* Blocks after the block_count of the file do not belong to the tower: the language model does not
- * read them. */
+/* The language model does not read the blocks after the block_count of the file, so they do not
+ * belong to the image encoder. */
 static bool name_later_blocks(gguf_reader *g) {
     static const char path[] = "v.blk.";
     size_t i;
@@ -453,8 +455,8 @@ bool gguf_open(checkpoint *c, size_t file, report *r) {
 
 /* === Blocks of 256 values === */
 
-/* The scale and the minimum of the i-th eighth, with 6 bits each. The bits of the last four eighths
- * are split. */
+/* Unpacks the scale and the minimum of the i-th eighth, with 6 bits each. The bits of the last four
+ * eighths are split. */
 static void unpack_scale(const uint8_t *packed, int i, float *scale, float *minimum) {
     const int low = i < 4 ? packed[i] & 63 : (packed[i + 4] & 15) | (packed[i - 4] >> 6) << 4;
     const int high = i < 4 ? packed[i + 4] & 63 : packed[i + 4] >> 4 | (packed[i] >> 6) << 4;
@@ -462,9 +464,9 @@ static void unpack_scale(const uint8_t *packed, int i, float *scale, float *mini
     *minimum *= (float)high;
 }
 
-/* A block has a scale and a minimum as halves, 12 bytes of factors for both, for Q5_K 32 bytes of
- * fifth bits, then bytes that each hold a value of an even eighth and one of the next, odd
- * eighth. */
+/* A block has a scale and a minimum as halves, and 12 bytes of factors for both. For Q5_K, 32 bytes
+ * of fifth bits follow. Each of the last bytes holds a value of an even eighth and a value of the
+ * next, odd eighth. */
 static void unpack_4_or_5(bool has_fifth, const uint8_t *raw, float *values) {
     const uint8_t *fifth = raw + 16;
     int i, j;
@@ -480,8 +482,8 @@ static void unpack_4_or_5(bool has_fifth, const uint8_t *raw, float *values) {
     }
 }
 
-/* A block has 128 bytes of low 4-bit halves, 64 bytes of pairs of high bits, 16 factors for 16
- * values each, and the scale. */
+/* A block has 128 bytes of low 4-bit halves, 64 bytes of pairs of high bits, 16 factors (each for
+ * 16 values), and the scale. */
 static void unpack_6(const uint8_t *raw, float *values) {
     const float scale = bytes_half(bytes_load16(raw + 208));
     int i;

@@ -12,7 +12,7 @@
 /* === Arrays in a zip archive === */
 
 /* numpy.savez writes a zip archive with one .npy file for each array. Entries may be deflated
- * (savez_compressed); a deflated one is inflated whole when its elements are read.
+ * (savez_compressed); a deflated entry is inflated whole when its elements are read.
  */
 
 static const char suffix[] = ".npy";
@@ -34,7 +34,7 @@ static checkpoint_dtype dtype_of(const npy_header *header) {
     }
 }
 
-/* Reads the first bytes of an entry, enough for the longest header. malloc'ed. */
+/* Returns the first bytes of an entry, enough for the longest header, in malloc'ed memory. */
 static void *read_start(const source *s, const zip_entry *entry, size_t *size, report *r) {
     void *data;
     *size = entry->size < NPY_MAX_HEADER ? (size_t)entry->size : NPY_MAX_HEADER;
@@ -83,7 +83,8 @@ static bool add_array(checkpoint *c, size_t file, const zip_entry *entry, const 
            checkpoint_add_tensor(c, &t, entry->size / header->size, r);
 }
 
-/* An array of text or objects is not a tensor; it is skipped, not refused. */
+/* Reads an array. An array of text or objects is not a tensor, and is skipped instead of
+ * refused. */
 static bool read_entry(checkpoint *c, size_t file, const zip_entry *entry, report *r) {
     const size_t length = strlen(entry->name), tail = sizeof suffix - 1;
     char name[1025]; /* zip.c refuses longer names */
@@ -118,7 +119,7 @@ bool npz_open(checkpoint *c, size_t file, report *r) {
 
 /* === Files in a tar archive === */
 
-/* A tar archive with one file inside, the checkpoint. */
+/* The tar archive must contain exactly one file, the checkpoint. */
 
 enum { TAR_MAX_ENTRIES = 1000 };
 

@@ -1,11 +1,11 @@
-/* onnx.c - the weights and settings of a plain ViT in an ONNX graph.
+/* onnx.c - reads the weights and settings of a plain ViT from an ONNX graph.
  *
- * A .onnx file is a protobuf: a graph of nodes, and the tensors that they use. Exporters keep the
- * names of most parameters, but transpose and rename the weights of linear layers. The reader
- * follows the image through the graph, finds the layers by their operators, and gives the weights
- * the names that they had before the export. Facts that only the graph shows become attributes:
- * heads, epsilon, activation, pooling. Each node that the image passes must have a role in a plain
- * ViT; the first one without a role is refused. Nodes that compute shapes are not checked.
+ * A .onnx file is a protobuf with a graph of nodes and the tensors that the nodes use. Exporters
+ * keep the names of most parameters, but transpose and rename the weights of linear layers. The
+ * reader follows the image through the graph, finds the layers by their operators, and gives the
+ * weights the names that they had before the export. Facts that only the graph shows become
+ * attributes: heads, epsilon, activation, pooling. Each node that the image passes must have a role
+ * in a plain ViT; a node without a role is refused. Nodes that compute shapes are not checked.
  */
 #include <math.h>
 #include <stdio.h>
@@ -126,7 +126,7 @@ static const struct {
     { "Unsqueeze", OP_UNSQUEEZE, false },
 };
 
-/* The layer whose result the node gives. */
+/* The layer of which the node gives the result. */
 typedef enum onnx_part {
     PART_NONE,
     PART_INSIDE, /* a step of a layer, but not its last */
@@ -272,8 +272,8 @@ static const char *onnx_text(onnx_reader *o, const onnx_field *f) {
     return copy;
 }
 
-/* Appends the integers of a field, packed or single, as long as they fit; *count also counts those
- * that do not fit. */
+/* Appends the integers of a field, packed or single, as long as they fit. *count also counts the
+ * integers that do not fit. */
 static bool onnx_integers(onnx_reader *o, const onnx_field *f, int64_t *to, int most, int *count) {
     uint64_t at = f->at, value = f->value;
     if (f->wire != WIRE_BYTES) {
@@ -300,7 +300,7 @@ static const struct {
     { 11, CHECKPOINT_F64 }, { 16, CHECKPOINT_BF16 },
 };
 
-/* The data of a tensor are in one of several fields; fields of numbers may come in parts. */
+/* The data of a tensor are in one of several fields. A field of numbers may be stored in parts. */
 typedef struct onnx_data {
     uint64_t at, size; /* of raw bytes */
     bool is_raw, is_external;
@@ -458,7 +458,7 @@ static bool onnx_grow_table(onnx_reader *o) {
     return true;
 }
 
-/* Returns the value with this name, which is added if it is new; -1 if memory is exhausted. */
+/* Returns the value with this name, and adds a new name; -1 if memory is exhausted. */
 static int onnx_value_of(onnx_reader *o, const char *name) {
     onnx_value *values, v = { 0 };
     uint32_t hash = 2166136261u;
@@ -507,7 +507,7 @@ static onnx_op onnx_find_op(const char *name, const char *domain) {
     return OP_OTHER;
 }
 
-/* Counts the fields of a node, which gives the sizes of its arrays. */
+/* Counts the fields of a node. The counts are the sizes of the node's arrays. */
 static bool onnx_count_node(onnx_reader *o, uint64_t at, uint64_t end, size_t counts[6]) {
     onnx_field f;
     memset(counts, 0, 6 * sizeof *counts);
@@ -649,8 +649,8 @@ static int64_t onnx_integer(const onnx_node *n, const char *name, int64_t otherw
     return a ? a->integer : otherwise;
 }
 
-/* Returns the next node after `n` that has this operator and takes the value. If `n` is NULL, the
- * first such node. */
+/* Returns the next node after `after` that has this operator and reads the value. Returns the first
+ * such node if `after` is NULL. */
 static onnx_node *onnx_user(const onnx_reader *o, int v, onnx_op op, const onnx_node *after) {
     int use = v >= 0 ? o->values[v].user : -1, steps = 0;
     bool is_after = !after;
@@ -663,7 +663,7 @@ static onnx_node *onnx_user(const onnx_reader *o, int v, onnx_op op, const onnx_
     return NULL;
 }
 
-/* Returns the one of a node's two operands that is not this value. */
+/* Returns the operand of a node with two operands that is not this value. */
 static int onnx_other(const onnx_node *n, int v) {
     return onnx_input(n, n->input_count > 0 && n->inputs[0] == v ? 1 : 0);
 }
@@ -699,12 +699,12 @@ static int onnx_numbers(onnx_reader *o, int v, float *to, int most) {
 
 static bool onnx_scalar(onnx_reader *o, int v, int depth, double *out);
 
-/* 0 if the number is no size */
+/* Returns the number as an integer; 0 if it is no size. */
 static int64_t onnx_size(float number) {
     return number >= 1 && number <= 1 << 20 ? (int64_t)number : 0;
 }
 
-/* The sizes of the result of a Reshape; -1 for sizes that cannot be computed here. */
+/* Finds the sizes of the result of a Reshape; -1 for sizes that cannot be computed here. */
 static int onnx_sizes(onnx_reader *o, int v, float to[ONNX_MOST_NUMBERS]) {
     const onnx_node *n = onnx_producer(o, v);
     int count = onnx_numbers(o, v, to, ONNX_MOST_NUMBERS), i;
@@ -769,7 +769,7 @@ static int64_t onnx_width(onnx_reader *o, int v) {
     return 0;
 }
 
-/* A size that a node takes from a shape. Only the last size of a shape is known. */
+/* Returns a size that a node reads from a shape. Only the last size of a shape is known. */
 static bool onnx_shape_element(onnx_reader *o, const onnx_node *n, double *out) {
     const onnx_node *shape = onnx_producer(o, onnx_input(n, 0));
     float index[1];
@@ -808,7 +808,7 @@ static bool onnx_is_number(onnx_reader *o, int v, double number) {
 
 /* === Constants === */
 
-/* Returns the stored tensor from which a constant follows by casts and views; -1: none. */
+/* Returns the stored tensor that casts and views turn into a constant; -1: none. */
 static int onnx_base(const onnx_reader *o, int v) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -864,14 +864,14 @@ static int onnx_index(const onnx_reader *o, const onnx_node *n) { return (int)(n
 
 static int onnx_output(const onnx_node *n) { return n->output_count > 0 ? n->outputs[0] : -1; }
 
-/* Takes an Add that adds the bias after a layer. */
+/* Finds an Add that adds the bias after a layer. */
 static onnx_node *onnx_add_of_bias(const onnx_reader *o, int v, int64_t rows) {
     onnx_node *add = onnx_user(o, v, OP_ADD, NULL);
     const checkpoint_tensor_info *t = add ? onnx_tensor_of(o, onnx_other(add, v)) : NULL;
     return t && t->count == rows && checkpoint_is_float(t->dtype) && rows > 1 ? add : NULL;
 }
 
-/* Takes the last steps of an integer product: a cast, and a factor that is the product of both
+/* Finds the last steps of an integer product: a cast, and a factor that is the product of both
  * scales. */
 static onnx_node *onnx_rescale(const onnx_reader *o, onnx_node *n, int *scale) {
     onnx_node *cast = onnx_user(o, onnx_output(n), OP_CAST, NULL), *mul, *factor;
@@ -885,7 +885,7 @@ static onnx_node *onnx_rescale(const onnx_reader *o, onnx_node *n, int *scale) {
     return onnx_base(o, *scale) >= 0 ? mul : NULL;
 }
 
-/* Returns the value before it was quantised, or cast, for a layer. */
+/* Returns the value from which a layer's input was quantised or cast. */
 static int onnx_before_quantised(const onnx_reader *o, int v) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -958,8 +958,8 @@ static void onnx_inside(const onnx_reader *o, int v) {
     if (n && n->part == PART_NONE) n->part = PART_INSIDE;
 }
 
-/* Takes a LayerNorm that is written out, found by its root: (x - mean) / sqrt(mean((x - mean)^2) +
- * eps) w + b */
+/* Finds a LayerNorm that is written out as (x - mean) / sqrt(mean((x - mean)^2) + eps) w + b, by
+ * its root. */
 static bool onnx_find_norm(onnx_reader *o, onnx_node *root) {
     onnx_node *sum = onnx_producer(o, onnx_input(root, 0)), *mean, *square, *div, *mul, *add, *sub;
     int x, centred, i;
@@ -1066,7 +1066,7 @@ static bool onnx_find_erf(onnx_reader *o, onnx_node *erf) {
     return true;
 }
 
-/* tanh(sqrt(2 / pi) (x + 0.044715 x^3)) */
+/* Recognises tanh(sqrt(2 / pi) (x + 0.044715 x^3)). */
 static bool onnx_find_tanh(onnx_reader *o, onnx_node *tanh_node) {
     const onnx_node *mul = onnx_producer(o, onnx_input(tanh_node, 0)), *sum, *cube;
     onnx_node *last;
@@ -1093,7 +1093,7 @@ static bool onnx_find_tanh(onnx_reader *o, onnx_node *tanh_node) {
     return true;
 }
 
-/* x sigmoid(x), x sigmoid(1.702 x) */
+/* Recognises x sigmoid(x) and x sigmoid(1.702 x). */
 static bool onnx_find_sigmoid(onnx_reader *o, onnx_node *sigmoid) {
     const int in = onnx_input(sigmoid, 0), out = onnx_output(sigmoid);
     const onnx_node *mul = onnx_producer(o, in);
@@ -1161,7 +1161,7 @@ static void onnx_see_sizes(onnx_reader *o, const onnx_node *reshape, onnx_path *
     const int count = onnx_sizes(o, onnx_input(reshape, 1), sizes);
     const bool is_of_three = count >= 3 && path->head_dim > 0 && path->heads == 0 &&
                              fabsf(sizes[count - 2] - 3) < 0.5f;
-    if (is_of_three) return; /* a value that holds q, k and v, which are then cut into heads */
+    if (is_of_three) return; /* the value holds q, k and v; they are cut into heads later */
     if (count >= 5 && fabsf(sizes[count - 3] - 3) > 0.5f) path->is_by_head = true;
     if (count >= 4) {
         if (onnx_size(sizes[count - 1])) path->head_dim = onnx_size(sizes[count - 1]);
@@ -1171,7 +1171,7 @@ static void onnx_see_sizes(onnx_reader *o, const onnx_node *reshape, onnx_path *
     }
 }
 
-/* Takes a multiplication or division by a scalar; false if the node is none. */
+/* Takes a multiplication or division by a scalar; false if the node is neither. */
 static bool onnx_take_factor(onnx_reader *o, onnx_node *n, int *v, onnx_path *path) {
     const int i = onnx_is_image(o, onnx_input(n, 0)) ? 0 : 1;
     double factor;
@@ -1184,7 +1184,7 @@ static bool onnx_take_factor(onnx_reader *o, onnx_node *n, int *v, onnx_path *pa
     return true;
 }
 
-/* Returns the third of q, k and v that a node takes; -1 if it is not known. */
+/* Returns which third of q, k and v a node reads; -1 if this is unknown. */
 static int onnx_third(onnx_reader *o, const onnx_node *n, int v) {
     float first[1], last[1];
     int i;
@@ -1332,8 +1332,8 @@ static bool onnx_find_scores(onnx_reader *o, onnx_node *softmax) {
 
 /* === Weights === */
 
-/* Reads the scales or zero points of a quantised tensor: a single number, or one for each row along
- * an axis. */
+/* Reads the scales or zero points of a quantised tensor: a single number, or a number for each row
+ * along an axis. */
 static float *onnx_read_factors(onnx_reader *o, int v, int64_t count, int64_t *found, float none) {
     const checkpoint_tensor_info *t = v >= 0 ? onnx_tensor_of(o, v) : NULL;
     float *values;
@@ -1369,7 +1369,7 @@ static uint8_t *onnx_add_computed(onnx_reader *o, checkpoint_tensor_info *t, int
     return block;
 }
 
-/* Computes (q - zero point) scale, along an axis */
+/* Computes (q - zero point) scale, along an axis. */
 static bool onnx_dequantise(onnx_reader *o, checkpoint_tensor_info *t, int scale, int zero,
                             int64_t axis) {
     const checkpoint_tensor_info q = *t;
@@ -1401,8 +1401,8 @@ static bool onnx_dequantise(onnx_reader *o, checkpoint_tensor_info *t, int scale
     return good;
 }
 
-/* Unpacks the rows of MatMulNBits: blocks of values of 4 or 8 bits, each block with a scale and
- * perhaps a zero point. */
+/* Describes the rows of MatMulNBits. A row consists of blocks of values of 4 or 8 bits. Each block
+ * has a scale and perhaps a zero point. */
 typedef struct onnx_blocks {
     int64_t rows, columns, size, count; /* values in a block; blocks in a row */
     unsigned bits;
@@ -1499,7 +1499,7 @@ static const onnx_node *onnx_dequantise_before(const onnx_reader *o, int v) {
 
 enum { ONNX_NAME = 1100 };
 
-/* Returns false for a name that an exporter made up. `clean` becomes the name without the suffixes
+/* Returns false for a name that an exporter invented. `clean` becomes the name without the suffixes
  * of quantisers. */
 static bool onnx_is_given(const char *name, char clean[ONNX_NAME]) {
     static const char *const starts[] = { "onnx::", "val_", "/", "graph_", "_val" };
@@ -1522,8 +1522,8 @@ static bool onnx_ends(const char *name, const char *end) {
     return length >= size && !strcmp(name + length - size, end);
 }
 
-/* "/vit/encoder/layer.0/attention/MatMul" -> "vit.encoder.layer.0.attention"; PyTorch repeats the
- * name of a list, as in "/blocks/blocks.0". */
+/* Turns "/vit/encoder/layer.0/attention/MatMul" into "vit.encoder.layer.0.attention". PyTorch
+ * repeats the name of a list, as in "/blocks/blocks.0". */
 static bool onnx_scope(const char *name, char scope[ONNX_NAME]) {
     size_t used = 0, last = 0, length;
     scope[0] = '\0';
@@ -1542,7 +1542,7 @@ static bool onnx_scope(const char *name, char scope[ONNX_NAME]) {
     return used > 0;
 }
 
-/* Finds the name of a parameter: its own, or one made from the name of its sibling or of the node's
+/* Finds the name of a parameter: its own name, or a name made from its sibling's or from the node's
  * module. */
 static bool onnx_find_name(const onnx_reader *o, const onnx_node *n, int v, const char *what,
                            int sibling, const char *whats, char name[ONNX_NAME]) {
@@ -1606,7 +1606,8 @@ static void onnx_exchange(checkpoint_tensor_info *t) {
     t->strides[1] = stride;
 }
 
-/* Adds the weight of a layer; that of a linear layer gets a row for each output, as in PyTorch. */
+/* Adds the weight of a layer. The weight of a linear layer gets a row for each output, as in
+ * PyTorch. */
 static bool onnx_publish_weight(onnx_reader *o, onnx_node *n, const char *name) {
     const onnx_node *by = &o->nodes[n->scale_of];
     const int base = onnx_base(o, n->weight);
@@ -1643,8 +1644,7 @@ static bool onnx_say(onnx_reader *o, const char *module, const char *name, const
     return checkpoint_add_attribute(o->c, module, name, value, o->report);
 }
 
-/* Writes a number, such as 1e-06, with the fewest digits that give the same f32, or the same
- * f16. */
+/* Writes a number, such as 1e-06, with the fewest digits that give the same f32 or f16. */
 static bool onnx_say_number(onnx_reader *o, const char *module, const char *name, double number) {
     char text[32];
     int digits;
@@ -1706,7 +1706,7 @@ static bool onnx_take_linear(onnx_reader *o, onnx_node *n) {
            onnx_publish(o, n, n->bias, name);
 }
 
-/* The module to which the weight of a layer belongs. */
+/* Finds the module to which the weight of a layer belongs. */
 static bool onnx_module_of(onnx_reader *o, const onnx_node *n, char module[ONNX_NAME]) {
     char name[ONNX_NAME];
     if (!onnx_name(o, n, n->weight, "weight", n->bias, "bias", name)) return false;
@@ -1804,8 +1804,8 @@ static bool onnx_take_residual(onnx_reader *o, onnx_node *n) {
         "not a residual connection: expected x plus attention or an MLP that reads x or norm(x)");
 }
 
-/* Makes the name of a class token or of positions that the exporter renamed, from the name of the
- * patch embedding. */
+/* Makes the name of a renamed class token, or of renamed positions, from the name of the patch
+ * embedding. */
 static bool onnx_name_stem(onnx_reader *o, const onnx_node *n, int v, bool is_position,
                            char name[ONNX_NAME]) {
     static const char *const families[][3] = {
@@ -1825,7 +1825,7 @@ static bool onnx_name_stem(onnx_reader *o, const onnx_node *n, int v, bool is_po
     return onnx_refuse(o, n, "a constant without a name");
 }
 
-/* Finds the only parameter from which a constant is computed, by slicing or resampling
+/* Finds the only parameter from which a constant is computed. The graph may slice or resample
  * positions. */
 static bool onnx_only_leaf(const onnx_reader *o, int v, int depth, int *budget, int *leaf) {
     const onnx_node *n = onnx_producer(o, v);
@@ -1861,7 +1861,7 @@ static bool onnx_take_add(onnx_reader *o, onnx_node *n) {
     return onnx_take_stem(o, n, onnx_input(n, 1 - image), true);
 }
 
-/* Takes the LayerScale of a branch */
+/* Takes the LayerScale of a branch. */
 static bool onnx_take_scale(onnx_reader *o, onnx_node *n) {
     const int image = onnx_is_image(o, onnx_input(n, 0)) ? 0 : 1, v = onnx_input(n, 1 - image);
     const onnx_node *layer = onnx_producer(o, onnx_plain(o, onnx_input(n, image)));
@@ -1899,7 +1899,7 @@ static bool onnx_is_normed(onnx_reader *o, int v, bool *is_sliced) {
 static bool onnx_say_pool(onnx_reader *o, const onnx_node *n, const char *word) {
     bool is_sliced = false;
     const bool is_normed = onnx_is_normed(o, onnx_input(n, 0), &is_sliced);
-    const bool is_token = !strcmp(word, "token"); /* its norm may come before it or after it */
+    const bool is_token = !strcmp(word, "token"); /* the norm may come before or after it */
     return onnx_say(o, "", "code.pool", word) &&
            onnx_say(o, "", "code.norm_after_pool", is_normed || is_token ? "false" : "true") &&
            (is_token || onnx_say(o, "", "code.pool_prefix", is_sliced ? "false" : "true"));
@@ -1916,7 +1916,7 @@ static bool onnx_take_mean(onnx_reader *o, onnx_node *n) {
     return onnx_say_pool(o, n, "avg");
 }
 
-/* Takes one token, or all tokens but the first. Elsewhere, takes a part of q, k and v. */
+/* Takes one token, or all tokens but the first. Within attention, takes a part of q, k and v. */
 static bool onnx_take_part(onnx_reader *o, onnx_node *n) {
     const onnx_node *from = onnx_producer(o, onnx_plain(o, onnx_input(n, 0)));
     float first[1], last[1], axis[1];
@@ -2033,8 +2033,7 @@ static bool onnx_link(onnx_reader *o) {
     return true;
 }
 
-/* Finds the input of the graph that the first convolution takes, and all values that follow from
- * it. */
+/* Finds the graph's input that the first convolution reads, and all values computed from it. */
 static bool onnx_follow_image(onnx_reader *o) {
     size_t i;
     int k;
@@ -2068,8 +2067,8 @@ static bool onnx_follow_image(onnx_reader *o) {
 
 /* === Graphs without names === */
 
-/* The names of the modules of a block and around the blocks: timm's if q, k and v are one layer,
- * otherwise those of transformers. */
+/* The roles of the modules in a block and around the blocks. The names are timm's if q, k and v are
+ * one layer, otherwise the names of transformers. */
 typedef enum onnx_role {
     ROLE_PATCHES,
     ROLE_NORM1,
@@ -2101,8 +2100,8 @@ static const char *const onnx_roles[2][ROLE_COUNT] = {
       "vit.layernorm", NULL, "classifier" },
 };
 
-/* Gives a node a role in one of the formats above. A node keeps its first role; a node without a
- * role is refused later. */
+/* Gives a node the name of a role in one of the two formats above. A node keeps its first role. A
+ * node without a role is refused later. */
 static bool onnx_set_role(onnx_reader *o, onnx_node *n, bool is_apart, onnx_role role, int block) {
     const char *format = onnx_roles[is_apart][role], *number = format ? strstr(format, "%d") : NULL;
     char text[96];
@@ -2161,7 +2160,7 @@ static bool onnx_residual_before(const onnx_reader *o, const onnx_node *n) {
     return false;
 }
 
-/* Names all layers by their order, if the names of some are lost. */
+/* Names all layers by their order if some names are lost. */
 static bool onnx_name_by_order(onnx_reader *o) {
     int block = 0;
     bool is_named = true;

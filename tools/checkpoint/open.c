@@ -1,8 +1,8 @@
 /* open.c - opens the files of a checkpoint and recognises their container.
  *
  * The table below recognises containers by their first bytes. Common formats that cannot be read
- * have a row too, so that the message can name the file's kind and the remedy. container.h explains
- * how to add one.
+ * have a row too: the message then names the file's kind and the remedy. container.h explains how
+ * to add a container.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,8 +79,8 @@ static bool probe_npz(const checkpoint_head *head) {
     return probe_zip(head) && name_size >= 4 && head_has(head, 30 + name_size - 4, ".npy");
 }
 
-/* A legacy file of PyTorch: PROTO, perhaps FRAME, then LONG1 with the 10 bytes of
- * 0x1950a86a20f9469cfc6c, and STOP. Before protocol 2 the number is text. */
+/* True for a legacy file of PyTorch: PROTO, perhaps FRAME, then LONG1 with the 10 bytes of
+ * 0x1950a86a20f9469cfc6c, and STOP. Before protocol 2, the number is text. */
 static bool probe_torch_legacy(const checkpoint_head *head) {
     static const uint8_t magic[13] = {
         0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, '.',
@@ -92,7 +92,8 @@ static bool probe_torch_legacy(const checkpoint_head *head) {
     return false;
 }
 
-/* A pickle: PROTO or, before protocol 2, a dict that goes to the memo, or the class of the dict. */
+/* True for a pickle: it begins with PROTO. Before protocol 2, it begins with a dict that goes to
+ * the memo, or with the class of the dict. */
 static bool probe_pickle(const checkpoint_head *head) {
     static const char *const starts[] = {
         "(dp", "}q", "ccollections\n", "ccopy_reg\n", "ccopyreg\n",
@@ -103,7 +104,7 @@ static bool probe_pickle(const checkpoint_head *head) {
     return head->bytes[0] == 0x80 && head->bytes[1] <= 5;
 }
 
-/* The four files in a tar that the oldest torch.save wrote. */
+/* True for a tar of the oldest torch.save, which begins with one of these four files. */
 static bool probe_torch_tar(const checkpoint_head *head) {
     static const char *const names[] = { "sys_info", "pickle", "tensors", "storages" };
     size_t i;
@@ -142,16 +143,16 @@ static bool probe_image(const checkpoint_head *head) {
     return head_begins(head, magics) || head_has(head, 8, "WEBP");
 }
 
-/* ONNX begins with the version of the format; then comes the producer's name, the graph or a
- * version of operators. */
+/* ONNX begins with the version of the format. The producer's name, the graph or a version of
+ * operators follows. */
 static bool probe_onnx(const checkpoint_head *head) {
     const uint8_t *bytes = head->bytes;
     return bytes[0] == 0x08 && bytes[1] >= 3 && bytes[1] < 32 &&
            (bytes[2] == 0x12 || bytes[2] == 0x3a || bytes[2] == 0x42);
 }
 
-/* TensorFlow's files begin with the version 1 of a SavedModel, or with the first node of a graph,
- * which begins with its name. */
+/* TensorFlow's files begin with the version 1 of a SavedModel, or with the first node of a graph. A
+ * node begins with its name. */
 static bool probe_tensorflow(const checkpoint_head *head) {
     return head_has(head, 0, "\x08\x01\x12") ||
            (head->bytes[0] == 0x0a && (head->bytes[2] == 0x0a || head->bytes[3] == 0x0a));
@@ -173,12 +174,13 @@ static bool probe_lfs(const checkpoint_head *head) {
     return head_has(head, 0, "version https://git-lfs");
 }
 
-/* Any two bytes can begin the length of a header, so safetensors comes first ... */
+/* Any two bytes can begin the length of a header, so this probe for safetensors comes first. */
 static bool probe_safetensors(const checkpoint_head *head) {
     return head->bytes[8] == '{' && bytes_load64(head->bytes) <= head->file_size - 8;
 }
 
-/* ... and again last, for damaged files in which only the length or only the '{' is right. */
+/* This probe comes last. It finds damaged files in which only the length or only the '{' is
+ * right. */
 static bool probe_damaged_safetensors(const checkpoint_head *head) {
     uint64_t length = bytes_load64(head->bytes);
     return head->bytes[8] == '{' || (length > 0 && length <= head->file_size - 8);
@@ -326,7 +328,7 @@ static bool checkpoint_is_skipped(const checkpoint *c, const char *name) {
     return false;
 }
 
-/* Checks that each tensor is in the shard that the index gives for it. */
+/* Checks that each tensor is in the shard named by the index. */
 static bool checkpoint_check_shard(checkpoint *c, const json_value *entry, report *r) {
     const checkpoint_tensor_info *t = checkpoint_find(c, entry->key);
     const char *path;
@@ -388,7 +390,7 @@ static checkpoint *checkpoint_new(void) {
     return c;
 }
 
-/* The common end of both functions that open a checkpoint. */
+/* Ends both functions that open a checkpoint. */
 static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *r) {
     ok = ok && (c->by_name || checkpoint_index_names(c, r));
     if (ok && c->wanted && c->wrapper[0] == '\0')
@@ -399,8 +401,8 @@ static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *
     return ok;
 }
 
-/* Returns the file to open in a folder of the Hugging Face hub, in order of preference; NULL if the
- * folder has none. */
+/* Returns the file to open in a folder of the Hugging Face hub: the first that exists in order of
+ * preference. NULL if the folder has none. */
 static char *checkpoint_path_in_folder(checkpoint *c, const char *folder, report *r) {
     static const char *const names[] = {
         "model.safetensors.index.json",

@@ -117,7 +117,7 @@ static bool pickle_take_line(pickle_machine *m, char line[PICKLE_MAX_LINE], size
     return pickle_fail(m, "line without an end");
 }
 
-/* Reads a number of protocol 0; *fits becomes true if it has at most 64 bits. */
+/* Reads a number of protocol 0. *fits becomes true if the number has at most 64 bits. */
 static bool pickle_take_decimal(pickle_machine *m, int64_t *number, bool *fits) {
     char line[PICKLE_MAX_LINE], *end;
     size_t length;
@@ -147,7 +147,7 @@ static bool pickle_nest(pickle_machine *m, pickle_value *parent, const pickle_va
     return true;
 }
 
-/* Makes room for `more` items. The size doubles, so that appending takes linear time. */
+/* Makes room for `more` items. The size doubles, so appending takes linear time. */
 static bool pickle_reserve(pickle_machine *m, pickle_value *value, size_t more) {
     size_t needed = value->count + more, capacity = (size_t)value->capacity * 2;
     pickle_value **items;
@@ -209,8 +209,8 @@ static pickle_value *pickle_pop(pickle_machine *m) {
     return pickle_needs(m, 1) ? m->stack[--m->height] : NULL;
 }
 
-/* Removes the topmost mark; *items are the values above it and *count their number. They stay
- * valid until the next push. */
+/* Removes the topmost mark. *items are the values above the mark, and *count is their number. The
+ * values stay valid until the next push. */
 static bool pickle_pop_mark(pickle_machine *m, pickle_value ***items, size_t *count) {
     size_t floor;
     if (m->mark_count == 0) return pickle_fail(m, "stack underflow: no MARK");
@@ -256,7 +256,7 @@ static bool pickle_op_int(pickle_machine *m, unsigned width) {
     return pickle_push_integer(m, PICKLE_INT, (int64_t)number);
 }
 
-/* Reads a two's complement number of any length; its value is kept only up to 64 bits. */
+/* Reads a two's complement number of any length. Values of more than 64 bits are dropped. */
 static bool pickle_op_long(pickle_machine *m, unsigned width) {
     uint64_t size, number = 0;
     uint8_t bytes[8];
@@ -283,7 +283,7 @@ static bool pickle_op_float(pickle_machine *m, unsigned unused) {
     return pickle_push(m, value);
 }
 
-/* Keeps only the place of the text, because it may hold the elements of an array. */
+/* Stores only the offset of a long text, because the text may hold the elements of an array. */
 static bool pickle_push_long_text(pickle_machine *m, uint64_t at, uint64_t size,
                                   pickle_encoding encoding) {
     pickle_value *value = pickle_new(m, PICKLE_LONG_TEXT);
@@ -314,7 +314,7 @@ static bool pickle_op_text(pickle_machine *m, unsigned width) {
     return pickle_push(m, value);
 }
 
-/* Reads up to the next '\n' into m->line, as far as it fits; *size is the full length. */
+/* Reads up to the next '\n' into m->line, as far as the text fits. *size is the full length. */
 static bool pickle_take_text_line(pickle_machine *m, uint64_t *size, uint8_t *last) {
     uint8_t byte = 0;
     if (!m->line && !(m->line = malloc(PICKLE_MAX_TEXT + 2))) return report_no_memory(m->report);
@@ -337,7 +337,7 @@ static bool pickle_push_escaped(pickle_machine *m, const uint8_t *from, size_t s
     return pickle_push(m, value);
 }
 
-/* A text of protocol 0, up to the end of the line; Python 2 puts it in quotes. */
+/* Reads a text of protocol 0, up to the end of the line. Python 2 puts the text in quotes. */
 static bool pickle_op_text_line(pickle_machine *m, unsigned encoding) {
     const unsigned quotes = encoding == PICKLE_ESCAPED_BYTES;
     const uint64_t at = pickle_position(m) + quotes;
@@ -352,8 +352,8 @@ static bool pickle_op_text_line(pickle_machine *m, unsigned encoding) {
     return pickle_push_escaped(m, m->line + quotes, (size_t)size, (pickle_encoding)encoding);
 }
 
-/* Opcodes I and L of protocol 0. The texts 00 and 01 are False and True; the number of an L ends
- * with a letter. */
+/* Runs the opcodes I and L of protocol 0. The texts 00 and 01 are False and True. The number of an
+ * L ends with a letter. */
 static bool pickle_op_int_line(pickle_machine *m, unsigned unused) {
     const uint64_t at = pickle_position(m);
     int64_t number;
@@ -486,7 +486,8 @@ static bool pickle_memo_put(pickle_machine *m, uint64_t i) {
     return true;
 }
 
-/* Width 0 means decimal, up to the end of the line. A negative number is out of range too. */
+/* Width 0 means a decimal number up to the end of the line. A negative number is out of range
+ * too. */
 static bool pickle_take_index(pickle_machine *m, unsigned width, uint64_t *i) {
     int64_t number;
     bool fits;
@@ -545,7 +546,7 @@ static bool pickle_op_stack_global(pickle_machine *m, unsigned unused) {
     return pickle_push_global(m, module->u.text, module->count, name->u.text, name->count);
 }
 
-/* OrderedDict() and OrderedDict([(key, value), ...]), the form of Python 2. */
+/* Runs OrderedDict(), and OrderedDict([(key, value), ...]), which is the form of Python 2. */
 static bool pickle_push_dict(pickle_machine *m, const pickle_value *arguments) {
     pickle_value *dict = pickle_new(m, PICKLE_DICT);
     const pickle_value *pairs = arguments->count == 1 ? arguments->u.items[0] : NULL;
@@ -572,8 +573,7 @@ static bool pickle_push_call(pickle_machine *m, pickle_value *callable, pickle_v
            pickle_push(m, call);
 }
 
-/* The same code serves REDUCE and NEWOBJ, which differ only in the function that Python would
- * call. */
+/* Runs REDUCE and NEWOBJ. They differ only in the function that Python would call. */
 static bool pickle_op_call(pickle_machine *m, unsigned unused) {
     pickle_value *arguments = pickle_pop(m), *callable = pickle_pop(m);
     (void)unused;
@@ -588,7 +588,7 @@ static bool pickle_op_call(pickle_machine *m, unsigned unused) {
     return pickle_push_call(m, callable, arguments);
 }
 
-/* A class of Python 2 by its name, called with all values above the mark. */
+/* Calls a class of Python 2, given by its name, with all values above the mark. */
 static bool pickle_op_instance(pickle_machine *m, unsigned unused) {
     if (!pickle_op_collect(m, PICKLE_TUPLE) || !pickle_op_global(m, unused)) return false;
     m->height -= 2;

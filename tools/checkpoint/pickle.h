@@ -1,15 +1,15 @@
 /* pickle.h - reads a Python pickle as plain data. It imports, calls and executes nothing.
  *
  * A value is a node in a graph. Memoised values are shared by reference, so the graph can have
- * shared parts and cycles. Bound depth and steps when walking it. collections.OrderedDict() becomes
- * a dict and torch.Size(x) becomes x; every other call stays a PICKLE_CALL node with its callable
- * and its arguments, for the caller to judge.
+ * shared parts and cycles. Bound depth and steps when you walk the graph. collections.OrderedDict()
+ * becomes a dict and torch.Size(x) becomes x; every other call stays a PICKLE_CALL node with its
+ * callable and its arguments, for the caller to judge.
  *
- * Opcodes: all of protocols 0 to 5, except extension registries, out-of-band buffers and persistent
- * ids as text (torch.save with protocol 0, which PyTorch cannot load either). Limits: max_values
- * (at most 10^6) values of 36 bytes on average, as many entries in the stack and in the memo,
- * nesting of 64, 16 million opcodes. Texts of more than 64 KiB are not read and become
- * PICKLE_LONG_TEXT.
+ * It reads all opcodes of protocols 0 to 5, except extension registries, out-of-band buffers and
+ * persistent ids as text (torch.save with protocol 0, which PyTorch cannot load either). The limits
+ * are max_values (at most 10^6) values of 36 bytes on average, as many entries in the stack and in
+ * the memo, 64 levels of nesting, and 16 million opcodes. Texts of more than 64 KiB are not read
+ * and become PICKLE_LONG_TEXT.
  */
 #ifndef PICKLE_H
 #define PICKLE_H
@@ -76,21 +76,21 @@ typedef struct pickle_document {
 
 enum { PICKLE_FEW_VALUES = 50000, PICKLE_MAX_VALUES = 1000000 };
 
-/* Reads one pickle that starts at byte `start` and must stop before `end`. On failure there is
+/* Reads a pickle that starts at byte `start` and must stop before `end`. On failure there is
  * nothing to free. */
 bool pickle_load(pickle_document *document, const source *s, uint64_t start, uint64_t end,
                  size_t max_values, report *r);
 void pickle_free(pickle_document *document);
 
-/* Returns the value of a string key (the last one, as in Python); NULL if the dict lacks the
- * key. */
+/* Returns the value of a string key. The last of equal keys counts, as in Python. NULL if the dict
+ * lacks the key. */
 const pickle_value *pickle_get(const pickle_value *dict, const char *key);
 bool pickle_is_text(const pickle_value *value, pickle_kind kind, const char *text);
 
 uint64_t pickle_long_size(const pickle_value *long_text);
 
-/* Decodes an encoded text to bytes or UTF-8; returns the length, at most twice `size`. The buffer
- * at `to` has 2 * size bytes; `from` may be its second half. */
+/* Decodes an encoded text to bytes or UTF-8. Returns the length, at most twice `size`. The buffer
+ * at `to` has 2 * size bytes; `from` may be the second half of this buffer. */
 size_t pickle_decode(pickle_encoding encoding, const uint8_t *from, size_t size, uint8_t *to);
 
 #endif

@@ -1,5 +1,5 @@
-/* pickle_values.c - access to a pickle's values; decodes the texts of protocol 0, which have the
- * form of Python's source code.
+/* pickle_values.c - reads a pickle's values, and decodes the texts of protocol 0, which are Python
+ * source code.
  */
 #include <string.h>
 
@@ -44,7 +44,7 @@ static bool pickle_hexadecimal(const uint8_t *from, size_t size, size_t count, u
     return true;
 }
 
-/* Returns the byte that a backslash and this letter stand for; 0 if none. */
+/* Returns the byte for a backslash and this letter; 0 if there is none. */
 static uint8_t pickle_escape(uint8_t letter) {
     static const char letters[] = "\\'\"ntrabfv", bytes[] = "\\'\"\n\t\r\a\b\f\v";
     const char *at = letter ? strchr(letters, letter) : NULL;

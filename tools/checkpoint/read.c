@@ -10,11 +10,11 @@
 
 /* === Elements === */
 
-/* Reads the elements of a tensor as float, from any kind of storage.
+/* This part reads the elements of a tensor as float, from any kind of storage.
  *
  * Raw elements are gathered into one small buffer, swapped to little-endian order if necessary, and
- * converted. Contiguous tensors are read from the file; strided ones from a cached part of their
- * storage, deflated ones from the inflated entry.
+ * converted. Contiguous tensors are read from the file, strided tensors from a cached part of their
+ * storage, and deflated tensors from the inflated entry.
  */
 
 /* === Conversion of `count` little-endian elements at `raw` to float === */
@@ -91,7 +91,7 @@ static bool checkpoint_load_span(checkpoint *c, const checkpoint_storage *storag
     return checkpoint_read_bytes(c, storage, start, c->cache.data, (size_t)size, r);
 }
 
-/* Puts [start, start + size) of a storage into the cache; a deflated storage is put in whole. */
+/* Puts [start, start + size) of a storage into the cache. A deflated storage is cached whole. */
 static bool checkpoint_need_span(checkpoint *c, size_t index, uint64_t start, uint64_t size,
                                  report *r) {
     const checkpoint_storage *storage = &c->storages[index];
@@ -342,7 +342,7 @@ static bool put_end(const rename_piece *piece, char *name, size_t size) {
     return true;
 }
 
-/* "fc1=mlp.fc1" becomes "fc1.*=mlp.fc1.*" if no tensor is called fc1. */
+/* Turns "fc1=mlp.fc1" into "fc1.*=mlp.fc1.*" if no tensor is called fc1. */
 static void spread_layer(const checkpoint *c, rename_rule *rule) {
     const size_t length = strlen(rule->theirs);
     bool is_layer = false;

@@ -1,8 +1,8 @@
-/* safetensors.c - u64 header length, JSON header, tensor data; nothing else, in that order.
+/* safetensors.c - reads a u64 header length, a JSON header and the tensor data, in this order.
  *
- * Every rule of the format is enforced: the header has at most 100 MB, starts with '{' and is
- * exactly as long as announced; no key occurs twice; the size of each tensor follows from its dtype
- * and shape; the tensors cover the data without gap or overlap up to the last byte of the file.
+ * Every rule of the format is enforced. The header has at most 100 MB, starts with '{' and has
+ * exactly the given length. No key occurs twice. The size of each tensor follows from its dtype and
+ * shape. The tensors cover the data without gap or overlap up to the last byte of the file.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ typedef struct safetensors_dtype {
     checkpoint_dtype dtype;
 } safetensors_dtype;
 
-/* Unsupported types have a size too, so that the rest of the file can be used. */
+/* Unsupported types have a size too, so the rest of the file can be used. */
 static const safetensors_dtype safetensors_dtypes[] = {
     { "F32", 4, true, CHECKPOINT_F32 },     { "F16", 2, true, CHECKPOINT_F16 },
     { "BF16", 2, true, CHECKPOINT_BF16 },   { "F64", 8, true, CHECKPOINT_F64 },
@@ -36,7 +36,7 @@ static const safetensors_dtype safetensors_dtypes[] = {
     { "F8_E8M0", 1, false, CHECKPOINT_U8 },
 };
 
-/* One file being read. Ranges are collected to check for gaps and overlaps. */
+/* The range of a tensor's data. Ranges are collected to find gaps and overlaps. */
 typedef struct safetensors_range {
     uint64_t begin, end;
     const char *name;

@@ -9,8 +9,8 @@
 
 /* === Zip archives === */
 
-/* Torch.save since 1.6: a zip archive of <root>/data.pkl, <root>/data/<key> for each
- * storage, <root>/byteorder. TorchScript archives have <root>/constants.pkl as well.
+/* Since 1.6, torch.save writes a zip archive of <root>/data.pkl, <root>/data/<key> for each
+ * storage, and <root>/byteorder. TorchScript archives have <root>/constants.pkl as well.
  */
 
 #define TORCH_MAX_INFLATED ((uint64_t)8 << 20)  /* deflated data.pkl, or TorchScript's code */
@@ -59,7 +59,8 @@ static bool torch_zip_place(torch_reader *t, const char *name, const torch_stora
     return true;
 }
 
-/* The message names a checkpoint inside the archive or, if there is none, the first entry. */
+/* Refuses an archive. The message names a checkpoint inside the archive or, if there is none, the
+ * first entry. */
 static bool torch_refuse_zip(const torch_zip *z) {
     static const char *const ends[] = { ".pth", ".pt", ".bin", ".ckpt", ".safetensors", ".npz" };
     size_t i, k;
@@ -76,7 +77,7 @@ static bool torch_refuse_zip(const torch_zip *z) {
                        z->archive.count ? "\"" : "");
 }
 
-/* Finds the root, such as "archive/", by the only data.pkl; the root may be empty. */
+/* Finds the root, such as "archive/", by the only data.pkl. The root may be empty. */
 static bool torch_find_root(torch_zip *z) {
     static const char suffix[] = "data.pkl";
     size_t i, length = strlen(suffix);
@@ -115,7 +116,7 @@ static bool torch_read_byteorder(torch_zip *z) {
     return report_fail(z->reader.report, "zip: byteorder \"%.8s\", little or big expected", text);
 }
 
-/* Reads the bytes of an entry, malloc'ed; NULL on failure. */
+/* Returns the bytes of an entry in malloc'ed memory; NULL on failure. */
 static uint8_t *torch_inflate(torch_zip *z, const zip_entry *entry) {
     report *r = z->reader.report;
     uint8_t *bytes = NULL;
@@ -240,9 +241,9 @@ bool torch_zip_open(checkpoint *c, size_t file, report *r) {
 
 /* === The legacy format === */
 
-/* torch.save before 1.6 writes five pickles (magic, 1001, system, object, storage keys), then for
- * each key an i64 element count and the elements, always little-endian. Python's pickle.dump writes
- * each storage as bytes that are such a file.
+/* Before 1.6, torch.save wrote five pickles: magic, 1001, system, object, storage keys. For each
+ * key, an i64 element count and the elements follow, always little-endian. Python's pickle.dump
+ * writes each storage as the bytes of such a file.
  */
 
 /* A storage of the file, found by key. */
@@ -295,8 +296,8 @@ static bool torch_legacy_place(torch_reader *t, const char *name, const torch_st
     return true;
 }
 
-/* Lists every storage that the object mentions, even outside the state dict, because all of them
- * follow in the file. Only the class of a storage shows the size of its elements. */
+/* Lists every storage that the object mentions, even outside the state dict, because the file
+ * stores all of them. Only the class of a storage shows the size of its elements. */
 static bool torch_collect_storages(torch_legacy *l) {
     size_t i, count = l->reader.pickle.persistent_count;
     l->storages = calloc(count + 1, sizeof *l->storages);
@@ -316,7 +317,7 @@ static bool torch_collect_storages(torch_legacy *l) {
     return true;
 }
 
-/* Several tensors may share a storage, but they must give the same type and size for it. */
+/* Tensors may share a storage, but must give the same type and size for the storage. */
 static bool torch_unify_storages(torch_legacy *l) {
     size_t i, kept = 0;
     for (i = 0; i < l->count; i++) {
@@ -333,7 +334,7 @@ static bool torch_unify_storages(torch_legacy *l) {
     return true;
 }
 
-/* **at becomes the end of the storage. */
+/* Finds a storage that begins at byte *at, and moves *at to the end of the storage. */
 static bool torch_locate_storage(torch_legacy *l, const char *key, uint64_t *at) {
     report *r = l->reader.report;
     torch_legacy_storage *storage = torch_find_legacy(l, key);
@@ -377,8 +378,8 @@ static bool torch_locate_storages(torch_legacy *l, const pickle_document *keys) 
     return true;
 }
 
-/* Magic, protocol and system info. Only the protocol is checked: the format is little-endian on
- * every system. */
+/* Skips magic, protocol and system info. Only the protocol is checked, because the format is
+ * little-endian on every system. */
 static bool torch_skip_preamble(torch_legacy *l, uint64_t *at) {
     pickle_document document;
     int i;
@@ -406,7 +407,8 @@ static bool torch_read_keys(torch_legacy *l) {
     return ok;
 }
 
-/* Reads the file up to the places of the storages. Call torch_close_legacy even after a failure. */
+/* Reads the file up to the positions of the storages. Call torch_close_legacy even after a
+ * failure. */
 static bool torch_read_legacy(torch_legacy *l, uint64_t at, size_t max_values) {
     return torch_skip_preamble(l, &at) &&
            pickle_load(&l->reader.pickle, l->source, at, l->end, max_values, l->reader.report) &&
@@ -440,7 +442,7 @@ bool torch_is_nested(const pickle_value *value) {
                           "torch.storage._load_from_bytes");
 }
 
-/* Such a file has a single storage, which is its object. */
+/* Finds the single storage of such a file. The storage is the object of the file. */
 static bool torch_find_nested(torch_legacy *l, const char *name, torch_storage *storage,
                               checkpoint_storage *found) {
     torch_reader *t = &l->reader;

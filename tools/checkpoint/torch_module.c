@@ -6,16 +6,16 @@
 
 /* === Whole modules === */
 
-/* Reads modules that were pickled whole. Such a pickle names the classes of the modules and lists
- * their attributes. PyTorch would import the classes; here both are only data. Tensors get the
- * names of state_dict(), and simple values become attributes of the checkpoint.
+/* This part reads modules that were pickled whole. Such a pickle names the classes of the modules
+ * and lists the modules' attributes. PyTorch would import the classes; here they are only data.
+ * Tensors get the names of state_dict(), and simple values become attributes of the checkpoint.
  */
 
 enum { TORCH_MOST_NUMBERS = 8 };
 
 /* === Values as text === */
 
-/* The shortest text, such as 1e-05, that is read back as the same number. */
+/* Writes the shortest text, such as 1e-05, that is read back as the same number. */
 void torch_show_number(double number, char *text, size_t size) {
     int digits = 1;
     do snprintf(text, size, "%.*g", digits, number);
@@ -60,8 +60,8 @@ bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN]) {
 
 /* === Attributes === */
 
-/* "__torch__.torch.nn.modules.activation.___torch_mangle_5.GELU" without the parts that TorchScript
- * adds. */
+/* Writes "__torch__.torch.nn.modules.activation.___torch_mangle_5.GELU" without the parts that
+ * TorchScript adds. */
 static void torch_show_class(const char *class, char text[TORCH_SHOWN]) {
     static const char added[] = "__torch__.", mangle[] = "___torch_mangle_";
     char *at;
@@ -84,8 +84,8 @@ static const char *torch_class_of(const pickle_value *value) {
 static bool torch_add_entries(torch_reader *t, const char *module, const char *prefix,
                               const pickle_value *dict);
 
-/* For functools.partial, the value of the attribute is the name of the function, and the settings
- * are one level below. */
+/* For functools.partial, the attribute's value is the function's name, and the settings are one
+ * level below. */
 static bool torch_add_partial(torch_reader *t, const char *module, const char *name,
                               const pickle_value *value) {
     const pickle_value *state = torch_part(value, PICKLE_STATE);
@@ -112,8 +112,8 @@ static bool torch_add_entry(torch_reader *t, const char *module, const char *pre
     return torch_add_entries(t, module, name, inner);
 }
 
-/* Skips names that begin with '_', which are PyTorch's own, except Lightning's hyperparameters. In
- * TorchScript, modules are attributes of other modules. */
+/* Skips names that begin with '_', because they are PyTorch's own, but keeps Lightning's
+ * hyperparameters. In TorchScript, modules are attributes of other modules. */
 static bool torch_add_entries(torch_reader *t, const char *module, const char *prefix,
                               const pickle_value *dict) {
     size_t i;
@@ -141,7 +141,7 @@ bool torch_add_attributes(torch_reader *t, const char *module, const pickle_valu
 
 /* === Tensors === */
 
-/* Reads a set of strings; protocols before 4 make it by a call of set(). */
+/* True if a set of strings has the key. Protocols before 4 make the set by a call of set(). */
 static bool torch_set_has(torch_reader *t, const pickle_value *set, const pickle_value *key) {
     size_t i;
     if (set && set->kind == PICKLE_CALL) set = torch_item(torch_part(set, PICKLE_ARGUMENTS), 0);
@@ -171,7 +171,8 @@ static bool torch_flatten_part(torch_reader *t, char *name, size_t name_size,
     return true;
 }
 
-/* A plain attribute, neither parameter nor buffer, may hold positions that are computed once. */
+/* Adds plain attributes, neither parameters nor buffers, which may hold positions that are computed
+ * once. */
 static bool torch_add_positions(torch_reader *t, char *name, size_t name_size,
                                 const pickle_value *state) {
     size_t i, size;
@@ -201,11 +202,12 @@ bool torch_flatten_module(torch_reader *t, char *name, size_t name_size, const p
 
 /* === Arrays === */
 
-/* NumPy's arrays in a pickle, and bytes in a pickle.
+/* This part reads NumPy's arrays and bytes in a pickle.
  *
  * An array is a call of _reconstruct(...) with the state (version, shape, dtype, fortran order,
- * bytes) or, in protocol 5, of _frombuffer(bytes, dtype, shape, order). Protocols before 3 have no
- * bytes. They write a text whose characters are the bytes, and call _codecs.encode(text, "latin1").
+ * bytes). In protocol 5, it is a call of _frombuffer(bytes, dtype, shape, order). Protocols before
+ * 3 have no bytes. They write a text with a character for each byte, and call _codecs.encode(text,
+ * "latin1").
  */
 
 /* === Bytes === */
@@ -215,8 +217,8 @@ static const char *torch_callable(const pickle_value *value) {
     return callable && callable->kind == PICKLE_GLOBAL ? callable->u.text : "";
 }
 
-/* The copy lives as long as the checkpoint. An encoded text is first read into the end of the
- * copy's block. */
+/* Copies a text; the copy lives as long as the checkpoint. An encoded text is first read into the
+ * end of the copy's block. */
 static bool torch_copy_text(torch_reader *t, const pickle_value *value, torch_bytes *bytes) {
     const pickle_encoding encoding = (pickle_encoding)value->encoding;
     const uint64_t size = bytes->size, before = encoding == PICKLE_PLAIN ? 0 : size;
@@ -359,12 +361,12 @@ bool torch_add_array(torch_reader *t, const char *name, const pickle_value *valu
 
 /* === The code of TorchScript === */
 
-/* Reads the code in a TorchScript archive as text, and never runs it.
+/* This part reads the code in a TorchScript archive as text, and never runs it.
  *
  * A class lists its constants ("eps : Final[float] = 1.0000000000000001e-05"), and its functions
- * call PyTorch's operators by name, with literal numbers. This reveals settings that no tensor
+ * call PyTorch's operators by name, with literal numbers. The code shows settings that no tensor
  * shows: the activation, the epsilon of the norms, often the number of heads. A frozen archive has
- * no names for its weights, so they are named after the operator that reads them
+ * no names for its weights. A weight is then named after the operator that reads it
  * ("3.linear.weight").
  */
 
@@ -388,7 +390,7 @@ typedef struct torch_description {
     size_t first;   /* its first attribute */
     int attentions; /* number of softmaxes and similar calls; 2 means several */
     bool calls_relu, has_cube, has_quick_factor;
-    const char *told; /* a call whose fact was already reported */
+    const char *told; /* a call with a fact that was already reported */
 } torch_description;
 
 /* === Spans of text === */
@@ -414,7 +416,7 @@ static const char *torch_find(torch_span span, const char *text) {
     return NULL;
 }
 
-/* Splits the items between commas, up to the closing bracket; returns their number. */
+/* Splits the items between commas, up to the closing bracket. Returns the number of items. */
 static size_t torch_split(torch_span text, torch_span items[TORCH_MAX_ARGUMENTS]) {
     size_t i, start = 0, count = 0;
     int depth = 0;
@@ -434,8 +436,7 @@ static size_t torch_split(torch_span text, torch_span items[TORCH_MAX_ARGUMENTS]
     return count;
 }
 
-/* Converts the text of a value in Python to the form of checkpoint.h: 1e-05, true, none, (4),
- * text. */
+/* Converts a value in Python's syntax to the form of checkpoint.h: 1e-05, true, none, (4), text. */
 static void torch_value(torch_span span, char value[TORCH_VALUE]) {
     char *end;
     double number;
@@ -493,8 +494,8 @@ static int torch_count_attentions(torch_span body) {
     return count;
 }
 
-/* Recognises the shape that splits [batch, tokens, 3 x heads x width]; any of the last three axes
- * may have the 3. If there is a single softmax, [batch, tokens, heads, width] counts too, because
+/* Recognises the shape that splits [batch, tokens, 3 x heads x width]; the 3 may be on any of the
+ * last three axes. If there is a single softmax, [batch, tokens, heads, width] counts too, because
  * the other sizes are often computed. `before` is the number of axes that the list leaves out. */
 static bool torch_say_heads(torch_description *d, torch_span list, size_t before) {
     torch_span items[TORCH_MAX_ARGUMENTS], heads = { NULL, 0 };
@@ -512,7 +513,7 @@ static bool torch_say_heads(torch_description *d, torch_span list, size_t before
     return !torch_is_number(heads, true) || torch_say_span(d, "code.num_heads", heads);
 }
 
-/* If the code that splits the heads has no arithmetic, the scores are not scaled. */
+/* Reports scores without a scale if the code that splits the heads has no arithmetic. */
 static bool torch_say_scale(torch_description *d) {
     static const char *const others[] = {
         "torch.mul", "torch.div", "torch.pow", "sqrt", "scaled_dot", "baddbmm",
@@ -579,8 +580,8 @@ static bool torch_say_product(torch_description *d, const torch_span *a) {
            torch_say(d, "code.activation", "squared_relu");
 }
 
-/* Recognises an activation that is written out: GELU, by erf or by tanh of a cube; x sigmoid(1.702
- * x). */
+/* Recognises an activation that is written out: GELU (by erf, or by tanh of a cube) and x
+ * sigmoid(1.702 x). */
 static bool torch_say_formula(torch_description *d, torch_span name, const torch_span *a,
                               size_t count) {
     if (count == 0) return true;
@@ -624,7 +625,7 @@ static bool torch_say_call(torch_description *d, torch_span name, const torch_sp
     return true;
 }
 
-/* Finds the next call of an operator, "torch.NAME(...)"; *rest becomes the text after its opening
+/* Finds the next call of an operator, "torch.NAME(...)". *rest becomes the text after the opening
  * bracket. */
 static bool torch_next_call(torch_span *rest, torch_span *name,
                             torch_span arguments[TORCH_MAX_ARGUMENTS], size_t *count) {
@@ -644,7 +645,7 @@ static bool torch_next_call(torch_span *rest, torch_span *name,
     return false;
 }
 
-/* "  eps : Final[float] = 1.0000000000000001e-05" */
+/* Reads lines such as " eps : Final[float] = 1.0000000000000001e-05". */
 static bool torch_say_constants(torch_description *d) {
     static const char sign[] = " : Final[";
     torch_span rest = d->body;
@@ -668,7 +669,7 @@ static bool torch_say_constants(torch_description *d) {
     return true;
 }
 
-/* Functions of torch.nn.functional are called through a variable that a line of code names. */
+/* Reads calls of torch.nn.functional. They go through a variable that a line of code defines. */
 static bool torch_say_others(torch_description *d) {
     static const char start[] = "torch.nn.functional.";
     torch_span rest = d->body;
@@ -725,7 +726,7 @@ bool torch_describe_code(torch_reader *t, const char *module, const char *class,
 
 /* === Constants === */
 
-/* "CONSTANTS.c12" -> 12; -1 for anything else. */
+/* Returns 12 for "CONSTANTS.c12"; -1 for anything else. */
 static long torch_constant_index(torch_span span) {
     static const char start[] = "CONSTANTS.c";
     const size_t size = strlen(start);
@@ -736,8 +737,8 @@ static long torch_constant_index(torch_span span) {
     return torch_is_number(digits, true) ? strtol(digits.text, NULL, 10) : -1;
 }
 
-/* A constant that is expanded to the batch is a token; a constant that is added is a table of
- * positions; all others belong to layers. */
+/* A constant that is expanded to the batch is a token. A constant that is added is a table of
+ * positions. All others belong to layers. */
 static const char *torch_name_part(torch_span operator, size_t part) {
     static const char *const parts[] = { "weight", "bias", "running_mean", "running_var" };
     if (operator.size == 6 && memcmp(operator.text, "expand", 6) == 0) return "cls_token";

@@ -9,11 +9,11 @@
 
 /* === State dicts === */
 
-/* Reads the tensors that a pickle of torch.save describes.
+/* This file reads the tensors that a pickle of torch.save describes.
  *
  * The pickle holds calls: _rebuild_tensor_v2(storage, offset, size, stride, ...) where storage is a
- * persistent id ('storage', class, key, device, elements). It has two steps: choose the state dict
- * inside the pickle, then turn its tensor calls into checkpoint tensors. TorchScript's module
+ * persistent id ('storage', class, key, device, elements). The reader first chooses the state dict
+ * inside the pickle, then turns its tensor calls into checkpoint tensors. TorchScript's module
  * objects are walked like dicts.
  */
 
@@ -52,7 +52,7 @@ static const torch_class torch_classes[] = {
     { "", "uint64", 8, false, CHECKPOINT_U8 },
 };
 
-/* "torch.FloatStorage" -> "FloatStorage"; NULL if another module defines it. */
+/* Returns "FloatStorage" for "torch.FloatStorage"; NULL if another module defines the class. */
 static const char *torch_strip_module(const pickle_value *global) {
     static const char *const modules[] = { "torch.storage.", "torch.cuda.", "torch." };
     size_t i;
@@ -133,8 +133,8 @@ const pickle_value *torch_as_dict(const pickle_value *value) {
     return NULL;
 }
 
-/* A module of torch.fx has its attributes as an argument; an object with slots has them as the
- * first of two. */
+/* A module of torch.fx has its attributes as an argument. An object with slots has a pair, and the
+ * attributes are the first item. */
 const pickle_value *torch_as_object(const pickle_value *value) {
     const pickle_value *state = torch_part(value, PICKLE_STATE);
     if (state && state->kind == PICKLE_TUPLE) state = torch_item(state, 0);
@@ -160,7 +160,8 @@ static bool torch_is_count(const pickle_value *value) {
            value->u.integer <= INT64_MAX / 64;
 }
 
-/* The last field of a legacy id is None, or (key, offset, count) for a view of the root storage. */
+/* Reads the last field of a legacy id: None, or (key, offset, count) for a view of the root
+ * storage. */
 static bool torch_read_view(torch_reader *t, const char *name, const pickle_value *view,
                             torch_storage *storage) {
     const pickle_value *offset = torch_item(view, 1), *count = torch_item(view, 2);
@@ -221,7 +222,7 @@ static bool torch_skip(torch_reader *t, const char *name, const char *reason) {
     return checkpoint_add_skipped(t->c, name, reason, t->report);
 }
 
-/* If `dtype` is NULL, the type is that of the storage. */
+/* Adds a view of a storage. If `dtype` is NULL, the storage gives the type. */
 static bool torch_add_view(torch_reader *t, checkpoint_tensor_info *info,
                            const torch_storage *storage, const torch_class *dtype, int64_t offset) {
     uint64_t bytes = storage->count * storage->class->size;
@@ -347,7 +348,7 @@ static bool torch_flatten_dict(torch_reader *t, char *name, size_t name_size,
     return true;
 }
 
-/* If the file is only a list of tensors, their indices become their names. */
+/* Adds the tensors of a file that is only a list. Their indices become their names. */
 static bool torch_flatten_list(torch_reader *t, const pickle_value *list) {
     char name[32];
     size_t i;
@@ -387,11 +388,11 @@ bool torch_read_state_dict(torch_reader *t) {
 
 /* === Which of several === */
 
-/* Chooses the dict or module of a pickle that is the model. Training programs save other dicts next
- * to it: an average of the weights, a teacher, the state of the optimizer.
+/* This part chooses the dict or module that is the model. Training programs save other dicts next
+ * to the model: an average of the weights, a teacher, the state of the optimizer.
  */
 
-/* Searches nested dicts and modules, but not lists, which belong to an optimizer. */
+/* Searches nested dicts and modules. Skips lists, because they belong to an optimizer. */
 static bool torch_holds_tensors(torch_reader *t, const pickle_value *value, int depth) {
     static const char *const parts[] = { "_parameters", "_buffers", "_modules" };
     const pickle_value *dict = torch_as_dict(value), *module = torch_as_module(value);
@@ -413,7 +414,7 @@ static const pickle_value *torch_entries(const torch_reader *t, const pickle_val
                                                             : torch_as_dict(value);
 }
 
-/* timm's order of preference, then common names. */
+/* These names follow timm's order of preference; common names come last. */
 static const char *const torch_wrappers[] = {
     "state_dict_ema", "model_ema", "state_dict", "model",          "module",
     "teacher",        "student",   "encoder",    "target_encoder", "model_state_dict",
@@ -435,7 +436,7 @@ static const pickle_value *torch_known_wrapper(torch_reader *t, const pickle_val
     return NULL;
 }
 
-/* Tensors that belong to the training rather than to the model. */
+/* True for tensors that belong to the training rather than to the model. */
 static bool torch_is_training_key(const pickle_value *key) {
     static const char *const starts[] = { "optim", "lr_", "sched", "scaler", "amp", "rng" };
     size_t i;
@@ -503,8 +504,8 @@ static bool torch_is_configuration(const pickle_value *key) {
     return false;
 }
 
-/* Adds scalars and lists of numbers next to the state dict. Those in an argparse.Namespace or a
- * dict of settings are one level down ("args.lr"), and those in a dict within it two levels
+/* Adds scalars and lists of numbers next to the state dict. Values in an argparse.Namespace or a
+ * dict of settings are one level down ("args.lr"). Values in a dict within it are two levels down
  * ("args.model_kwargs"). */
 static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const char *prefix) {
     const bool is_deep = strchr(prefix, '.') != NULL;
@@ -558,7 +559,7 @@ static bool torch_list_choices(torch_reader *t, const pickle_value *value, char 
     return !t->report->failed;
 }
 
-/* Returns the value at a path, whose keys may contain dots. */
+/* Returns the value at a path. The keys of the path may contain dots. */
 static const pickle_value *torch_find_path(torch_reader *t, const pickle_value *value,
                                            const char *path) {
     const pickle_value *dict = torch_entries(t, value), *found = NULL;
@@ -615,7 +616,7 @@ static const pickle_value *torch_take_wanted(torch_reader *t, const pickle_value
     return torch_add_wrapper(t, t->c->wanted) ? torch_descend(t, found) : NULL;
 }
 
-/* NumPy arrays count as tensors only if there are no other tensors; otherwise they are
+/* NumPy arrays count as tensors only if there are no other tensors; otherwise the arrays are
  * statistics. */
 const pickle_value *torch_choose(torch_reader *t) {
     const pickle_value *root = t->pickle.root, *entries = torch_entries(t, root), *chosen;
@@ -630,7 +631,7 @@ const pickle_value *torch_choose(torch_reader *t) {
 
 /* === Names of classes === */
 
-/* Names of the classes that a training program saved beside the weights. */
+/* This part reads the names of the classes that a training program saved beside the weights. */
 
 enum { TORCH_MAX_LABELS = 100000 };
 
@@ -638,7 +639,7 @@ static bool torch_is_label(const pickle_value *value) {
     return value->kind == PICKLE_STRING && text_is_name(value->u.text, value->count);
 }
 
-/* The index of a class. It is text if it has passed through JSON. */
+/* Reads the index of a class. The index is text if it has passed through JSON. */
 static bool torch_read_index(const pickle_value *value, size_t count, size_t *index) {
     long number = -1;
     if (value->kind == PICKLE_INT && value->u.integer < TORCH_MAX_LABELS)
@@ -650,7 +651,7 @@ static bool torch_read_index(const pickle_value *value, size_t count, size_t *in
     return number >= 0 && *index < count;
 }
 
-/* ["cat", "dog"] */
+/* Reads ["cat", "dog"]. */
 static bool torch_order_list(const pickle_value *list, const char **labels) {
     size_t i;
     for (i = 0; i < list->count; i++) {
@@ -660,7 +661,7 @@ static bool torch_order_list(const pickle_value *list, const char **labels) {
     return true;
 }
 
-/* {"cat": 0, "dog": 1} or {0: "cat", 1: "dog"} */
+/* Reads {"cat": 0, "dog": 1} or {0: "cat", 1: "dog"}. */
 static bool torch_order_dict(const pickle_value *dict, const char **labels) {
     const size_t count = dict->count / 2;
     size_t i, index;

@@ -1,5 +1,5 @@
-/* torch_state_dict.h - reads the tensors of both forms of PyTorch's files: a pickle describes them,
- * and storages hold their elements.
+/* torch_state_dict.h - reads the tensors of both forms of PyTorch's files. A pickle describes the
+ * tensors, and storages hold their elements.
  */
 #ifndef TORCH_STATE_DICT_H
 #define TORCH_STATE_DICT_H
@@ -17,14 +17,14 @@
 #define TORCH_SHOWN    320 /* length of an attribute or an option as text */
 
 typedef struct torch_class {
-    const char *name; /* the name of the storage class, and that of the dtype */
+    const char *name; /* the name of the storage class; the name of the dtype follows */
     const char *dtype_name;
     uint8_t size;
     bool supported;
     checkpoint_dtype dtype;
 } torch_class;
 
-/* A storage from the point of view of a tensor: its bytes, and the offset of element 0 in them. */
+/* A storage as a tensor uses it: the bytes, and the offset of element 0 in them. */
 typedef struct torch_storage {
     const torch_class *class;
     const char *key;
@@ -35,7 +35,8 @@ typedef struct torch_storage {
 
 typedef struct torch_reader torch_reader;
 
-/* Adds a storage to the checkpoint unless it has it already; *index becomes its place. */
+/* Adds a storage to the checkpoint unless the storage is there already. *index becomes its
+ * index. */
 typedef bool torch_place(torch_reader *t, const char *name, const torch_storage *storage,
                          size_t *index);
 
@@ -59,7 +60,8 @@ struct torch_reader {
 /* Finds the state dict in t->pickle and adds its tensors. */
 bool torch_read_state_dict(torch_reader *t);
 
-/* Reads a ('storage', class, key, device, elements) id. name is the tensor's, for messages. */
+/* Reads a ('storage', class, key, device, elements) id. `name` is the tensor's name, for
+ * messages. */
 bool torch_read_storage(torch_reader *t, const char *name, const pickle_value *value,
                         torch_storage *storage);
 
@@ -77,13 +79,13 @@ bool torch_is_tensor(const torch_reader *t, const pickle_value *value);
 /* Returns the dict to search: the value itself, the contents of a dict subclass, or the attributes
  * of a TorchScript module; NULL for everything else. */
 const pickle_value *torch_as_dict(const pickle_value *value);
-/* Returns the attributes of an object that was built from a dict of them; NULL for others. */
+/* Returns the attributes of an object that was built from a dict of attributes; NULL for others. */
 const pickle_value *torch_as_object(const pickle_value *value);
 /* Does the same as torch_as_object, but returns NULL for anything except an nn.Module. */
 const pickle_value *torch_as_module(const pickle_value *value);
 
-/* `name` is a buffer of TORCH_MAX_NAME bytes that the whole walk shares; name_size bytes are in
- * use. */
+/* Appends a key to `name`, a buffer of TORCH_MAX_NAME bytes that the whole walk shares. name_size
+ * bytes are in use. */
 bool torch_append_name(torch_reader *t, char *name, size_t name_size, const pickle_value *key,
                        size_t *size);
 bool torch_flatten(torch_reader *t, char *name, size_t name_size, const pickle_value *value,
@@ -94,30 +96,30 @@ bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value
 bool torch_read_sizes(torch_reader *t, checkpoint_tensor_info *info, const pickle_value *sizes,
                       const pickle_value *strides);
 
-/* Chooses the state dict of a pickle. NULL on failure. */
+/* Returns the state dict of a pickle; NULL on failure. */
 const pickle_value *torch_choose(torch_reader *t);
 
 /* Adds the names of the classes, if this entry of a dict has them and no earlier entry had them. */
 bool torch_add_labels(torch_reader *t, const pickle_value *key, const pickle_value *value);
 
-/* torch_module.c: a module that was pickled whole, with its attributes. */
+/* torch_module.c: reads a module that was pickled whole, with its attributes. */
 bool torch_flatten_module(torch_reader *t, char *name, size_t name_size, const pickle_value *module,
                           int depth);
 bool torch_add_attributes(torch_reader *t, const char *module, const pickle_value *value);
 void torch_show_number(double number, char *text, size_t size);
-/* "(16, 16)"; false if it is not a short list of numbers. */
+/* Writes "(16, 16)"; false if the value is not a short list of numbers. */
 bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN]);
 
 /* torch_module.c: adds the facts that TorchScript's code has about a module of this class. */
 bool torch_describe_code(torch_reader *t, const char *module, const char *class, const char *code);
-/* Adds the constants in t->pickle as tensors, named after their use in the code. */
+/* Adds the constants in t->pickle as tensors. Their names follow from their use in the code. */
 bool torch_add_constants(torch_reader *t, const char *code);
 
-/* torch_module.c: an array of NumPy. */
+/* torch_module.c: recognises and reads an array of NumPy. */
 bool torch_is_array(const pickle_value *value);
 bool torch_add_array(torch_reader *t, const char *name, const pickle_value *value);
 
-/* Bytes in a pickle: their place in the source, or a decoded copy. */
+/* Bytes in a pickle, as a range of the source or as a decoded copy. */
 typedef struct torch_bytes {
     uint8_t *memory; /* NULL: at `offset` of the source */
     uint64_t offset, size;
@@ -126,7 +128,8 @@ typedef struct torch_bytes {
 bool torch_read_bytes(torch_reader *t, const char *name, const pickle_value *value,
                       torch_bytes *bytes);
 
-/* torch_files.c: a storage that was pickled as bytes, which are a separate file. */
+/* torch_files.c: recognises and reads a storage that was pickled as the bytes of a separate
+ * file. */
 bool torch_is_nested(const pickle_value *value);
 bool torch_read_nested(torch_reader *t, const char *name, const pickle_value *value,
                        torch_storage *storage, checkpoint_storage *found);

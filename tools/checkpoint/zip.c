@@ -34,14 +34,14 @@ enum {
 
 #define ZIP_UNKNOWN32 0xFFFFFFFFu /* the true value is in the zip64 record */
 
-/* The start of the central directory, and the place where it must end. */
+/* The start of the central directory, and the offset at which it must end. */
 typedef struct zip_directory {
     uint64_t offset, size, count, end;
 } zip_directory;
 
 /* === End of central directory === */
 
-/* The record's comment must reach exactly to the end of the file. */
+/* Finds the record. Its comment must reach exactly to the end of the file. */
 static bool zip_find_end(const source *s, uint8_t record[ZIP_END_SIZE], uint64_t *at, report *r) {
     size_t size = s->size < ZIP_END_SIZE + ZIP_MAX_COMMENT ? (size_t)s->size
                                                            : ZIP_END_SIZE + ZIP_MAX_COMMENT;
@@ -63,7 +63,7 @@ static bool zip_find_end(const source *s, uint8_t record[ZIP_END_SIZE], uint64_t
     return found;
 }
 
-/* A 32-bit field must equal the 64-bit field, unless it has the value that means "see zip64". */
+/* True if the 32-bit field equals the 64-bit field, or has the value that means "see zip64". */
 static bool zip_agrees(uint64_t narrow, uint64_t unknown, uint64_t wide) {
     return narrow == unknown || narrow == wide;
 }
@@ -124,7 +124,8 @@ static bool zip_find_directory(const source *s, zip_directory *d, report *r) {
 
 /* === Central directory === */
 
-/* Returns the contents of the zip64 extra field, or NULL; *size becomes their length. */
+/* Returns the contents of the zip64 extra field, or NULL. *size becomes the length of the
+ * contents. */
 static const uint8_t *zip_find_zip64(const uint8_t *extra, size_t *size) {
     size_t left = *size;
     *size = 0;
@@ -141,8 +142,8 @@ static const uint8_t *zip_find_zip64(const uint8_t *extra, size_t *size) {
     return NULL;
 }
 
-/* Replaces the fields that are marked unknown by those of the zip64 extra field, in the fixed order
- * size, stored size, offset. False if one is missing. */
+/* Replaces the fields that are marked unknown by the fields of the zip64 extra field, in the fixed
+ * order size, stored size, offset. Returns false if a field is missing. */
 static bool zip_apply_extra(zip_entry *e, const uint8_t *extra, size_t size) {
     const uint8_t *wide = zip_find_zip64(extra, &size);
     uint64_t *fields[3];
@@ -186,7 +187,7 @@ static bool zip_check_entry(const zip_entry *e, unsigned flags, unsigned method,
     return true;
 }
 
-/* One directory record; *used is its length. */
+/* Reads one directory record. *used becomes the length of the record. */
 static bool zip_parse_entry(zip_archive *zip, const uint8_t *record, size_t left, size_t *used,
                             report *r) {
     zip_entry *e = &zip->entries[zip->count];
@@ -240,8 +241,8 @@ static bool zip_read_directory(zip_archive *zip, const zip_directory *d, report 
 
 /* === Local headers === */
 
-/* True if the local header has the directory's values. If the sizes follow the data, it may have
- * zeros; if a zip64 field has the values, it may have "see zip64". */
+/* True if the local header has the directory's values. It may have zeros if the sizes follow the
+ * data, and "see zip64" if a zip64 field has the values. */
 static bool zip_local_agrees(const uint8_t *header, const zip_entry *e) {
     bool later = (bytes_load16(header + 6) & ZIP_FLAG_DESCRIPTOR) != 0;
     uint32_t crc = bytes_load32(header + 14), stored = bytes_load32(header + 18);
@@ -280,7 +281,8 @@ static int zip_compare_names(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* Every entry must end before the next one starts, and the last before the directory. */
+/* Every entry must end before the next entry starts, and the last entry must end before the
+ * directory. */
 static bool zip_check_layout(zip_archive *zip, const zip_directory *d, report *r) {
     size_t i;
     qsort(zip->entries, zip->count, sizeof *zip->entries, zip_compare_offsets);
@@ -363,7 +365,7 @@ bool zip_read(const source *s, const zip_entry *e, void *destination, report *r)
     return zip_check_crc(e, crc32_add(0, destination, (size_t)e->size), r);
 }
 
-/* Stored or deflated, the first n bytes come from the first 2 n bytes of the entry. */
+/* The first n bytes come from the first 2 n bytes of the entry, which may be stored or deflated. */
 bool zip_read_start(const source *s, const zip_entry *e, void *destination, size_t size,
                     report *r) {
     const size_t most = 2 * size + 1024;

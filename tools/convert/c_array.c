@@ -80,7 +80,7 @@ static void put_floats(FILE *file, const char *upper, const char *name, const fl
     fprintf(file, " }\n");
 }
 
-/* Writes a member of the initialiser, with its name as a comment, because C++ before 20 has no
+/* Writes a member of the initialiser. The name is a comment, because C++ before 20 has no
  * designators. */
 static void put_number(FILE *file, const char *name, double value, bool is_float) {
     if (is_float) fprintf(file, "    /* %s */ %.8ef, \\\n", name, value);

@@ -9,7 +9,7 @@
 #include "cli/output.h"
 #include "convert/quantise.h"
 
-/* Puts image i into `run`, and into `other` unless that is NULL. */
+/* Puts image i into `run`, and into `other` unless `other` is NULL. */
 static bool read_input(runner *run, runner *other, photo_decoder *decoder, photo_list *photos,
                        int i, report *r) {
     const bool aspect = run->model->config.crop_mode == VIT_CROP_ASPECT;
@@ -47,8 +47,8 @@ static const char *input_name(const vit_config *config, int layer) {
     return layer == FC2 && config->has_mlp_norm ? "mlp.norm" : names[layer];
 }
 
-/* Samples are tokens, from as many images as possible. Memory holds the samples of a few blocks at
- * a time, so each group of blocks takes a run over all images. */
+/* Samples are tokens from as many images as possible. Memory holds the samples of a few blocks at a
+ * time, so each group of blocks takes a run over all images. */
 enum { MAX_SAMPLES = 4096 };
 #define MAX_SAMPLE_BYTES ((uint64_t)1 << 30)
 
@@ -80,8 +80,8 @@ static int depth_of_layer(const vit_config *config, int layer) {
 
 /* === Sampling === */
 
-/* Finds the block and the layer whose input has this name: 3 and FC1 for "blocks.3.norm2". False
- * for a name that is no such input. */
+/* Finds the block and the layer with an input of this name: 3 and FC1 for "blocks.3.norm2". Returns
+ * false for a name that is no such input. */
 static bool find_input(const vit_config *config, const char *name, int *block, int *layer) {
     int used = 0;
     if (sscanf(name, "blocks.%d.%n", block, &used) != 1 || !used) return false;
@@ -91,8 +91,8 @@ static bool find_input(const vit_config *config, const char *name, int *block, i
 }
 
 /* Returns the i-th sampled token of an image. The prefix tokens come first, because the head reads
- * them; evenly spread patches follow. The steps between patches are primes, so that each image
- * gives other patches. */
+ * them. Evenly spread patches follow. The steps between patches are primes, so each image gives
+ * other patches. */
 static size_t sampled_token(const vit_config *config, int image, int i) {
     const int patches = config->num_patches;
     if (i < config->num_prefix_tokens) return (size_t)i;
@@ -275,15 +275,15 @@ static quantise_matrix sample_matrix(const calibration *c, int block, int layer)
     return x;
 }
 
-/* The input of fc2 comes from a nonlinear function, so its channels stay unchanged. The result of
- * attention can be smoothed only if there is no norm between attention and attn.proj. */
+/* False for fc2: its input comes from a nonlinear function, so the channels stay unchanged. The
+ * result of attention can be smoothed only without a norm between attention and attn.proj. */
 static bool can_smooth(const calibration *c, int layer) {
     if (layer == PROJ && (c->model->config.has_attn_norm || c->model->config.has_diff_attn))
         return false;
     return layer != FC2 && (c->dtype == VIT_I8 || c->dtype == VIT_I4);
 }
 
-/* Chooses the factors of a layer's input and divides its samples by them. */
+/* Chooses the factors of a layer's input, and divides the samples by these factors. */
 static bool smooth_layer(calibration *c, int block, int layer) {
     const quantise_matrix x = sample_matrix(c, block, layer);
     quantise_matrix w = { NULL, 0, 0 };

@@ -1,4 +1,4 @@
-/* calibrate.h - uses photos to change the weights of a model so that quantising loses little:
+/* calibrate.h - uses photos to change the weights of a model before quantising, to keep accuracy:
  * smooths outlier channels, clips rows, and rounds weights together (quantise.h). It works tensor
  * by tensor in the order of the file; memory holds one tensor and samples of a few blocks.
  */
@@ -19,15 +19,15 @@ typedef struct calibration calibration;
 calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_decoder *decoder,
                              photo_list *photos, bool quiet, report *r);
 
-/* Returns tensor `index` of the reference, ready to be written as type `written`, valid until the
- * next call. Call it for all tensors in their order. NULL on failure. */
+/* Returns tensor `index` of the reference, ready to be written as type `written`; NULL on failure.
+ * The values are valid until the next call. Call it for all tensors in their order. */
 const float *calibrate_tensor(calibration *c, int index, vit_dtype written, report *r);
 
 void calibrate_free(calibration *c);
 
 /* === Comparison === */
 
-/* The distance between a model's outputs and those of its original in f32. */
+/* The distance between the outputs of a model and of its original in f32. */
 
 typedef struct comparison {
     int images;                     /* 0 if nothing was compared */
@@ -62,7 +62,7 @@ typedef struct runner {
     void *workspace;
 } runner;
 
-/* Prepares a model to run. The model must not move in memory. `trace` may be NULL. Call
+/* Prepares a model to run. The model must stay at its address. `trace` may be NULL. Call
  * runner_close in any case. */
 bool runner_open(runner *run, const vit_model *model, vit_trace *trace, void *user, report *r);
 /* With crop_mode=aspect, takes the input size from a photo and prepares the photo as input. */
@@ -72,10 +72,10 @@ void runner_close(runner *run);
 
 /* === Pages === */
 
-/* Keeps a mapped model from filling the memory. */
+/* This function keeps a mapped model from filling the memory. */
 
-/* Returns the pages of all tensors to the system, which reads them again when needed. Only for a
- * model that is mapped from a file: other memory would be zeroed. */
+/* Gives the pages of all tensors back to the system, which reads them again when needed. The model
+ * must be mapped from a file: other memory would be zeroed. */
 void pages_drop(const vit_model *model);
 
 #endif

@@ -13,9 +13,9 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Parses an author's Python as text, then follows the constructor of each class that could be the
- * model, as far as it uses plain numbers, names and loops. The modules that a constructor makes
- * count only if their names are those of the checkpoint's tensors. */
+/* This file parses an author's Python as text. It then follows the constructor of each class that
+ * could be the model, as far as the constructor uses plain numbers, names and loops. The modules
+ * that a constructor makes count only if tensors of the checkpoint have their names. */
 
 enum {
     MOST_NESTING = 60,    /* nesting of expressions, suites and calls */
@@ -484,7 +484,8 @@ static node *parse_test(parser *p) {
     return n;
 }
 
-/* Parses expressions; several with commas between them, as in "a, b = c", are a tuple. */
+/* Parses expressions. Several expressions with commas between them, as in "a, b = c", are a
+ * tuple. */
 static node *parse_row(parser *p) {
     node *n = parse_test(p), *tuple, **last;
     if (!n || !is_token(p, ",")) return n;
@@ -629,7 +630,8 @@ static node *parse_statement(parser *p, int column) {
     return parse_simple(p);
 }
 
-/* Parses the statements at this column or deeper or, for column -2, those in the rest of a line. */
+/* Parses the statements at this column or deeper. For column -2, parses the statements in the rest
+ * of a line. */
 static node *parse_suite(parser *p, int column) {
     node *first = NULL, **last = &first;
     const int line = p->now.line;
@@ -659,7 +661,7 @@ typedef enum value_kind {
     VALUE_TEXT,
     VALUE_NAME,     /* of a library: "nn.Linear" */
     VALUE_CLASS,    /* the author's */
-    VALUE_FUNCTION, /* a function of the author's, with its module if it is a method */
+    VALUE_FUNCTION, /* the author's function, with its module if it is a method */
     VALUE_PARTIAL,  /* a call of functools.partial, which is `node`, with its scope */
     VALUE_MODULE,
     VALUE_LIST,
@@ -847,8 +849,8 @@ static int truth(const value *v) {
 
 /* === Names === */
 
-/* Evaluates all assignments to a name, including those in nested statements. The result is unknown
- * if their values differ. */
+/* Evaluates all assignments to a name, also in nested statements. The result is unknown if their
+ * values differ. */
 static void find_assigned(reader *r, scope *s, const node *body, const char *name, value *found,
                           int *count) {
     const node *n, *t;
@@ -912,7 +914,7 @@ static value value_of_name(reader *r, scope *s, const char *name) {
 
 /* === Options of programs === */
 
-/* The options that the files give, sorted by name. */
+/* An option that the files give. Options are sorted by name. */
 typedef struct option {
     const char *name;
     const node *stated;
@@ -975,7 +977,7 @@ static int compare_options(const void *a, const void *b) {
     return strcmp(((const option *)a)->name, ((const option *)b)->name);
 }
 
-/* Returns the value of the option, which is unknown if the files give several values. */
+/* Returns the value of the option. The value is unknown if the files give several. */
 static value value_of_option(reader *r, const char *name) {
     value found = of_kind(VALUE_UNKNOWN);
     size_t low = 0, high = r->option_count;
@@ -998,7 +1000,7 @@ static value value_of_option(reader *r, const char *name) {
 
 /* === Calls === */
 
-/* Collects the arguments of a call, with those of "*" and "**" spread out. */
+/* Collects the arguments of a call, and spreads out "*" and "**". */
 static list collect(reader *r, scope *s, const node *arguments) {
     list all = { NULL, NULL, 0, 0, false, false };
     const int loops = r->loops;
@@ -1024,7 +1026,7 @@ static list collect(reader *r, scope *s, const node *arguments) {
     return all;
 }
 
-/* Returns the argument with this name, or the one at this position. */
+/* Returns the argument with this name or at this position. */
 static value argument(const list *all, const char *name, int place) {
     const item *i;
     for (i = all->first; i; i = i->next)
@@ -1073,8 +1075,8 @@ static const node *method_of(reader *r, const node *own, const char *name, const
     return NULL;
 }
 
-/* Keeps the arguments of a constructor that give the input's size or channels, even if no attribute
- * holds them. */
+/* Stores a constructor's arguments for the input's size or channels, even if no attribute holds
+ * them. */
 static void keep_input(reader *r, const scope *s, module *m) {
     static const char *const kept[][2] = {
         { "channels", "in_chans" },   { "in_channels", "in_chans" },
@@ -1113,7 +1115,8 @@ static value call_function(reader *r, const node *function, const node *in_class
     return result;
 }
 
-/* Takes the attributes in the body of the class, then those that its constructor sets. */
+/* Makes a module. Takes the attributes in the body of the class, then the attributes that the
+ * constructor sets. */
 static value instantiate(reader *r, const node *own, const node *at, const list *all) {
     value v = new_module(r, own->text, own, at);
     const node *n, *of, *constructor = method_of(r, own, "__init__", &of);
@@ -1328,7 +1331,7 @@ static bool is_super(const node *n) {
     return n->kind == NODE_CALL && n->a && n->a->kind == NODE_NAME && !strcmp(n->a->text, "super");
 }
 
-/* Follows super().__init__(...), if the base is a class of the author's. */
+/* Follows super().__init__(...) if the author wrote the base class. */
 static value call_super(reader *r, scope *s, const node *call, const list *all) {
     value base;
     const node *own = s->in_class, *of, *method;
@@ -1519,7 +1522,7 @@ static int turns_of(reader *r, scope *s, const node *range) {
                : 0;
 }
 
-/* Evaluates a comprehension, with its element only once. */
+/* Evaluates a comprehension, but its element only once. */
 static value evaluate_each(reader *r, scope *s, const node *n) {
     value v = new_list(r, VALUE_LIST), element;
     const int loops = r->loops++;
@@ -1761,7 +1764,7 @@ static void match_tensor(const module *m, const char *path, const checkpoint_ten
     }
 }
 
-/* Returns the length of the first `parts` parts of a name, with their dots, or 0 if the name has no
+/* Returns the length of the first `parts` parts of a name, with their dots; 0 if the name has no
  * more parts. */
 static size_t prefix_length(const char *name, int parts) {
     const char *at = name;
@@ -1793,7 +1796,7 @@ typedef struct writer {
     int budget;
 } writer;
 
-/* Returns a place in the code and its text: "model.py:41: nn.ReLU()". */
+/* Returns a line of the code and its text: "model.py:41: nn.ReLU()". */
 static const char *where_text(writer *w, const node *at) {
     char text[WHERE_TEXT];
     size_t used, from;
@@ -1888,7 +1891,7 @@ typedef struct method_calls {
     const node *order_at, *softmax_at;
 } method_calls;
 
-/* Returns the part x of the module for the expression self.x, NULL for other expressions. */
+/* Returns the part x of the module for the expression self.x; NULL for other expressions. */
 static const item *own_part(const method_calls *c, const node *n) {
     if (!n || n->kind != NODE_MEMBER || !n->a || strcmp(name_of(n->a), "self") != 0) return NULL;
     return find_item(&c->module->parts, n->text, strlen(n->text));
@@ -1906,7 +1909,7 @@ static void see_number(void *user, const node *n) {
     if (n->number > 1.7019 && n->number < 1.7021) *found = "quick_gelu";
 }
 
-/* Returns the form of GELU that the constants in a function show, or NULL. */
+/* Returns the form of GELU, if the constants in a function show it; otherwise NULL. */
 static const char *form_of(writer *w, const node *body) {
     const char *found = NULL;
     walk(body, 0, &w->budget, see_number, &found);
@@ -1953,7 +1956,7 @@ static bool is_norm(const item *part) {
     return strstr(kind, "Norm") != NULL;
 }
 
-/* Tells post-norm, norm(x + layer(x)), from pre-norm, x + layer(norm(x)). */
+/* Distinguishes post-norm, norm(x + layer(x)), from pre-norm, x + layer(norm(x)). */
 static void see_norm_order(method_calls *c, const node *call) {
     const item *part = own_part(c, call->a);
     const node *a, *inner;
@@ -2026,7 +2029,7 @@ static bool is_used(writer *w, const module *m, const char *part) {
 
 /* === The root by which scores are divided === */
 
-/* Returns the value of the first of these attributes that is a number, or 0. */
+/* Returns the value of the first of these attributes that is a number; 0 if none is. */
 static double number_of(const module *m, const char *const *names, size_t count) {
     const item *i;
     size_t n;
@@ -2048,8 +2051,8 @@ typedef struct root_search {
     const node *at;
 } root_search;
 
-/* Returns the width, "head_dim" or "embed_dim", if the factor is one over its root; otherwise
- * NULL. */
+/* Returns the name of a width, "head_dim" or "embed_dim", if the factor is one over the root of
+ * this width; otherwise NULL. */
 static const char *name_root(const root_search *s, double factor) {
     const double width = factor > 0 ? (factor < 1 ? 1 / (factor * factor) : factor * factor) : 0;
     if (s->heads <= 1) return NULL;
@@ -2074,7 +2077,7 @@ static void see_root(void *user, const node *n) {
     s->at = n;
 }
 
-/* Reports the root by which an attention divides its scores, from its methods. */
+/* Reports the root by which an attention divides its scores, as its methods show it. */
 static void say_root(writer *w, module *m, const node *of, const char *path, const node *softmax) {
     static const char *const heads[] = {
         "num_heads", "heads", "n_heads", "n_head", "nhead", "h", "num_attention_heads", "nb_heads",
@@ -2145,7 +2148,7 @@ static void see_norm(pool_search *s, const node *n) {
         *(s->mean ? &s->norm_after : &s->norm_before) = n;
 }
 
-/* Follows the statements, in the branches that the constructor's arguments choose. The arguments of
+/* Follows the statements in the branches that the constructor's arguments choose. The arguments of
  * a call come before the call. */
 static void search_pool(pool_search *s, const node *n, int depth) {
     for (; n && depth < MOST_NESTING && s->writer->budget-- > 0; n = n->next) {
@@ -2164,7 +2167,7 @@ static void search_pool(pool_search *s, const node *n, int depth) {
     }
 }
 
-/* Reports how a module that is no block turns its tokens into one vector. */
+/* Reports how a module turns its tokens into one vector. The module is no block. */
 static void say_pool(writer *w, module *m, const node *forward, const char *path) {
     pool_search s = { NULL, NULL, NULL, NULL, NULL, NULL, false, false };
     value self = of_kind(VALUE_MODULE);
@@ -2220,7 +2223,7 @@ static void see_return(void *user, const node *n) {
     e->at = call;
 }
 
-/* Reports a softmax or log_softmax whose result the model returns. */
+/* Reports a softmax or log_softmax if the model returns its result. */
 static void say_end(writer *w, const module *m, const char *path) {
     const node *of, *forward = method_of(w->reader, m->own, "forward", &of);
     ends e = { NULL, NULL, NULL, false };
@@ -2356,8 +2359,8 @@ static void try_candidate(reader *r, const checkpoint *c, candidate *t) {
     r->values = memory_make(MOST_MEMORY);
 }
 
-/* Returns a positive number if `a` fits better: by more equal names; then by a call instead of
- * defaults; then by fewer shapes that differ; then by more shapes that were compared. */
+/* Returns a positive number if `a` fits better. The order is: more equal names, a call instead of
+ * defaults, fewer shapes that differ, more compared shapes. */
 static int compare_fit(const candidate *a, const candidate *b) {
     if (a->fit.matched != b->fit.matched) return a->fit.matched - b->fit.matched;
     if (!a->site != !b->site) return a->site ? 1 : -1;
@@ -2419,7 +2422,7 @@ static bool read_colours(const value *v, double out[VIT_MAX_CHANS], int *count) 
     return *count > 0;
 }
 
-/* Reads transforms.Normalize(mean, std); unknown if the calls differ. */
+/* Reads transforms.Normalize(mean, std). The result is unknown if the calls differ. */
 static void read_normalize(writer *w, const call_site *site, bool *disputed) {
     reader *r = w->reader;
     code_found *out = w->out;
@@ -2509,7 +2512,7 @@ static void see_names(void *user, const node *n) {
 
 /* === Everything === */
 
-/* Collects all calls, each with the function that contains it. */
+/* Collects all calls, and the function that contains each call. */
 static bool find_sites(reader *r, const node *n, const node *function, int depth) {
     for (; n && depth < 4 * MOST_NESTING; n = n->next) {
         const node *inner = n->kind == NODE_FUNCTION ? n : function;
@@ -2597,7 +2600,7 @@ bool code_read(const checkpoint *c, const code_file *files, int count, code_foun
     good = r.roots && r.globals ? parse_files(&r, problem) : report_no_memory(problem);
     for (i = 0; good && i < count && checkpoint_count(c) > 0; i++)
         try_classes(&r, c, r.roots[i], &best);
-    /* with fewer than 70 % of the names, the class may be another model that shares some */
+    /* with fewer than 70 % of the names, the class may be another model that shares some of them */
     if (good && best.count > 0 && (size_t)best.items[0].fit.matched * 10 >= checkpoint_count(c) * 7)
         say_best(&r, c, &best, out);
     if (good && (r.work >= MOST_WORK || r.is_full)) /* an incomplete search shows only some facts */
@@ -2619,7 +2622,8 @@ void code_free(code_found *found) {
 
 /* === Notebooks === */
 
-/* Appends a line of code. Commands of the notebook itself, which are no Python, are left out. */
+/* Appends a line of code. Leaves out commands of the notebook itself, because they are no
+ * Python. */
 static void put_line(char *out, size_t *used, const char *line) {
     const size_t length = strlen(line), start = strspn(line, " \t");
     if (line[start] != '%' && line[start] != '!' && line[start] != '?') {
@@ -2693,7 +2697,7 @@ static bool is_code(const char *name) {
     return (ends_with(name, ".py") || ends_with(name, ".ipynb")) && *name != '.';
 }
 
-/* True for folders of libraries, and of programs that a project uses. */
+/* True for folders of libraries and of programs that a project uses. */
 static bool is_foreign(const char *name) {
     static const char *const names[] = {
         "venv", "env", "site-packages", "node_modules", "__pycache__", "build", "dist", "wandb",
@@ -2724,7 +2728,7 @@ static void add_folder(source_list *l, char *path, int levels) {
     l->folders[l->folder_count++] = path;
 }
 
-/* Lists the Python in a folder, sorted by name; folder "" is the current one. */
+/* Lists the Python files in a folder, sorted by name. "" is the current folder. */
 static void list_folder(source_list *l, const char *folder, int levels) {
     const int first = l->found, first_folder = l->folder_count;
     os_folder *entries = os_folder_open(*folder ? folder : ".");
@@ -2773,7 +2777,7 @@ static bool add_source(source_list *l, const char *path, bool is_asked, report *
     return report_file(r, path);
 }
 
-/* Adds the file of a module, "models.vit", if it is below this folder. */
+/* Adds the file of a module, such as "models.vit", if the file is below this folder. */
 static void add_module(source_list *l, const char *folder, const char *name, report *r) {
     char *path = l->found < MOST_FILES ? join(folder, name, ".py") : NULL, *c;
     int i;
@@ -2789,8 +2793,8 @@ static void add_module(source_list *l, const char *folder, const char *name, rep
     free(path);
 }
 
-/* For "from .blocks import Block" or "import models.vit as vit", looks below the folder of the file
- * and the folder above it. */
+/* Follows "from .blocks import Block" or "import models.vit as vit": looks below the file's folder,
+ * and below the folder above. */
 static void follow_import(source_list *l, const char *folder, const char *line, const char *end,
                           report *r) {
     char name[128], above[8] = "";
@@ -2831,7 +2835,7 @@ static void follow_imports(source_list *l, report *r) {
     }
 }
 
-/* True if the root of a repository is two folders above, as for model/mnist/vit.pt. */
+/* True if the folder two levels above is the root of a repository, as for model/mnist/vit.pt. */
 static bool is_repository(const char *folder) {
     char *path = join(folder, "../../.git", "");
     const bool found = path && source_exists(path);
@@ -2884,7 +2888,7 @@ bool code_find(const convert_options *o, const checkpoint *c, code_found *found,
     return good;
 }
 
-/* Handles a last norm that no method of its class mentions, because such a norm does not run. */
+/* Handles a last norm that does not run, because no method of its class mentions it. */
 static void use_unused(facts *f) {
     const code_found *found = &f->code;
     layout_part part;

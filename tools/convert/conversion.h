@@ -1,8 +1,8 @@
-/* conversion.h - turns a checkpoint into a .vit file: the state of one conversion, from its options
- * to the report.
+/* conversion.h - turns a checkpoint into a .vit file. It has the state of one conversion, from the
+ * options to the report.
  *
- * tools/convert owns the way from a checkpoint to a .vit file and back: quantising, comparing,
- * writing; it may include os base cli image checkpoint text model layout.
+ * tools/convert turns a checkpoint into a .vit file and back: it quantises, compares and writes. It
+ * may include os base cli image checkpoint text model layout.
  */
 #ifndef CONVERT_CONVERSION_H
 #define CONVERT_CONVERSION_H
@@ -59,7 +59,7 @@ typedef struct facts {
     code_found code;          /* in the author's Python */
 } facts;
 
-/* Facts from a configuration and a name that are no settings. */
+/* Facts from a configuration and a name, apart from settings. */
 typedef struct description {
     config_file config;
     char *path;      /* NULL if none was read */
@@ -75,7 +75,7 @@ typedef struct class_names {
     const char *origin; /* NULL: not looked for */
 } class_names;
 
-/* The contents of a .vit file, without the weights themselves. */
+/* The contents of a .vit file, except the weights. */
 typedef struct blueprint {
     checkpoint *checkpoint;
     structure structure; /* the matching by structure, if no table has the names */
@@ -103,7 +103,7 @@ typedef struct written {
     comparison comparison; /* no images: not requested */
 } written;
 
-/* One run of vit-convert, as its report describes it. */
+/* One run of vit-convert. The report describes it. */
 typedef struct conversion {
     const convert_options *options;
     blueprint blueprint;
@@ -112,9 +112,9 @@ typedef struct conversion {
 } conversion;
 
 /* === code.c: reads the author's Python as text and never runs it ===
- * It follows the constructor of each class, with the arguments of its calls. The model is the class
- * whose modules have the names of most tensors; if none has at least 70 % of them, nothing is
- * read. */
+ * It follows the constructor of each class, with the arguments of the calls. The model is the class
+ * with modules for the names of most tensors. If no class has at least 70 % of the names, nothing
+ * is read. */
 
 typedef struct code_file {
     const char *name; /* for messages */
@@ -122,25 +122,26 @@ typedef struct code_file {
     size_t size;
 } code_file;
 
-/* False for code that is too long, or without memory. Free *out with code_free in any case. */
+/* Reads code. False if the code is too long or memory is exhausted. Free *out with code_free in any
+ * case. */
 bool code_read(const checkpoint *c, const code_file *files, int count, code_found *out, report *r);
 void code_free(code_found *found);
 
-/* Turns a notebook into the lines of its code cells, in place; false if the text is no notebook. */
+/* Turns a notebook into the lines of its code cells, in place. False if the text is no notebook. */
 bool code_from_notebook(char *text, size_t *size);
 
-/* Reads --code, or the files beside the checkpoint and in the folder above it. Call it while the
+/* Reads --code, or the files beside the checkpoint and in the folder above. Call it while the
  * tensors have their original names. */
 bool code_find(const convert_options *o, const checkpoint *c, code_found *found, report *r);
 /* Puts the facts from the code into f->all and f->told. Call it after attributes_put and before
  * layout_inspect. */
 void code_use(const convert_options *o, const checkpoint *c, facts *f);
-/* Compares the code with the tensors. Call it after layout_inspect. A pair may overrule the
- * code. */
+/* Compares the code with the tensors. Call it after layout_inspect. An input and its logits may
+ * overrule the code. */
 void code_compare(const convert_options *o, facts *f);
-/* Reports where another source overruled the code. Call it at the end. */
+/* Reports the settings for which another source overruled the code. Call it at the end. */
 void code_conclude(facts *f);
-/* Takes the list of names whose length is `classes`, if there is exactly one. */
+/* Takes the list of names with the length `classes`, if there is exactly one such list. */
 bool code_labels(facts *f, int classes, label_list *names, const char **origin, report *r);
 
 /* === weights.c: writes the plan's tensors, from the checkpoint or a calibration ===
@@ -160,21 +161,22 @@ typedef struct weights_source {
     calibration *calibration; /* NULL: the weights as they are */
 } weights_source;
 
-/* Writes and finishes a file that the writer has started. Refuses values that the file's type
- * cannot hold. */
+/* Writes and finishes a file that the writer has started. Refuses values outside the range of the
+ * file's type. */
 bool weights_write(const weights_source *from, vit_writer *writer, report *r);
 
-/* Writes those tensors of the plan for which `wanted` is true, in any order, and does not finish
- * the file. */
+/* Writes the tensors of the plan for which `wanted` is true, in any order. Does not finish the
+ * file. */
 bool weights_rewrite(const weights_source *from, const bool *wanted, vit_writer *writer, report *r);
 
 /* === A conversion, from opening to renaming === */
 
-/* c must be zeroed. Free it in any case. */
+/* Runs a conversion. c must be zeroed. Free c in any case. */
 bool convert_run(const convert_options *o, conversion *c, report *r);
 void convert_free(conversion *c);
 
-/* Prints --help for a topic: settings, match, types, names. False if there is no such topic. */
+/* Prints --help for a topic: settings, match, types, names. Returns false if there is no such
+ * topic. */
 bool convert_help(const char *topic);
 
 #endif

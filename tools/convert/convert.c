@@ -32,8 +32,8 @@ static bool open_checkpoint(const convert_options *o, const char *weights, check
 
 /* === What training left === */
 
-/* The options that a training program saved with the weights: those of timm and DeiT ("arch",
- * "args.model", "args.mean"), or Lightning's hyper_parameters. */
+/* This part reads the options that a training program saved with the weights. They are options of
+ * timm and DeiT ("arch", "args.model", "args.mean"), or Lightning's hyper_parameters. */
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -46,7 +46,7 @@ static const char *value_of(const checkpoint *c, const char *key) {
     return NULL;
 }
 
-/* Returns the value of a training program's option, or of an option with that name in another
+/* Returns the value of a training program's option, or of an option with the same name in another
  * group. */
 static const char *option_of(const checkpoint *c, const char *option) {
     char path[64];
@@ -61,7 +61,7 @@ static const char *option_of(const checkpoint *c, const char *option) {
     return value;
 }
 
-/* Names from programs other than timm mean nothing here. */
+/* Finds timm's name of an architecture. Names from other programs have no meaning here. */
 static const char *find_architecture(const checkpoint *c) {
     static const char *const keys[] = {
         "args.model",
@@ -102,8 +102,8 @@ static bool is_list(const char *text, int least) {
     return count >= least;
 }
 
-/* Appends a number, true, false, a list or a word. Values that would need escapes in JSON are
- * dropped. */
+/* Appends a number, true, false, a list or a word. Drops values that would require escapes in
+ * JSON. */
 static void put(char *json, const char *key, const char *value) {
     const size_t length = strlen(value);
     const char *between = json[strlen(json) - 1] == '{' ? "" : ", ";
@@ -125,8 +125,8 @@ static bool is_word(setting_key key, const char *value) {
     return setting_find_word(key, value) >= 0;
 }
 
-/* Puts the options of timm's train.py, and of DeiT's, that prepare images. An option without a
- * usable value, such as an interpolation of "random", is ignored, not refused. */
+/* Puts the options of timm's and DeiT's train.py that prepare images. Ignores an option without a
+ * usable value, such as an interpolation of "random". */
 static void put_preprocessing(const checkpoint *c, char *json) {
     static const char *const keys[] = {
         "mean", "std", "crop_pct", "eval_crop_ratio", "crop_mode", "interpolation",
@@ -182,7 +182,7 @@ static void put_model(const checkpoint *c, const char *architecture, char *json)
 
 /* If the training program's options name an architecture of timm, fills *config and
  * all[FROM_CONFIG] as its config.json would. Otherwise puts the options that prepare images into
- * all[FROM_TENSORS], without defaults, because programs have different ones. */
+ * all[FROM_TENSORS]. They get no defaults there, because the defaults of programs differ. */
 static bool training_read(const checkpoint *c, config_file *config, settings all[FROM_COUNT],
                           report *r) {
     const char *architecture = find_architecture(c);
@@ -197,8 +197,8 @@ static bool training_read(const checkpoint *c, config_file *config, settings all
 
 /* === Configuration and name === */
 
-/* Returns the path of a file in the checkpoint's folder, or in the checkpoint itself if it is a
- * folder. The path is malloc'ed. */
+/* Returns the path of a file in the checkpoint's folder. A checkpoint that is a folder is searched
+ * itself. The path is malloc'ed. */
 static char *config_beside(const char *checkpoint_path, const char *name) {
     const size_t size = strlen(checkpoint_path) + strlen(name) + 2;
     char *path = malloc(size);
@@ -211,7 +211,7 @@ static char *config_beside(const char *checkpoint_path, const char *name) {
     return path;
 }
 
-/* Reads a file of the author's own. Its settings count as if they were stored with the weights. */
+/* A file in the author's own form. Its settings count as if they were stored with the weights. */
 typedef struct own_file {
     checkpoint *checkpoint;
     const char *name;
@@ -237,8 +237,8 @@ static bool read_own(const char *path, own_file *file) {
     return good;
 }
 
-/* Reads configurations of the author's own form beside the checkpoint. config.json is read only if
- * it has no known form. */
+/* Reads configurations in the author's own form beside the checkpoint. Reads config.json only if it
+ * has no known form. */
 static bool read_own_files(const convert_options *o, checkpoint *c, bool is_foreign, report *r) {
     static const char *const names[] = {
         "config.json",
@@ -291,8 +291,8 @@ static bool read_config(const convert_options *o, checkpoint *c, settings all[FR
     return training_read(c, &d->config, all, r);
 }
 
-/* Takes the name from --arch, or else from the configuration. If a configuration names an
- * architecture that only its author knows, its other entries and the tensors must suffice. */
+/* Takes the name from --arch or, without --arch, from the configuration. If timm does not have the
+ * named architecture, the other entries of the configuration and the tensors must suffice. */
 static bool find_arch(const convert_options *o, settings all[FROM_COUNT], description *d,
                       report *r) {
     const char *name = o->arch ? o->arch : d->config.architecture;
@@ -317,7 +317,7 @@ static bool find_arch(const convert_options *o, settings all[FROM_COUNT], descri
 
 static const char labels_none[] = "none", labels_imagenet[] = "imagenet";
 
-/* Takes the checkpoint's own labels. A list of the wrong length is ignored. */
+/* Takes the checkpoint's own labels. Ignores a list of the wrong length. */
 static bool read_own_labels(const convert_options *o, const checkpoint *c, int classes,
                             class_names *labels, report *r) {
     const size_t count = checkpoint_label_count(c);
@@ -363,8 +363,8 @@ static bool read_labels(const convert_options *o, facts *f, const description *d
 /* === The model === */
 
 /* Sets the tolerance of the self-test, unless a source gives one. Builds with fused multiply-add
- * compute the same bits. Builds without (VIT_NO_FMA) differ by a few roundings; where inputs are
- * rounded to 8 or 16 bits, each of these can move a value by a whole step. */
+ * compute the same bits. Other builds (VIT_NO_FMA) differ by a few roundings. If inputs are rounded
+ * to 8 or 16 bits, each rounding can move a value by a whole step. */
 static void choose_tolerance(const settings all[FROM_COUNT], vit_dtype dtype, float *tolerance) {
     double given;
     if (settings_get(all, SETTING_SELFTEST_TOLERANCE, &given)) return;
@@ -372,7 +372,7 @@ static void choose_tolerance(const settings all[FROM_COUNT], vit_dtype dtype, fl
     if (dtype == VIT_I8 || dtype == VIT_I4) *tolerance = 0.1f;
 }
 
-/* Takes the layout found by structure, and the settings that its names and shapes show. */
+/* Takes the layout found by structure, and the settings shown by its names and shapes. */
 static bool use_structure(const structure *s, checkpoint *c, facts *f, report *r) {
     *r = report_make();
     layout_free_map(&f->map);
@@ -384,9 +384,9 @@ static bool use_structure(const structure *s, checkpoint *c, facts *f, report *r
     return layout_use(s->layout, c, &f->map, r);
 }
 
-/* Finds the layout by the tables, or by structure if no table explains all tensors. If most names
- * are those of a published library, the search fails, and the user must give the changed names. If
- * no table comes close, the message has the problems of the structure. */
+/* Finds the layout by the tables, or by structure if no table explains all tensors. If a published
+ * library has most of the names, the search fails, and the user must give the changed names. If no
+ * table is close, the message lists the problems of the structure. */
 static bool find_layout(const convert_options *o, checkpoint *c, structure *s, facts *f,
                         report *r) {
     report by_structure = report_make();
@@ -405,7 +405,7 @@ static bool find_layout(const convert_options *o, checkpoint *c, structure *s, f
     return false;
 }
 
-/* Records which of several state dicts was chosen. This is an assumption, unless matching logits
+/* Records the choice among several state dicts. The choice is an assumption, unless matching logits
  * confirmed it. */
 static bool assume_weights(const convert_options *o, const checkpoint *c, findings *found) {
     const size_t count = checkpoint_choice_count(c);
@@ -435,8 +435,8 @@ static bool assume_structure(const structure *s, const settings all[FROM_COUNT],
     return true;
 }
 
-/* Takes ImageNet's names for a model of 1,000 unnamed classes that has the size of a published
- * ImageNet-1k model; false if memory is exhausted. */
+/* Takes ImageNet's names for a model of 1,000 unnamed classes with the size of a published
+ * ImageNet-1k model. Returns false if memory is exhausted. */
 static bool assume_imagenet(const settings_resolved *model, int patch, const description *d,
                             class_names *labels, findings *found) {
     const arch *like = d->has_arch ? d->arch.arch : arch_of_size(&model->config, patch);
@@ -520,7 +520,7 @@ static bool match_settings(const convert_options *o, photo_decoder *decoder, blu
            (match_assume(b->match, &b->found) || report_no_memory(r));
 }
 
-/* Adds a problem if a name contradicts the tensors; the problem lists the names that fit. */
+/* Adds a problem if a name contradicts the tensors. The problem lists the names that fit. */
 static bool take_failure(blueprint *b, report *r) {
     const facts *f = &b->facts;
     const char *name = f->all[FROM_NAME].origin;
@@ -536,8 +536,8 @@ static bool take_failure(blueprint *b, report *r) {
     return true;
 }
 
-/* Records that nothing is between the two layers of a head. The places of the layers, or the code,
- * show this. */
+/* Records that nothing is between the two layers of a head. The code, or the positions of the
+ * layers, show this. */
 static void see_head(const structure *s, facts *f) {
     settings *tensors = &f->all[FROM_TENSORS];
     const int from = settings_origin(f->all, SETTING_REPRESENTATION_ACTIVATION);
@@ -610,7 +610,7 @@ static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint 
 
 /* === Trying one state dict after the other === */
 
-/* Uses the state dict of that name; NULL: the usual one. */
+/* Uses the state dict with this name; NULL uses the usual one. */
 static bool draw(const convert_options *o, const char *weights, photo_decoder *decoder,
                  blueprint *b, report *r) {
     b->facts.all[FROM_OPTIONS] = o->given;
@@ -632,7 +632,7 @@ static void free_blueprint(blueprint *b) {
     free(b->description.path);
 }
 
-/* Tries the state dicts other than the default. The first that fits replaces *b. */
+/* Tries all state dicts except the default. The first that fits replaces *b. */
 static bool draw_others(const convert_options *o, photo_decoder *decoder, blueprint *b) {
     blueprint *other = malloc(sizeof *other);
     bool good = false;
@@ -653,8 +653,8 @@ static bool draw_others(const convert_options *o, photo_decoder *decoder, bluepr
     return good;
 }
 
-/* Uses the usual state dict or, if it fails and there is an input with its logits, another one. The
- * logits can show which of several state dicts is the right one. */
+/* Uses the usual state dict. If it fails and there is an input with its logits, tries another. The
+ * logits can show which state dict is right. */
 static bool draw_any(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
     if (draw(o, o->weights, decoder, b, r)) return true;
     if (!b->checkpoint || !o->match_input || o->weights || !draw_others(o, decoder, b))
@@ -665,7 +665,7 @@ static bool draw_any(const convert_options *o, photo_decoder *decoder, blueprint
 
 /* === The text encoder === */
 
-/* True for tensors of a text encoder that are no weights. */
+/* True for tensors of a text encoder that are not weights. */
 static bool is_no_weight(const char *name) {
     return text_matches("*position_ids", name) || text_matches("*attn_mask", name);
 }
@@ -690,7 +690,7 @@ static bool keep_text(blueprint *b, report *r) {
 }
 
 /* The projection of the image encoder is not a head with classes. It is the last layer of the
- * embedding, which then is as wide as that of a text. */
+ * embedding, and gives images and texts embeddings of the same width. */
 static void embed_projection(blueprint *b) {
     vit_config *c = &b->model.config;
     const int width = b->text.model.config.representation_dim;
@@ -717,7 +717,7 @@ static bool check_width(const vit_config *image, const vit_config *text, report 
                width, found);
 }
 
-/* Returns the folder of the checkpoint, or the checkpoint itself if it is a folder. The path is
+/* Returns the folder of the checkpoint, or the checkpoint itself if that is a folder. The path is
  * malloc'ed. */
 static char *folder_of(const char *checkpoint_path) {
     const size_t length = source_is_folder(checkpoint_path) ? strlen(checkpoint_path)
@@ -729,7 +729,7 @@ static char *folder_of(const char *checkpoint_path) {
     return path;
 }
 
-/* Reads the tokenizer that --tokenizer names, or the one beside the weights. */
+/* Reads the tokenizer named by --tokenizer, or the tokenizer beside the weights. */
 static bool find_tokenizer(const convert_options *o, blueprint *b, report *r) {
     char *beside = o->tokenizer ? NULL : folder_of(o->checkpoint);
     const char *path = o->tokenizer ? o->tokenizer : beside;
@@ -748,7 +748,7 @@ static bool find_tokenizer(const convert_options *o, blueprint *b, report *r) {
     return good;
 }
 
-/* Finds the text encoder of CLIP, SigLIP and their kin. */
+/* Finds the text encoder of CLIP, SigLIP and similar models. */
 static bool find_text(const convert_options *o, blueprint *b, report *r) {
     vit_config *config = &b->text.model.config;
     if (o->tokenizer && !strcmp(o->tokenizer, "none")) return true;
@@ -791,12 +791,13 @@ static bool check_outputs(const weights_source *from, const runner *run, report 
     return report_file(r, from->path);
 }
 
-/* Returns the index of the self-test in the file, whose tensors have the order of the plan. */
+/* Returns the index of the self-test in the file. The tensors of the file have the order of the
+ * plan. */
 static size_t selftest_index(const layout_plan *plan) {
     return (size_t)(layout_selftest(plan) - plan->items);
 }
 
-/* Runs the new file, and writes the outputs of the run into it. */
+/* Runs the new file, and writes the outputs of the run into the file. */
 static bool add_selftest(const weights_source *from, const cli_output *output, vit_writer *writer,
                          report *r) {
     vit_model model;
@@ -837,7 +838,7 @@ static bool write_model(const weights_source *from, const vit_writer_contents *c
 
 /* === The model in f32, for calibration and comparison === */
 
-/* Writes the model as f32 into a temporary file next to the output; the file is removed once it is
+/* Writes the model as f32 into a temporary file next to the output. Removes the file once it is
  * mapped. */
 static bool open_reference(const char *path, const weights_source *from,
                            vit_writer_contents contents, vit_model *model, report *r) {
@@ -886,8 +887,8 @@ static bool write_text(const convert_options *o, const blueprint *b, cli_output 
     return false;
 }
 
-/* Writes the finished .vit file: provenance, weights (calibrated on photos if given), the outputs
- * of its self-test, and its distance from f32. On failure no file is left. */
+/* Writes the finished .vit file: provenance, weights (calibrated on photos, if any), the outputs of
+ * the self-test, and the distance from f32. On failure no file is left. */
 static bool vit_file_write(const convert_options *o, const blueprint *b, conversion_photos *p,
                            written *w, report *r) {
     const bool has_reference = p->calibration.count > 0 || p->compared.count > 0;
@@ -909,7 +910,7 @@ static bool vit_file_write(const convert_options *o, const blueprint *b, convers
     from.is_calibrated = p->calibration.count > 0;
     from.quiet = o->quiet;
     if (!open_output(o->output, &output, r)) return false;
-    /* checks a zip's checksums, so that damaged weights do not become a model that looks healthy */
+    /* checks a zip's checksums: damaged weights must not become a model that looks undamaged */
     good = checkpoint_verify(b->checkpoint, r) &&
            (!has_reference || open_reference(o->output, &from, contents, &reference, r));
     if (good && from.is_calibrated)

@@ -30,7 +30,7 @@ struct match {
     match_verdict verdicts[MATCH_MAX_ROWS]; /* by a folder */
     settled settled_rows[1 + 2 * MATCH_MAX_ROWS];
     int count;
-    bool takes_size;   /* the input's size is the model's */
+    bool takes_size;   /* the model has the input's size */
     model_end end;     /* the original's last step, after the output of a .vit file */
     bool by_embedding; /* the output in the pair is the input of the head */
     double error, seconds, folder_seconds, loss;
@@ -39,7 +39,7 @@ struct match {
 };
 
 /* Without --match-seconds, a search for a pair ends after PATIENCE seconds if it has run enough
- * models; every search ends after MOST_SECONDS. */
+ * models. Every search ends after MOST_SECONDS. */
 enum { PATIENCE = 5, MOST_SECONDS = 120 };
 
 static double seconds_of(const convert_options *o) {
@@ -66,8 +66,8 @@ static void take_size(match *m, settings all[FROM_COUNT]) {
     settings_put(&all[FROM_OPTIONS], SETTING_IMG_WIDTH, m->pair.width);
 }
 
-/* Takes the orders from the layout; an order that the layout does not give is read from the
- * weights. */
+/* Takes the orders of a patch's pixels and of q, k and v from the layout. Other orders are read
+ * from the weights. */
 static void take_orders(const match *m, const layout_map *map, settings *s) {
     layout_part part;
     const char *axes;
@@ -143,7 +143,7 @@ static void list_row(match *m, const match_search *s, int row) {
     if (!f->next[0] && !f->equals[0]) m->count--;
 }
 
-/* Marks the settings in all[FROM_MATCH] as given, so that none of them becomes an assumption or a
+/* Marks the settings in all[FROM_MATCH] as given. None of them then becomes an assumption or a
  * question. */
 static void take_settings(facts *f, findings *found) {
     const settings *s = &f->all[FROM_MATCH];
@@ -161,7 +161,7 @@ static void take_settings(facts *f, findings *found) {
 
 /* === By a pair === */
 
-/* Returns the number of state dicts to choose from, 0 if there is no choice. The state dicts share
+/* Returns the number of state dicts to choose from; 0 if there is no choice. The state dicts share
  * the time. */
 static size_t count_choices(const match *m, const facts *f) {
     return m->options->weights ? 0 : checkpoint_choice_count(f->map.checkpoint);
@@ -205,7 +205,7 @@ static void print_nearest(const match_search *s, const char *weights) {
     for (row = 0; row < s->table->count; row++) print_row(s, row);
 }
 
-/* Before the search, refuses an input that fits no settings. */
+/* Refuses an input that fits no settings, before the search. */
 static bool check_pair(const match *m, const facts *f, report *r) {
     double classes = 0, chans = 0, embedding = 0;
     match_patches patches;
@@ -249,8 +249,8 @@ static double most_of_input(const match_pair *p) {
     return most;
 }
 
-/* Returns the likeliest reason why no settings give the output. Errors below by_rounding and
- * by_dropout are rarely chance: rounding to 16 bits or dropout causes them. */
+/* Returns the likeliest reason why no settings give the output. Errors below by_rounding usually
+ * come from rounding to 16 bits, and errors below by_dropout from dropout. */
 static const char *reason_of(const match *m, const facts *f, const match_search *s,
                              char text[REASON_SIZE]) {
     const double by_rounding = 0.01, by_dropout = 0.3, no_pixel = 20;
@@ -343,7 +343,7 @@ static bool run_pair(match *m, facts *f, match_model *model, report *r) {
 
 /* === By a folder === */
 
-/* Leaves a row alone if all its values give the same results on these pictures. */
+/* Lists the verdict on a row, unless all its values give the same results on these pictures. */
 static void list_verdict(match *m, const match_sorting *s, int row, settings *to) {
     const match_verdict *verdict = &s->verdicts[row];
     settled *f;
@@ -438,8 +438,8 @@ bool match_run(match *m, facts *f, photo_decoder *decoder, const label_list *lab
 
 /* === Effects of assumptions === */
 
-/* The number of values tried for each assumption, besides the assumed one; and the largest number
- * of multiplications of all runs, which take a tenth of a second, or a second in a page. */
+/* The number of values tried for each assumption, besides the assumed value. The largest number of
+ * multiplications of all runs follows: they take a tenth of a second, or a second in a page. */
 enum { MEASURED_VALUES = 3 };
 static const double most_work = 3e9;
 
@@ -463,8 +463,8 @@ static double work_of(const vit_config *c) {
                             width * pixels);
 }
 
-/* Returns the distance between two outputs, relative to their length, or a negative number if it is
- * not finite. */
+/* Returns the distance between two outputs, relative to their length; a negative number if the
+ * distance is not finite. */
 static double distance(const effects *e) {
     double far = 0, size = 0;
     size_t i;
@@ -481,7 +481,7 @@ static bool is_of_file(const convert_options *o, const report *r) {
     return r->no_memory || !strncmp(r->text, o->checkpoint, strlen(o->checkpoint));
 }
 
-/* Returns the effect of other settings, negative if they give no model that has this input and
+/* Returns the effect of other settings; a negative number if they give no model with this input and
  * output. */
 static double effect_of(effects *e, const settings *other) {
     report r = report_make();
@@ -494,7 +494,7 @@ static double effect_of(effects *e, const settings *other) {
     return -1;
 }
 
-/* Returns the row that varies this setting, NULL if none does. */
+/* Returns the row that varies this setting; NULL if there is none. */
 static const match_row *find_row(const match_table *table, const char *key, size_t length) {
     const char *at;
     int i;
@@ -517,7 +517,7 @@ static bool is_other(const match_row *row, const char *value, const char *what, 
     return is_changed;
 }
 
-/* Records the likely value that has the largest effect. */
+/* Records the likely value with the largest effect. */
 static bool measure_setting(effects *e, findings *found, size_t assumed) {
     const char *what = found->assumed.items[assumed].what, *other = NULL;
     const size_t key = strcspn(what, "=");
@@ -543,7 +543,8 @@ static bool measure_setting(effects *e, findings *found, size_t assumed) {
 /* Returns the mean or deviation of channel i; a single value stands for all channels. */
 static double colour(const double *values, int count, int i) { return values[count > 1 ? i : 0]; }
 
-/* Prepares the same pictures with other colours; false if they are for other channels. */
+/* Prepares the same pictures with other colours. Returns false if the colours are for another
+ * number of channels. */
 static bool recolour(effects *e, const vit_config *c, const settings *s) {
     const size_t plane = e->inputs / (size_t)c->in_chans;
     size_t k;
@@ -568,7 +569,8 @@ static double effect_of_colours(effects *e, const vit_config *c, const settings 
     return distance(e);
 }
 
-/* Sets up the model with the settings of the conversion, which must be loaded. */
+/* Measures the effect of other colours. The model must be loaded with the settings of the
+ * conversion. */
 static bool measure_colours(effects *e, const facts *f, const vit_config *c, findings *found,
                             size_t assumed) {
     const char *other = NULL;
@@ -592,8 +594,8 @@ static bool measure_colours(effects *e, const facts *f, const vit_config *c, fin
     return !other || findings_measure(found, assumed, other, most);
 }
 
-/* Keeps the orders in the map, which come from the weights; match_model_set would take them from
- * the settings. */
+/* Copies the orders in the map, which come from the weights, into the settings. Otherwise
+ * match_model_set would take the orders from the settings. */
 static void keep_orders(const layout_map *map, settings *s) {
     if (map->patch_order) settings_put(s, SETTING_PATCH_ORDER, map->patch_order - 1);
     if (map->qkv_interleave) settings_put(s, SETTING_QKV_INTERLEAVE, map->qkv_interleave - 1);

@@ -1,4 +1,4 @@
-/* match.h - decides open settings of a checkpoint by running the model with many values. The right
+/* match.h - decides open settings of a checkpoint: runs the model with many values. The right
  * values give the original's logits for one input (--match-input), or classify labelled pictures
  * best (--match-folder). The original may give logits, their softmax, log_softmax or sigmoid, or an
  * embedding.
@@ -21,33 +21,33 @@
 
 typedef struct match match;
 
-/* Reads the pair, which also gives the size and the channels of the input; the tensors may not show
- * them. Call it before layout_inspect. *m stays NULL if nothing is to be matched. */
+/* Reads the pair. It also gives the size and the channels of the input, which the tensors may not
+ * show. Call it before layout_inspect. *m stays NULL if there is nothing to match. */
 bool match_prepare(const convert_options *o, facts *f, match **m, report *r);
 
 /* Fills all[FROM_MATCH]. Call it after layout_inspect. Settled settings raise no more questions.
- * labels and the decoder are for labelled pictures. */
+ * `labels` and `decoder` are for labelled pictures. */
 bool match_run(match *m, facts *f, photo_decoder *decoder, const label_list *labels,
                findings *found, report *r);
 
 void match_free(match *m);
 
-/* Runs a small model on noise with other values of the assumed settings, and orders the assumptions
- * by the effect on the output. `model` has the resolved settings. False if memory is exhausted. */
+/* Runs a small model on noise with other values of the assumed settings. Sorts the assumptions by
+ * their effect on the output. `model` has the resolved settings. False if memory is exhausted. */
 bool match_measure(const convert_options *o, const facts *f, const settings_resolved *model,
                    findings *found, bool *is_too_large, report *r);
 
-/* Returns the last step of the original, as the pair shows it. Without a pair, or if the pair holds
- * the input of the head, it is `told`. */
+/* Returns the last step of the original, as the pair shows it. Returns `told` without a pair, or if
+ * the pair holds the input of the head. */
 model_end match_end(const match *m, model_end told);
 bool match_is_by_embedding(const match *m);
 
-/* Records an assumption for each value that labelled pictures do not separate from the next best.
- * False if memory is exhausted. */
+/* Records an assumption for each value that labelled pictures do not separate from the next best
+ * value. Returns false if memory is exhausted. */
 bool match_assume(const match *m, findings *f);
 
-/* Writes the results; nothing for NULL. If labelled pictures cannot distinguish two values, an
- * assumption is left. */
+/* Writes the results; nothing for NULL. An assumption remains if labelled pictures cannot
+ * distinguish two values. */
 void match_put_provenance(const match *m, FILE *file);
 void match_report_text(const match *m);
 void match_report_json(const match *m, json_writer *w);
@@ -57,12 +57,12 @@ void match_report_json(const match *m, json_writer *w);
 enum { MATCH_TEXT = 128, MATCH_MAX_ROWS = 24, MATCH_MAX_VALUES = 40 };
 
 /* One open setting or combination. A value is one or more arguments of --set, with spaces between
- * them; the likeliest value comes first. */
+ * the arguments. The likeliest value comes first. */
 typedef struct match_row {
     const char *name;
     const char *keys; /* the settings of the row, with spaces between them */
     bool is_fine;     /* has little effect, so it is tried when all else fits */
-    bool is_stored;   /* its first value uses a tensor as it is stored, the others do not */
+    bool is_stored;   /* only its first value uses a tensor in its stored form */
     int count;
     char values[MATCH_MAX_VALUES][MATCH_TEXT];
 } match_row;
@@ -77,15 +77,15 @@ typedef struct match_choice {
     unsigned char of[MATCH_MAX_ROWS];
 } match_choice;
 
-/* Lists open settings: those that no source gave, and defaults of the layout or values read from
-   weights. */
+/* Lists open settings: settings that no source gave, defaults of the layout, and values read from
+ * weights. */
 void match_list_architecture(match_table *table, const facts *f);
 void match_list_preprocessing(match_table *table, const facts *f);
 
-/* The number of patches if they lie side by side, and the number of positions. */
+/* The number of patches that lie side by side, and the number of positions. */
 typedef struct match_patches {
     int height, width, size;
-    int positions, prefix; /* number of rows, and of those that may be prefix tokens */
+    int positions, prefix; /* number of rows; number of rows that may be prefix tokens */
 } match_patches;
 
 /* False if a size is unknown, or if there are no positions. */
@@ -102,7 +102,7 @@ void match_apply(const match_table *table, const match_choice *choice, settings 
 
 /* === An input and its output === */
 
-/* An input and the original's output for it: two .npy files. */
+/* An input and the original's output for this input: two .npy files. */
 typedef struct match_pair {
     const char *input_path, *logits_path;
     npy_array input, logits;
@@ -124,13 +124,13 @@ void match_pair_free(match_pair *pair);
 const float *match_pair_input(const match_pair *pair, int image);
 
 /* Checks the pair against the known properties of all candidates; 0 stands for an unknown property.
- * For a model with classes, the output may also be the embedding, of this width. */
+ * For a model with classes, the output may also be an embedding of the width `embedding`. */
 bool match_pair_check(const match_pair *pair, int classes, int embedding, int chans, report *r);
 
 /* True if this model reads such inputs and gives that many outputs. */
 bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t outputs, report *r);
 
-/* Adds up the distances between outputs and those of the original, relative to the largest
+/* The sums of the distances between the model's outputs and the original's, relative to the largest
  * number. */
 typedef struct match_error {
     double largest;    /* of the differences */
@@ -138,23 +138,24 @@ typedef struct match_error {
     double ab, aa, bb; /* sums of the products of outputs and expected numbers */
 } match_error;
 
-/* Adds the output for an image, under one of the pair's two possible last steps: 0 or 1. */
+/* Adds the output for an image, under one of the pair's two possible last steps, 0 or 1. */
 void match_pair_compare(const match_pair *pair, int reading, int image, const float *output,
                         match_error *error);
 
-/* Returns the quantity that the search minimises. It is mainly the angle between the output and
- * that of the original. Squared differences alone would favour models with outputs near zero. */
+/* Returns the quantity that the search minimises. It is mainly the angle between the model's output
+ * and the original's. Squared differences alone would favour models with outputs near zero. */
 double match_error_slope(const match_error *error);
 
 /* === Models to try === */
 
-/* The model that a conversion would give with other settings, in memory, ready to run. If several
- * such models share a tensor, it is read from the checkpoint only once. */
+/* This part makes the model that a conversion would give with other settings, in memory and ready
+ * to run. A tensor that several such models share is read from the checkpoint only once. */
 
 enum { MATCH_MAX_IMAGES = 4, MATCH_MAX_PLANS = 256 };
 
-/* A plan and a hash of the sources of each tensor's values. Making a plan takes longer than running
- * a small model, and settings such as the activation do not change it. */
+/* A plan and a hash of the sources of each tensor's values. A plan is cached, because making a plan
+ * takes longer than running a small model. Settings such as the activation do not change the
+ * plan. */
 typedef struct match_plan {
     uint64_t key; /* hash of the settings on which it depends */
     layout_plan plan;
@@ -170,7 +171,7 @@ typedef struct match_image {
 
 typedef struct match_model {
     vit_config config;    /* of the current model */
-    uint64_t signature;   /* hash of the model: equal if settings make no difference */
+    uint64_t signature;   /* hash of the model; equal if settings make no difference */
     uint64_t network;     /* equal for any preprocessing */
     size_t output_size;   /* of one input */
     bool gives_embedding; /* gives the head's input in place of logits; set after opening */
@@ -197,16 +198,16 @@ typedef struct match_model {
 bool match_model_open(match_model *m, const convert_options *o, const facts *f, report *r);
 void match_model_close(match_model *m);
 
-/* Builds the model that results from these settings, as all[FROM_MATCH]; false if they give
- * none. */
+/* Builds the model that results from these settings, as all[FROM_MATCH]. Returns false if the
+ * settings give no model. */
 bool match_model_set(match_model *m, const settings *matched, report *r);
 
-/* Loads the weights and the session of the current model. Not needed if only the preprocessing
- * changes. */
+/* Loads the weights and the session of the current model. This is unnecessary if only the
+ * preprocessing changes. */
 bool match_model_load(match_model *m, report *r);
 const vit_model *match_model_get(const match_model *m);
 
-/* Runs one input, and returns the logits, or the embedding. */
+/* Runs one input, and writes the logits or the embedding. */
 bool match_model_run(match_model *m, const float *input, float *output, report *r);
 
 /* === Searching for the values that give a pair's output === */
@@ -258,17 +259,17 @@ typedef struct match_search {
     bool is_out_of_memory;
 } match_search;
 
-/* Fill in the first group of members before the call. Returns true if tries[chosen] fits within the
- * tolerance; all other single values have then been tried too. Returns false without an error in r
- * if none fits. Free it in any case. */
+/* Runs the search. Fill in the first group of members before the call. Returns true if
+ * tries[chosen] fits within the tolerance; all other single values have then been tried too.
+ * Returns false without an error in r if no try fits. Free the search in any case. */
 bool match_search_run(match_search *s, report *r);
 void match_search_free(match_search *s);
 
-/* Returns the try that differs from the chosen one only in this value, or NULL if there was no time
+/* Returns the try that differs from the chosen try only in this value; NULL if there was no time
  * for it. */
 const match_try *match_search_other(const match_search *s, int row, int value);
 
-/* True if the try is another model and fits as well as the chosen one. */
+/* True if the try is another model and fits as well as the chosen try. */
 bool match_search_is_equal(const match_search *s, const match_try *other);
 
 /* === Searching for the values that classify labelled pictures best === */
@@ -286,13 +287,13 @@ typedef struct match_pictures {
 
 /* Reads at most `max` pictures, evenly spaced, and stops after `seconds` of decoding. The names of
  * the folders are labels or numbers of classes. Otherwise there must be one folder for each class,
- * and their sorted names are the classes in order. */
+ * and the sorted folders are the classes in order. */
 bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const char *folder,
                          int max, double seconds, const label_list *labels, int num_classes,
                          report *r);
 void match_pictures_free(match_pictures *pictures);
 
-/* A value compared with the chosen one: the increase of the mean cross-entropy on the same
+/* A comparison of a value with the chosen value: the increase of the mean cross-entropy on the same
  * pictures, and the standard error of this increase. */
 typedef struct match_difference {
     int pictures; /* number of compared pictures; 0: not tried, or no model; few: clearly worse */
@@ -303,7 +304,7 @@ typedef struct match_difference {
 typedef struct match_verdict {
     match_difference values[MATCH_MAX_VALUES]; /* zero for the chosen value */
     int next;     /* the best other value; -1 if no other value makes a difference */
-    bool is_open; /* open, because another value is not clearly worse */
+    bool is_open; /* another value is not clearly worse */
 } match_verdict;
 
 typedef struct match_sorting {
@@ -332,7 +333,7 @@ typedef struct match_sorting {
     float *input;
 } match_sorting;
 
-/* Fill in the first group of members before the call. Free it in any case. */
+/* Runs the comparison. Fill in the first group of members before the call. Free it in any case. */
 bool match_sorting_run(match_sorting *s, report *r);
 void match_sorting_free(match_sorting *s);
 

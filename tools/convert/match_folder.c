@@ -14,8 +14,8 @@
 #define MAX_BYTES ((uint64_t)1 << 30)
 enum { LEAST_PICTURES = 24, MAX_PASSES = 4 };
 
-/* The accepted probability that any value replaces an assumption by mistake; and a smaller
- * probability for values that would drop or move a stored tensor. */
+/* The accepted probability that any value replaces an assumption by mistake. The second probability
+ * is for values that would drop or move a stored tensor. */
 #define CHANCE        0.01
 #define CHANCE_STRICT 1e-8
 
@@ -24,7 +24,7 @@ enum { LEAST_PICTURES = 24, MAX_PASSES = 4 };
 
 /* === Classes === */
 
-/* Lists the names of the folders directly below, sorted; the names point into the paths. */
+/* The name of a folder directly below. Names point into the paths, and are sorted. */
 typedef struct folder_name {
     const char *at;
     size_t length;
@@ -46,7 +46,7 @@ static int compare_names(const void *a, const void *b) {
     return order ? order : (x->length > y->length) - (x->length < y->length);
 }
 
-/* Sorts and removes duplicates; returns the number left. */
+/* Sorts names and removes duplicates. Returns the number of remaining names. */
 static int sort_names(folder_name *names, int count) {
     int kept = 0, i;
     qsort(names, (size_t)count, sizeof *names, compare_names);
@@ -55,7 +55,7 @@ static int sort_names(folder_name *names, int count) {
     return kept;
 }
 
-/* Ignores case, and treats '_' as a space. */
+/* True for equal texts. Ignores case, and treats '_' as a space. */
 static bool is_same(const folder_name *name, const char *label) {
     size_t i;
     if (!label || strlen(label) != name->length) return false;
@@ -66,7 +66,7 @@ static bool is_same(const folder_name *name, const char *label) {
     return true;
 }
 
-/* Returns the class with this label, synset or number, -1 for none. */
+/* Returns the class with this label, synset or number; -1 if there is none. */
 static int find_class(const folder_name *name, const label_list *labels, int num_classes) {
     int i, number = 0;
     size_t k;
@@ -81,7 +81,7 @@ static int find_class(const folder_name *name, const label_list *labels, int num
     return name->length > 0 && name->length <= 6 && number < num_classes ? number : -1;
 }
 
-/* Gives each folder its class: by name if all names are classes, otherwise by order. */
+/* Finds the class of each folder: by name if all names are classes, otherwise by order. */
 static bool find_classes(const folder_name *names, int count, const label_list *labels,
                          int num_classes, int *classes, report *r) {
     bool all = true;
@@ -107,8 +107,8 @@ static bool find_classes(const folder_name *names, int count, const label_list *
 
 /* === Pictures === */
 
-/* Returns a step that has no common factor with n. A few items of a list of n, taken with this
- * step, are spread over the whole list. */
+/* Returns a step that has no common factor with n. With this step, a few of n items are spread over
+ * the whole list. */
 static int spreading_step(int n) {
     int step = (int)(0.618 * n) + 1, a, b, rest;
     for (;; step++) {
@@ -202,7 +202,7 @@ static double cross_entropy(const float *logits, int n, int class_index, double 
     return loss < 1e6 ? loss : 1e6; /* includes NaN */
 }
 
-/* Fills in s->losses of the first n pictures; returns their mean. */
+/* Fills in s->losses of the first n pictures. Returns the mean loss. */
 static double scale_losses(match_sorting *s, int n, double factor) {
     const int classes = s->model->config.num_classes;
     double sum = 0;
@@ -215,8 +215,8 @@ static double scale_losses(match_sorting *s, int n, double factor) {
     return sum / n;
 }
 
-/* Scales the logits by the factor that gives the least loss. Confidence must not decide between
- * models, and many wrong settings change only the confidence. */
+/* Scales the logits by the factor with the least loss, because confidence must not decide between
+ * models. Many wrong settings change only the confidence. */
 static void find_losses(match_sorting *s, int n) {
     double low = log(1 / 32.0), high = log(32.0);
     int i;
@@ -284,7 +284,7 @@ static bool set_model(match_sorting *s, const match_choice *choice, report *r) {
     return true;
 }
 
-/* Limits the number of pictures, so that there is time to run a few values of each row on all
+/* Limits the number of pictures: there must be time to run a few values of each row on all
  * pictures. */
 static void choose_count(match_sorting *s, double picture_ms) {
     const double most = s->seconds * 1e3 / (picture_ms + 1e-3) / (4 * s->table->count + 1);
@@ -308,8 +308,8 @@ static match_difference compare(match_sorting *s, int n) {
 }
 
 /* Returns a number of standard errors. With probability `chance`, the mean of n random differences
- * exceeds it in at least one of all comparisons. The bound follows from the normal distribution or,
- * for small n, from Student's. */
+ * exceeds this number in at least one of all comparisons. The bound follows from the normal
+ * distribution; for small n, from Student's distribution. */
 static double clear_errors(const match_sorting *s, int n, double chance) {
     double values = 0, tail, square;
     int row;
@@ -319,20 +319,21 @@ static double clear_errors(const match_sorting *s, int n, double chance) {
     return sqrt((n - 1) * (exp(square / (n - 1)) - 1));
 }
 
-/* If the first value of a row uses a tensor as stored, the evidence against it must be stronger. */
+/* Returns the bound for a row. If the first value uses a tensor as stored, the evidence against
+ * this value must be stronger. */
 static double limit_of(const match_sorting *s, int row, bool against_first,
                        const match_difference *d) {
     const bool strict = against_first && s->table->rows[row].is_stored;
     return d->error * clear_errors(s, d->pictures, strict ? CHANCE_STRICT : CHANCE);
 }
 
-/* True if the value is clearly worse than the chosen one. */
+/* True if the value is clearly worse than the chosen value. */
 static bool is_worse(const match_sorting *s, int row, int value, const match_difference *d) {
     return d->pictures > 1 && d->more > limit_of(s, row, value == 0, d);
 }
 
-/* True if the value should replace the chosen one. The answer to an open question is the best
- * value. An assumption is the first value, and stays unless another value is clearly better. */
+/* True if the value should replace the chosen value. The answer to an open question is the best
+ * value. An assumption keeps the first value unless another value is clearly better. */
 static bool is_better(const match_sorting *s, int row, int value, const match_difference *d) {
     if (match_row_is_asked(&s->table->rows[row], s->asked)) return d->more < 0;
     if (value == 0) return !is_worse(s, row, value, d);
@@ -341,7 +342,7 @@ static bool is_better(const match_sorting *s, int row, int value, const match_di
 }
 
 /* Measures the losses of an assignment, in s->losses. Stops after a few pictures if the value is
- * clearly worse than the chosen one. False if the assignment gives no model. */
+ * clearly worse than the chosen value. Returns false if the assignment gives no model. */
 static bool measure(match_sorting *s, int row, int value, match_difference *d) {
     match_choice choice = s->chosen;
     report ignored = report_make();
@@ -360,7 +361,7 @@ static bool measure(match_sorting *s, int row, int value, match_difference *d) {
     return true;
 }
 
-/* Takes the latest losses as those of the chosen assignment. */
+/* Stores the latest losses as the losses of the chosen assignment. */
 static void keep_best(match_sorting *s) {
     double *losses = s->losses;
     float *logits = s->logits;
@@ -386,7 +387,7 @@ static bool measure_chosen(match_sorting *s, report *r) {
     return true;
 }
 
-/* Measures the first assignment. Measures a few pictures to find how many there is time for. */
+/* Measures the first assignment. A few pictures show how many pictures fit into the time. */
 static bool measure_first(match_sorting *s, report *r) {
     const int few = s->pictures->count < 4 ? s->pictures->count : 4;
     double before;
@@ -403,7 +404,8 @@ static bool measure_first(match_sorting *s, report *r) {
 
 static bool is_over(const match_sorting *s) { return cli_now_ms() - s->started > s->seconds * 1e3; }
 
-/* Keeps the differences between the losses of the chosen value and of another value. */
+/* Changes the choice, and updates the differences between the losses of the chosen value and other
+ * values. */
 static void change_choice(match_sorting *s, int row, int value, const match_difference *gain) {
     match_difference *values = s->verdicts[row].values;
     int i;
@@ -415,7 +417,8 @@ static void change_choice(match_sorting *s, int row, int value, const match_diff
     keep_best(s);
 }
 
-/* An open question stays open if its values make no difference to these pictures. */
+/* True if the difference counts. It always counts for an open question: the question stays open if
+ * its values make no difference to these pictures. */
 static bool counts(const match_sorting *s, int row, const match_difference *d) {
     return d->pictures > 0 && (fabs(d->more) > ROUNDING || d->error > ROUNDING ||
                                match_row_is_asked(&s->table->rows[row], s->asked));
@@ -435,7 +438,7 @@ static void judge_row(match_sorting *s, int row) {
     }
 }
 
-/* Measures the other values of one row and keeps the best; true if the choice changed. */
+/* Measures the other values of one row and chooses the best value. True if the choice changed. */
 static bool settle_row(match_sorting *s, int row) {
     match_difference d;
     bool changed = false;
@@ -464,9 +467,9 @@ static bool settle_rows(match_sorting *s, bool asked) {
     return changed;
 }
 
-/* Settles open questions first, because other rows depend on them, then preprocessing, then
- * assumptions. Repeats until nothing changes, so that the last pass has compared every value with
- * the final choice. */
+/* Settles open questions first, because other rows depend on them. Preprocessing and assumptions
+ * follow. Repeats until nothing changes: the last pass then compares every value with the final
+ * choice. */
 static void descend(match_sorting *s) {
     bool changed = true;
     int pass, row;
@@ -478,7 +481,7 @@ static void descend(match_sorting *s) {
         s->verdicts[row].is_open = true;
 }
 
-/* Repeats with more pictures, if much of the time is left. */
+/* Repeats with more pictures if much of the time is left. */
 static bool add_pictures(match_sorting *s, report *r) {
     const int used = s->used, all = s->pictures->count;
     if (used == all || cli_now_ms() - s->started > s->seconds * 1e3 / 4) return false;
@@ -498,7 +501,7 @@ static void count_right(match_sorting *s) {
     }
 }
 
-/* Fails if guessing is about as good, because then the pictures decide nothing. The likelihood of
+/* Fails if guessing is about as good, because the pictures then decide nothing. The likelihood of
  * the answers relative to guessing, with one fitted factor, bounds the effect of chance. */
 static bool check_use(const match_sorting *s, report *r) {
     const double guessing = log(s->model->config.num_classes);

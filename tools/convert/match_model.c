@@ -65,8 +65,8 @@ static bool take_logits(match_pair *p, report *r) {
 
 /* === The last step of the original, from logits to its numbers === */
 
-/* If a logit is beyond these bounds, a float cannot hold the probability, or 1 - the probability,
- * with enough digits. */
+/* Beyond these bounds of a logit, a float cannot hold the probability, or 1 - the probability, with
+ * enough digits. */
 static const double least_log = -85, most_logit = 8;
 
 /* Returns log(sum of exp). */
@@ -112,7 +112,7 @@ static void read_original(model_end reading, const float *from, double *to, size
     cut(reading, to, n);
 }
 
-/* Limits logits to the part that the pair's numbers show after this last step. */
+/* Limits logits to the part that is visible in the pair's numbers after this last step. */
 static void read_output(model_end reading, const float *from, double *to, size_t n) {
     const bool is_softmax = reading == MODEL_END_SOFTMAX || reading == MODEL_END_LOG_SOFTMAX;
     const double less = is_softmax ? log_sum(from, n) : 0;
@@ -136,8 +136,8 @@ static bool may_be(model_end reading, const float *row, size_t n) {
     return reading == MODEL_END_SIGMOID || (n > 1 && fabs(sum - 1) < 1e-3);
 }
 
-/* Lists the last steps that the numbers allow. Rows of probabilities that add up to 1 are no
- * accident. But logits may all be between 0 and 1, or have the length 1. */
+/* Lists the last steps that the numbers allow. Rows that add up to 1 are probabilities. But logits
+ * may all be between 0 and 1, or have the length 1. */
 static void list_readings(match_pair *p) {
     static const model_end forms[] = { MODEL_END_SOFTMAX, MODEL_END_LOG_SOFTMAX, MODEL_END_SIGMOID,
                                        MODEL_END_UNIT, MODEL_END_NONE };
@@ -259,8 +259,8 @@ double match_error_slope(const match_error *error) {
 
 /* === Models to try === */
 
-/* With fewer weights than this, threads cost more than they save; if a model's image has more bytes
- * than this, few images are kept in memory. */
+/* With fewer weights than SMALL_MODEL, threads cost more time than they save. If a model's image
+ * has more bytes than LARGE_IMAGE, memory holds few images. */
 enum { SMALL_MODEL = 1000000, LARGE_IMAGE = 1 << 29 };
 
 /* === What tensors come from === */
@@ -276,7 +276,7 @@ static void hash_part(vit_hash *hash, const layout_part *part) {
     vit_hash_update(hash, &view->storage_offset, sizeof view->storage_offset);
 }
 
-/* Hashes the settings on which computed tensors depend, except those that choose the method. */
+/* Hashes the settings on which computed tensors depend, except settings that choose the method. */
 static void hash_computed(vit_hash *hash, const layout_item *item, const settings_resolved *model) {
     const rope_options *rope = &item->rope.options;
     const int numbers[] = {
@@ -315,7 +315,8 @@ static uint64_t hash_item(const layout_item *item, const settings_resolved *mode
     return vit_hash_final(&hash);
 }
 
-/* Skips members that do not affect a plan. Every member of a configuration is 4 bytes wide. */
+/* Returns a hash without the members that do not affect a plan. Every member of a configuration has
+ * 4 bytes. */
 static uint64_t plan_key(const match_model *m) {
     const settings_resolved *model = &m->model;
     const int numbers[] = { model->pos_sincos, (int)model->notes.pos_resample,
@@ -354,7 +355,7 @@ static bool make_plan(match_model *m, match_plan *p, report *r) {
     return true;
 }
 
-/* Returns the plan of the current model, NULL if it has none. */
+/* Returns the plan of the current model; NULL if there is none. */
 static const match_plan *find_plan(match_model *m, report *r) {
     const uint64_t key = plan_key(m);
     match_plan *p;
@@ -371,8 +372,8 @@ static const match_plan *find_plan(match_model *m, report *r) {
     return NULL;
 }
 
-/* Merges settings that give the same model: without prefix tokens, all tokens are patches; a single
- * patch has no next one. */
+/* Merges settings that give the same model. Without prefix tokens, all tokens are patches. A single
+ * patch has no next patch. */
 static uint64_t sign(const match_model *m, vit_config config) {
     vit_hash hash;
     if (config.num_prefix_tokens == 0) config.pool_prefix = config.positions = 0;
@@ -433,7 +434,7 @@ static void free_image(match_image *image) {
     memset(image, 0, sizeof *image);
 }
 
-/* Copies a tensor from the image of another model, if one has its values. */
+/* Copies a tensor from the image of another model, if an image has the same values. */
 static bool copy_tensor(const match_model *m, const match_image *to, size_t tensor) {
     const vit_tensor *target = &to->writer.tensors[tensor];
     size_t t;
@@ -451,8 +452,8 @@ static bool copy_tensor(const match_model *m, const match_image *to, size_t tens
     return false;
 }
 
-/* Makes the tensors of the image those of the plan. In a new file the last tensor is always
- * written, which tells the writer that the file is complete. */
+/* Changes the tensors of the image to the plan's. In a new file, the last tensor is always written,
+ * because the writer then treats the file as complete. */
 static bool update_image(match_model *m, match_image *image, bool is_new, report *r) {
     weights_source from = { .path = m->options->checkpoint, .checkpoint = m->facts.map.checkpoint };
     const size_t count = m->plan->plan.count;
@@ -466,7 +467,7 @@ static bool update_image(match_model *m, match_image *image, bool is_new, report
     for (i = 0; i < count; i++)
         wanted[i] = is_new ? i + 1 == count || !copy_tensor(m, image, i)
                            : image->sources[i] != m->plan->sources[i];
-    memset(image->sources, 0, count * sizeof *image->sources); /* until all are written */
+    memset(image->sources, 0, count * sizeof *image->sources); /* until all tensors are written */
     good = weights_rewrite(&from, wanted, &image->writer, r);
     if (good) memcpy(image->sources, m->plan->sources, count * sizeof *image->sources);
     free(wanted);
@@ -480,8 +481,8 @@ static bool open_image(match_image *image, report *r) {
     return !result || report_fail(r, "%s", image->model.detail);
 }
 
-/* Returns the place for the next image. For large models, memory holds only two images: the current
- * one and the next. */
+/* Returns the slot for the next image. For large models, memory holds only two images: the current
+ * and the next. */
 static match_image *next_place(match_model *m) {
     const bool is_large = m->num_images > 0 && m->images[0].writer.file_size > LARGE_IMAGE;
     const int most = is_large ? 2 : MATCH_MAX_IMAGES;
@@ -512,7 +513,8 @@ static match_image *make_image(match_model *m, report *r) {
 
 /* === Running === */
 
-/* Memory for the session; that of the previous session is used again if it is large enough. */
+/* Allocates memory for the session. Reuses the memory of the previous session if it is large
+ * enough. */
 static bool take_workspace(match_model *m, const vit_params *params, report *r) {
     const size_t size = vit_workspace_size(&m->image->model, params);
     if (!size) return report_fail(r, "the model cannot be run");

@@ -29,7 +29,7 @@ static bool lacks_positions(const facts *f) {
     return f->seen.position_rows == 0 && f->seen.relative_positions == 0;
 }
 
-/* True for a hand-written model, and for one whose positions show the number of patches. */
+/* True for a hand-written model, and for a model with positions that show the number of patches. */
 static bool may_overlap(const facts *f) {
     return (f->seen.is_open || has_positions(f)) && f->wanted.patch == 0 &&
            value_of(f, SETTING_STEM) == VIT_STEM_NONE;
@@ -44,13 +44,13 @@ static bool has_joint_qkv(const facts *f) {
            layout_peek(&f->map, name, 0, &part, &axes) && part.view.ndim == 2;
 }
 
-/* True if a norm is stored but its place in the model is open. */
+/* True if a norm is stored but its position in the model is open. */
 static bool has_last_norm(const facts *f) {
     return f->all[FROM_TENSORS].value[SETTING_FINAL_NORM] != 0 ||
            f->all[FROM_TENSORS].value[SETTING_FC_NORM] != 0;
 }
 
-/* The layout includes models with rotary positions besides the stored ones. */
+/* True if the layout includes models with rotary positions besides the stored positions. */
 static bool may_have_rope(const facts *f) {
     const layout_question *q = f->map.layout->questions;
     for (; q && q->options; q++)
@@ -66,11 +66,11 @@ typedef struct row_source {
     const char *keys;   /* the row is used only if these settings are all open */
     const char *values; /* values between bars; "key=*" adds all other words of the setting */
     bool (*applies)(const facts *f);
-    bool shown; /* the tensors show the settings, but not whether they are used */
+    bool shown; /* the tensors show the settings, but not their use */
     bool is_fine;
 } row_source;
 
-/* The search decides them in this order. To add a row: a line here, before the fine ones. Unknown
+/* The search decides the rows in this order. To add a row, add a line before the fine rows. Unknown
  * settings and values are skipped. */
 static const row_source architecture[] = {
     { "patch_order", "patch_order", "patch_order=chw|patch_order=hwc|patch_order=*",
@@ -124,8 +124,8 @@ static const row_source architecture[] = {
 #define MEAN_3(a, b, c, d, e, f) "mean=" a "," b "," c " std=" d "," e "," f
 #define MEAN_1(a, b)             "mean=" a " std=" b
 
-/* Common means and deviations of ImageNet, of CIFAR-10 (over all pixels, and within a picture), of
- * CIFAR-100; then, for grey pictures, of MNIST and Fashion-MNIST. */
+/* The means and deviations are those of ImageNet, CIFAR-10 (over all pixels, and within a picture)
+ * and CIFAR-100. For grey pictures, those of MNIST and Fashion-MNIST follow. */
 static const row_source preprocessing[] = {
     { "mean", "",
       MEAN_1("0.5", "0.5") "|" MEAN_1("0", "1") "|" MEAN_3("0.485", "0.456", "0.406", "0.229", "0.224", "0.225") "|" MEAN_3(
@@ -176,7 +176,7 @@ static bool are_open(const facts *f, const row_source *source) {
     return true;
 }
 
-/* mean and std are lists, not single numbers. */
+/* True if mean and std are open. They are lists, not single numbers. */
 static bool is_mean_open(const facts *f) {
     int from;
     for (from = 0; from < FROM_COUNT; from++)
@@ -187,7 +187,7 @@ static bool is_mean_open(const facts *f) {
 
 /* === Values === */
 
-/* Puts settings such as "a=1 b=2" into s; false for an unknown setting or word. */
+/* Puts settings such as "a=1 b=2" into s. Returns false for an unknown setting or word. */
 static bool put_text(settings *s, const char *text) {
     char one[MATCH_TEXT];
     report r = report_make();
@@ -222,7 +222,7 @@ bool match_row_is_asked(const match_row *row, const findings *f) {
     return false;
 }
 
-/* Inserts a value at this place, unless the row has it already or --set would refuse it. */
+/* Inserts a value at this index, unless the row has the value already or --set would refuse it. */
 static void insert_value(match_row *row, int place, const char *text, size_t length) {
     char copy[MATCH_TEXT];
     settings s;
@@ -264,10 +264,10 @@ static void add_values(match_row *row, const char *values) {
 
 typedef struct patch_fit {
     int height, width, patch; /* sides of the input, side of a patch */
-    int rows, prefix;         /* rows of pos_embed; those that may be prefix tokens */
+    int rows, prefix;         /* rows of pos_embed; rows that may be prefix tokens */
 } patch_fit;
 
-/* False if the sizes are unknown. */
+/* Finds the sizes; false if they are unknown. */
 static bool find_patch_fit(const facts *f, patch_fit *fit) {
     const double chans = value_of(f, SETTING_IN_CHANS);
     fit->rows = f->seen.position_rows;
@@ -307,9 +307,9 @@ static void add_number(match_row *row, int64_t width, int heads) {
 
 enum { CHANCE = 7 }; /* see findings.h */
 
-/* Lists the divisors of attention's width as numbers of heads: first the number from the weights,
- * then timm's number for this width, then the hints of the weights, then the others, those with the
- * most usual width of a head first. */
+/* Lists the divisors of attention's width as numbers of heads. The order is: the number from the
+ * weights, timm's number for this width, the hints of the weights, and the other divisors. Among
+ * the others, the most usual width of a head comes first. */
 static void add_heads(match_row *row, const facts *f) {
     const heads_evidence *hints = &f->seen.heads;
     const int64_t width = f->seen.qkv_rows / 3;
@@ -332,7 +332,7 @@ static void add_heads(match_row *row, const facts *f) {
     }
 }
 
-/* True if there are as many patches as positions or, without positions, if the stride leaves no
+/* True if there are as many patches as positions. Without positions, true if the stride leaves no
  * pixels over. */
 static bool stride_fits(const patch_fit *fit, int stride) {
     const int height = fit->height - fit->patch, width = fit->width - fit->patch;
@@ -342,7 +342,7 @@ static bool stride_fits(const patch_fit *fit, int stride) {
 }
 
 /* Adds the possible strides. If patches side by side match the positions, there is no choice.
- * Otherwise such patches come last, with resampled positions. */
+ * Otherwise patches side by side come last, with resampled positions. */
 static void add_strides(match_row *row, const facts *f) {
     static const char side_by_side[] = "patch_stride=0";
     char text[MATCH_TEXT];

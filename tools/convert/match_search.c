@@ -9,20 +9,20 @@
 
 #include "base/memory.h"
 
-/* The error that rounding may cause; the error below which settings with little effect are tried;
- * the largest number of tries that fits memory. */
+/* These are the error that rounding may cause, the error below which settings with little effect
+ * are tried, and the largest number of tries that fits into memory. */
 #define ROUNDING 2e-6
 #define NEAR     0.05
 #define CLEAR    0.5
 enum { MAX_TRIES = 1 << 19, WANTED_RUNS = 1000 };
 
-/* Of 300 random models that differ from the likeliest in two settings, nine in ten were found
- * within ENOUGH_RUNS; of 200 that differ in three, 98 % within MANY_RUNS. An output with fewer
- * numbers than this could fit by chance. */
+/* ENOUGH_RUNS found nine in ten of 300 random models that differ from the likeliest in two
+ * settings. MANY_RUNS found 98 % of 200 models that differ in three. An output of fewer than
+ * ENOUGH_NUMBERS could fit by chance. */
 enum { ENOUGH_RUNS = 300, MANY_RUNS = 10000, ENOUGH_NUMBERS = 4 };
 
-/* The number of values of a row that a descent tries; the number of pairs of values that are tried
- * before the method changes. */
+/* LIKELY is the number of values of a row that a descent tries. BATCH is the number of pairs of
+ * values that are tried before the method changes. */
 enum { LIKELY = 7, BATCH = 40 };
 
 /* === Time === */
@@ -116,8 +116,7 @@ static bool run_images(match_search *s, int first, int end, match_error errors[2
     return true;
 }
 
-/* Chooses the number of the pair's images so that a thousand runs take no longer than the time
- * allowed. */
+/* Chooses the number of images: a thousand runs must take no longer than the time limit. */
 static bool choose_images(match_search *s, report *r) {
     match_error errors[2] = { { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } };
     const double before = cli_now_ms();
@@ -152,7 +151,7 @@ static bool has_output(match_search *s, report *r) {
     return s->output || report_no_memory(r);
 }
 
-/* Checks the settings alone, before weights are read. */
+/* Checks the settings alone, before any weights are read. */
 static bool may_fit(const match_search *s, report *r) {
     const vit_config *c = &s->model->config;
     const size_t outputs = c->num_classes && !s->model->gives_embedding ? (size_t)c->num_classes
@@ -161,7 +160,7 @@ static bool may_fit(const match_search *s, report *r) {
 }
 
 /* Runs the model of a try. A choice that cannot be resolved, planned or run gives no model. A model
- * that already ran under another choice is not run again. */
+ * that already ran under another choice does not run again. */
 static bool evaluate(match_search *s, match_try *t, report *r) {
     settings matched = *s->base;
     size_t *place;
@@ -183,7 +182,7 @@ static bool evaluate(match_search *s, match_try *t, report *r) {
     return true;
 }
 
-/* Returns the index of the try with this choice; runs the model if it has not run before. */
+/* Returns the index of the try with this choice. Runs the model unless it has run before. */
 static size_t try_choice(match_search *s, const match_choice *choice) {
     const size_t known = s->num_places ? *find_place(s, choice) : 0;
     report r = report_make();
@@ -205,15 +204,15 @@ static bool is_better(const match_search *s, size_t a, size_t b) {
 
 static bool fits(const match_search *s, size_t i) { return s->tries[i].error <= s->tolerance; }
 
-/* Returns the share of the old slope below which a new one is a gain. A gain that could be chance
- * does not count, so the likelier value stays. Chance matters less if there are more logits. In a
- * descent from a random place no value is likelier. */
+/* Returns the share of the old slope below which a new slope is a gain. A gain that could be chance
+ * does not count, so the likelier value stays. Chance matters less with more logits. In a descent
+ * from a random choice, no value is likelier. */
 static double worthwhile(const match_search *s) {
     if (s->is_astray) return 1;
     return 1 - fmin(0.15, 1 / sqrt((double)s->pair->outputs * (s->images ? s->images : 1)));
 }
 
-/* Finds the best value of one row, all else being equal. Without `finely`, it tries only the
+/* Finds the best value of one row, while the other rows stay. Without `finely`, tries only the
  * likeliest values. */
 static size_t settle_row(match_search *s, size_t from, int row, bool finely) {
     match_choice choice = s->tries[from].choice;
@@ -229,8 +228,8 @@ static size_t settle_row(match_search *s, size_t from, int row, bool finely) {
     return best;
 }
 
-/* Takes a change that brings the error below `clear` at once. If a round has none, takes the best
- * change of the round. Ends when no change is a gain. */
+/* Takes a change at once if the error falls below `clear`. If a round has no such change, takes the
+ * best change of the round. Ends when no change is a gain. */
 static size_t descend(match_search *s, size_t from, double clear) {
     const int rows = s->table->count;
     size_t best = from, i;
@@ -250,7 +249,7 @@ static size_t descend(match_search *s, size_t from, double clear) {
     return best;
 }
 
-/* Tries all single changes; returns the best of these tries and the start. */
+/* Tries all single changes. Returns the best try, which may be the start. */
 static size_t expand(match_search *s, size_t from, bool finely) {
     size_t best = from, i;
     int row;
@@ -265,7 +264,7 @@ static size_t expand(match_search *s, size_t from, bool finely) {
     return best;
 }
 
-/* Finds the nearest, or the likeliest, of the tries whose changes were not tried. */
+/* Finds the nearest, or the likeliest, try with changes that were not tried. */
 static bool find_next(const match_search *s, bool by_likelihood, size_t *next) {
     bool found = false;
     size_t i;
@@ -287,8 +286,8 @@ static size_t find_best(const match_search *s) {
     return best;
 }
 
-/* Makes the next change of two rows; pairs with the likeliest new values come first. *number starts
- * at 0. False after the last pair. */
+/* Makes the next change of two rows. Pairs with the likeliest new values come first. *number starts
+ * at 0. Returns false after the last pair. */
 static bool next_pair(const match_search *s, int *number, match_choice *choice) {
     const match_row *rows = s->table->rows;
     const int count = s->table->count, ranks = MATCH_MAX_VALUES;
@@ -308,7 +307,7 @@ static bool next_pair(const match_search *s, int *number, match_choice *choice) 
     return false;
 }
 
-/* Tries some more pairs of changes; returns the best of them, or `best`. */
+/* Tries some more pairs of changes. Returns the best try, which may be `best`. */
 static size_t try_pairs(match_search *s, match_pairs *pairs, size_t from, size_t best) {
     const size_t enough = s->count + BATCH;
     size_t i;
@@ -339,9 +338,9 @@ static size_t jump(match_search *s, size_t best, bool far) {
     return try_choice(s, &choice);
 }
 
-/* One more attempt after a descent failed. It starts from the nearest try whose changes were not
- * tried, from the likeliest such try (which in the end covers everything), or from a random
- * place. */
+/* Makes one more attempt after a descent failed. It starts from the nearest try with untried
+ * changes, from the likeliest such try (which finally covers everything), or from a random
+ * choice. */
 static bool attempt(match_search *s, int round, size_t best, size_t *found) {
     const bool by_likelihood = round % 4 == 1;
     size_t next = 0;
@@ -356,8 +355,8 @@ static bool attempt(match_search *s, int round, size_t best, size_t *found) {
     return true;
 }
 
-/* Settles rows with little effect. Such a row matters if the inputs of a norm are as small as its
- * epsilon. */
+/* Settles rows with little effect. Such a row matters if the inputs of a norm are as small as the
+ * norm's epsilon. */
 static size_t settle_fine_rows(match_search *s, size_t from) {
     size_t best = from, i;
     int row;
@@ -369,9 +368,9 @@ static size_t settle_fine_rows(match_search *s, size_t from) {
     return best;
 }
 
-/* First changes single rows of the likeliest choice, which the descent may have left too early.
- * Then changes two rows at a time, alternately of the likeliest and of the best choice. If none of
- * these gives a model, more changes will not help. */
+/* Changes single rows of the likeliest choice, which the descent may have left too early.
+ * Afterwards changes two rows at a time, alternately of the likeliest and of the best choice. If no
+ * change gives a model, more changes will not help. */
 static size_t look_around(match_search *s, size_t best) {
     size_t found, before;
     int round;
@@ -404,7 +403,7 @@ const match_try *match_search_other(const match_search *s, int row, int value) {
     return place ? &s->tries[place - 1] : NULL;
 }
 
-/* Tries all other single values, again and again until none is better. */
+/* Tries all other single values, repeatedly, until none is better. */
 static void polish(match_search *s) {
     size_t better;
     while (!s->tries[s->chosen].is_expanded_finely && !is_over(s)) {
@@ -413,7 +412,7 @@ static void polish(match_search *s) {
     }
 }
 
-/* Takes the likeliest of the values that fit equally well. */
+/* Chooses the likeliest of the values that fit equally well. */
 static void prefer_likely(match_search *s) {
     const double enough = fmin(s->tolerance, fmax(ROUNDING, 4 * s->tries[s->chosen].error));
     int row, value;
@@ -426,7 +425,7 @@ static void prefer_likely(match_search *s) {
         }
 }
 
-/* Checks that the images which the search left out fit too. */
+/* Checks that the images left out by the search fit too. */
 static bool check_rest(match_search *s, report *r) {
     match_try *t = &s->tries[s->chosen];
     match_error errors[2] = { { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } };

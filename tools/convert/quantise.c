@@ -6,7 +6,7 @@
 
 static size_t round16(int n) { return ((size_t)n + 15) / 16 * 16; }
 
-/* y += factor * x; n is a multiple of 16, which lets compilers use vectors. */
+/* Computes y += factor * x. n is a multiple of 16, so compilers can use vectors. */
 static void add_scaled(float *restrict y, const float *restrict x, float factor, size_t n) {
     size_t i, l;
     for (i = 0; i < n; i += 16)
@@ -50,7 +50,7 @@ static float to_f16(float x) {
     return x;
 }
 
-/* Divides the range of the token's values and zero into 255 steps. */
+/* Rounds the values of a token to 255 steps. The steps cover the range of the values and zero. */
 static void input_u8(float *row, int n) {
     float low = 0, high = 0, step, zero;
     int i;
@@ -75,15 +75,15 @@ void quantise_input(vit_dtype dtype, float *row, int n) {
 
 /* === Steps === */
 
-/* The steps of a row: one in int8, one for each group in int4. */
+/* The steps of a row: one step in int8, a step for each group in int4. */
 typedef struct row_grid {
     vit_dtype dtype;
     int group;       /* weights that share a step; 0 for a type without steps */
     float low, high; /* of weight / step */
 } row_grid;
 
-/* int8: the largest allowed sum of the weights of one sign in a lane, which has four weights; see
- * section "fits16" in vit.h. */
+/* In int8, a lane has four weights. LANE_MAX is the largest allowed sum of the weights of one sign
+ * in a lane; see section "fits16" in vit.h. */
 enum { LANE = 4, LANE_MAX = 127 };
 
 /* Returns the index of weight `i` of a lane. */
@@ -126,15 +126,15 @@ static float nearest(const row_grid *grid, float x, float step) {
     return (q < grid->low ? grid->low : q > grid->high ? grid->high : q) * step;
 }
 
-/* Returns a step. In int8, a lane with the sum `extreme` is then just within the limit. In int4, a
- * weight of that size is then at an end of the grid, usually the low end. */
+/* Returns a step. In int8, this step puts a lane with the sum `extreme` just within the limit. In
+ * int4, it puts a weight of this size at an end of the grid, usually the low end. */
 static float step_for(const row_grid *grid, float extreme, bool high) {
     if (grid->dtype == VIT_I8) return fabsf(extreme) / (float)LANE_MAX;
     return to_f16(extreme / (high ? grid->high : grid->low));
 }
 
-/* Moves the weights of one sign by single steps until their sum is at most LANE_MAX; in the largest
- * lane, exactly LANE_MAX. */
+/* Moves the weights of one sign by single steps until their sum is at most LANE_MAX. In the largest
+ * lane, the sum becomes exactly LANE_MAX. */
 static void fit_lane(const float *w, int n, float step, int lane, float sign, bool largest,
                      float *q) {
     float sum = rintf(lane_sum(q, n, lane, sign) / step);
@@ -155,7 +155,7 @@ static void fit_lane(const float *w, int n, float step, int lane, float sign, bo
     }
 }
 
-/* Rounds all weights of a group to the nearest. */
+/* Rounds all weights of a group to the nearest values. */
 static void round_group(const row_grid *grid, const float *w, int n, float step, float *q) {
     int k, lane;
     for (k = 0; k < n; k++) q[k] = nearest(grid, w[k], step);
@@ -166,7 +166,7 @@ static void round_group(const row_grid *grid, const float *w, int n, float step,
     }
 }
 
-/* Finds the largest weight, or a weight of the largest lane, and its size. */
+/* Finds the largest weight in int4, and a weight of the largest lane in int8. Returns the size. */
 static float find_extreme(const row_grid *grid, const float *w, int n, int *extreme) {
     float largest = 0;
     int k;
@@ -247,7 +247,8 @@ static void multiply(smoothing *s, const float *x, const float *w, float *y) {
             add_scaled(y + i * width, s->columns + k * width, x[i * depth + k], width);
 }
 
-/* Returns the squared error of the output with these factors, negative if memory is exhausted. */
+/* Returns the squared error of the output with these factors; a negative number if memory is
+ * exhausted. */
 static double error_with(smoothing *s, const float *factors) {
     const size_t depth = (size_t)s->depth, width = round16(s->num_rows);
     double sum = 0;
@@ -267,7 +268,7 @@ static double error_with(smoothing *s, const float *factors) {
     return sum;
 }
 
-/* Copies n evenly spaced rows. malloc'ed, with room for a second copy. */
+/* Copies n evenly spaced rows into malloc'ed memory, with room for a second copy. */
 static float *take_rows(const quantise_matrix *from, int n) {
     const size_t depth = (size_t)from->depth;
     float *taken = malloc(2 * (size_t)n * depth * sizeof *taken);
@@ -300,8 +301,7 @@ static bool smoothing_start(smoothing *s, vit_dtype dtype, const quantise_matrix
     return true;
 }
 
-/* Computes largest[k] = max |values[.][k]|, or a thousandth of the overall maximum if that is
- * more. */
+/* Computes largest[k] = max |values[.][k]|, but at least a thousandth of the overall maximum. */
 static void column_maxima(const quantise_matrix *of, float *largest) {
     const int depth = of->depth;
     const float *rows = of->values;
@@ -318,7 +318,7 @@ static void column_maxima(const quantise_matrix *of, float *largest) {
         if (!(largest[k] > most * 1e-3f)) largest[k] = most > 0 ? most * 1e-3f : 1;
 }
 
-/* Scales the factors to the geometric mean 1, so that inputs and weights keep their size. */
+/* Scales the factors to the geometric mean 1, so inputs and weights keep their size. */
 static void make_factors(const float *x, const float *w, int depth, double alpha, float *factors) {
     double mean = 0;
     int k;
@@ -373,7 +373,7 @@ bool quantise_smooth(vit_dtype dtype, const quantise_matrix *x, const quantise_m
 
 /* === What a layer reads === */
 
-/* Products of samples, TILE x TILE_COLS elements of the result at a time. */
+/* A product of samples is computed in tiles of TILE x TILE_COLS elements of the result. */
 enum { TILE = 16, TILE_COLS = 64 };
 
 typedef struct gram_job {
@@ -414,7 +414,7 @@ static void run_gram(gram_job *job, const vit_executor *executor) {
     parallel_for(executor, (int)(job->stride / TILE * (job->stride / TILE_COLS)), gram_task, job);
 }
 
-/* Copies samples for the products, padded. */
+/* Padded copies of the samples, for the products. */
 typedef struct sample_copies {
     int count; /* a multiple of 4 */
     size_t stride;
@@ -437,7 +437,7 @@ static bool copy_samples(sample_copies *copies, vit_dtype dtype, const quantise_
     return true;
 }
 
-/* The damping, as a share of the mean square of an input. */
+/* The damping is this share of the mean square of an input. */
 #define DAMPING 0.4
 
 /* Pulls the weights towards their original values. This damping is strong, because other photos
@@ -501,8 +501,9 @@ void quantise_end(quantise_layer *layer) {
  *
  *     sum over the samples of (w x - q x^)^2  +  damping * |w - q|^2
  *
- * small. Sets one weight after the other to its best value while the others stay, a few times over
- * (cyclic coordinate descent, as in QuantEase, Behdin and others, 2023). */
+ * small. Sets one weight after the other to its best value while the other weights stay, and
+ * repeats this a few times (cyclic coordinate descent, as in QuantEase, Behdin and others,
+ * 2023). */
 
 enum { SWEEPS = 4, ROWS = 16 };
 
@@ -517,7 +518,7 @@ static double group_error(const float *w, const float *q, int n, const float *gr
     return sum;
 }
 
-/* Chooses the clipping of a group of weights. In int8 the lane at *extreme then certainly is the
+/* Chooses the clipping of a group of weights. In int8, the lane at *extreme is then certainly the
  * largest, so packing finds the same step. `q` has room for the group. */
 static float choose_step(const row_grid *grid, const float *w, int n, const float *gram,
                          size_t gram_stride, float *q, int *extreme) {
@@ -539,7 +540,7 @@ static float choose_step(const row_grid *grid, const float *w, int n, const floa
     return step;
 }
 
-/* Handles sixteen rows together, because they share the columns of gram. */
+/* Sixteen rows are rounded together, because they share the columns of gram. */
 typedef struct rounding {
     const quantise_layer *layer;
     row_grid grid;
@@ -560,7 +561,8 @@ static void keep_extreme(const row_grid *grid, const float *w, int n, float step
         if (lane_weight(lane_of(extreme), i) < n) steps[lane_weight(lane_of(extreme), i)] = 0;
 }
 
-/* Finds steps for each weight, and rounds all weights to the nearest. slope = cross w - gram q. */
+/* Finds the step of each weight, and rounds all weights to the nearest values. slope = cross w -
+ * gram q. */
 static void start_row(const rounding *job, const float *w, float *q, float *steps, float *slope) {
     const quantise_layer *layer = job->layer;
     const row_grid *grid = &job->grid;
@@ -585,8 +587,8 @@ static void start_row(const rounding *job, const float *w, float *q, float *step
     }
 }
 
-/* Improves weight k. q is a row, with zeros after its end. The weight is bounded by the limit of
- * its lane, less the other weights. */
+/* Improves weight k. q is a row, with zeros after its end. The bound of the weight is the limit of
+ * its lane minus the other weights. */
 static void improve(const rounding *job, int k, float *q, float step, float *slope) {
     const size_t stride = (size_t)job->layer->stride;
     const float *gram = job->layer->gram + (size_t)k * stride;
@@ -603,7 +605,7 @@ static void improve(const rounding *job, int k, float *q, float step, float *slo
     if (better < before || better > before) add_scaled(slope, gram, before - better, stride);
 }
 
-/* Finds for int4 the best step of a group, given its weights as rounded now. */
+/* Finds the best int4 step of a group for its rounded weights. */
 static void refit_group(const quantise_layer *layer, int first, int n, float *q, float *steps,
                         float *slope) {
     const size_t stride = (size_t)layer->stride;

@@ -1,6 +1,6 @@
-/* quantise.h - rounds the weights of a linear layer so that its outputs stay close to the original.
- * The inputs of the layer are correlated, so the error of one weight can compensate that of
- * another. Rounding each weight to the nearest value would not use this.
+/* quantise.h - rounds the weights of a linear layer, but keeps its outputs close to the original's.
+ * The inputs of the layer are correlated, so the errors of two weights can compensate each other.
+ * Rounding each weight to the nearest value would not use this.
  *
  *     quantise_layer layer;
  *     quantise_start(&layer, dtype, &samples, executor) ...
@@ -29,15 +29,16 @@ bool quantise_knows(vit_dtype dtype);
 /* Rounds n inputs of a layer as its kernels do, in place. */
 void quantise_input(vit_dtype dtype, float *row, int n);
 
-/* Rounds each weight of rows [num_rows][depth] to the nearest value of the type; in int8, only to
- * values that quantise_rows may choose. False if memory is exhausted. */
+/* Rounds each weight of rows [num_rows][depth] to the nearest value of the type. In int8, uses only
+ * values that quantise_rows may choose. Returns false if memory is exhausted. */
 bool quantise_nearest(vit_dtype dtype, float *rows, int num_rows, int depth);
 
 /* --- smoothing (SmoothQuant, Xiao and others, 2022) --- Input channels that are much larger than
- * the others take most of the 8 bits. Dividing them by factors[depth], and multiplying the weights'
- * columns by the same, avoids that. Finds the factors max|x|^a / max|w|^(1 - a) of samples x and
- * weights w. It tries a few values of a, and no factors, and takes the one with the smallest error
- * of the layer's output. *alpha is the best a; 0: no factors. False if memory is exhausted. */
+ * the others take most of the 8 bits. To avoid this, divide the inputs by factors[depth], and
+ * multiply the columns of the weights by the same factors. The factors are max|x|^a / max|w|^(1 -
+ * a) of samples x and weights w. The function tries a few values of a, and no factors, and chooses
+ * the smallest error of the layer's output. *alpha is the best a; 0: no factors. Returns false if
+ * memory is exhausted. */
 bool quantise_smooth(vit_dtype dtype, const quantise_matrix *x, const quantise_matrix *w,
                      float *factors, float *alpha);
 
@@ -49,11 +50,11 @@ typedef struct quantise_layer {
     float *gram, *cross; /* [depth][stride]: x^ x^T, x x^T; the kernel reads x as x^ */
 } quantise_layer;
 
-/* Computes the statistics of a layer's inputs from samples x. End it in any case. */
+/* Computes the statistics of a layer's inputs from samples x. Call quantise_end in any case. */
 bool quantise_start(quantise_layer *layer, vit_dtype dtype, const quantise_matrix *x,
                     const vit_executor *executor);
 
-/* Works in place; false if memory is exhausted. */
+/* Rounds the weights in place. Returns false if memory is exhausted. */
 bool quantise_rows(const quantise_layer *layer, float *weights, int num_rows,
                    const vit_executor *executor);
 

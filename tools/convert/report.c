@@ -65,8 +65,8 @@ static void collect_notes(const blueprint *b, note_list *notes) {
 
 /* === Lines that are always printed === */
 
-/* Returns the architecture that the file's name contains. It is only a hint, because names may be
- * wrong. */
+/* Returns the architecture that the file's name contains. The result is only a hint, because names
+ * may be wrong. */
 static const char *name_in_file(const char *path) {
     const char *file = paths_file_name(path), *best = NULL;
     const arch *a;
@@ -78,8 +78,8 @@ static const char *name_in_file(const char *path) {
 
 enum { EFFECT_SIZE = 224 };
 
-/* Prints unimportant assumptions in one line: either those whose effect was measured, or the
- * others. */
+/* Prints unimportant assumptions in one line. Prints either the assumptions with a measured effect,
+ * or the others. */
 static void print_minor(const finding_list *list, bool measured, const char *program) {
     char text[REPORT_SIZE / 2] = "";
     for (size_t i = 0; i < list->count; i++)
@@ -91,7 +91,7 @@ static void print_minor(const finding_list *list, bool measured, const char *pro
                      measured ? "moving the output by less than 0.01 %" : "rarely important", text);
 }
 
-/* "; relu moves the output by 14 %"; "" if it was not measured. */
+/* Returns a text such as "relu moves the output by 14 %; "; "" if the effect was not measured. */
 static const char *effect_text(const finding *item, char text[EFFECT_SIZE]) {
     const double percent = 100 * item->effect;
     *text = '\0';
@@ -136,7 +136,7 @@ static void print_help(const convert_options *o, const blueprint *b, const char 
                      "the preprocessing; no --arch fits the tensors");
 }
 
-/* Prints assumptions by harm, and marks the first of many. */
+/* Prints assumptions in the order of their harm, and marks the first of many. */
 static void print_assumed(const convert_options *o, const blueprint *b, const char *program) {
     const finding_list *list = &b->found.assumed;
     char effect[EFFECT_SIZE];
@@ -201,7 +201,7 @@ static bool print_all_dropped(const layout_plan *plan, name_groups *groups, cons
     return true;
 }
 
-/* Returns the original's output in words, NULL for logits. */
+/* Returns the original's output in words; NULL for logits. */
 static const char *end_words(model_end end) {
     switch (end) {
     case MODEL_END_SOFTMAX: return "probabilities (softmax)";
@@ -504,8 +504,8 @@ typedef struct mapping_row {
     const char *why;
 } mapping_row;
 
-/* Returns the reason for an item. The matching by structure gives a reason for each tensor, a table
- * gives one reason for all. */
+/* Returns the reason for an item. The matching by structure gives a reason for each tensor. A table
+ * gives one reason for all tensors. */
 static const char *reason_of(const blueprint *b, const layout_item *item) {
     const checkpoint_tensor_info *info = item->part_count ? item->parts[0].info : NULL;
     const size_t index = info ? (size_t)(info - checkpoint_tensor(b->checkpoint, 0)) : 0;
@@ -545,7 +545,7 @@ static bool add_item(mapping_row *row, const blueprint *b, const layout_item *it
     return add_name(&row->ours, item->tensor.name);
 }
 
-/* True if it is the same item of another block. */
+/* True if both items have the same name in different blocks. */
 static bool is_same_item(const layout_item *a, const layout_item *b) {
     const char *x = strchr(a->tensor.name + strlen("blocks."), '.');
     const char *y = strchr(b->tensor.name + strlen("blocks."), '.');
@@ -583,7 +583,7 @@ static bool print_blocks(const blueprint *b, const layout_item *first) {
     return good;
 }
 
-/* If another block has the same item, it is printed with the first such block. */
+/* True if the item is printed with an earlier block that has the same item. */
 static bool is_printed(const blueprint *b, const layout_item *item) {
     const layout_item *other;
     for (other = b->plan.items; item->block > 0 && other < item; other++)

@@ -22,7 +22,7 @@ void convert_report_failure_json(const conversion *c, bool planned, const report
 
 /* === The mapping === */
 
-/* Prints which tensors of the checkpoint become which of the .vit file, and why. */
+/* The mapping shows which tensors of the checkpoint become a tensor of the .vit file, and why. */
 
 /* Prints a line for each tensor of the file, or of all blocks, then the dropped tensors. */
 void mapping_print(const blueprint *b);
@@ -30,16 +30,16 @@ void mapping_print(const blueprint *b);
 /* Writes the array "mapping", with an object for each tensor. */
 void mapping_put(json_writer *w, const blueprint *b);
 
-/* After a failed conversion, makes a plan of the names that structure found, so that the mapping
- * can be printed in spite of open questions. False if it found none. */
+/* Makes a plan of the names found by structure, after a failed conversion. The mapping can then be
+ * printed in spite of open questions. Returns false if no names were found. */
 bool mapping_plan_names(blueprint *b);
 
 /* === Provenance === */
 
-/* The origin of a .vit file, as the text that is stored in it: "key: value" lines with the hashes
- * of its sources, the options and the assumptions. */
+/* The provenance is a text stored in the .vit file. Its "key: value" lines hold the hashes of the
+ * sources, the options and the assumptions. */
 
-/* `calibrated` is the number of images for the calibration. The text is malloc'ed. */
+/* Returns the text, malloc'ed. `calibrated` is the number of images for the calibration. */
 bool provenance_make(const convert_options *o, const blueprint *b, int calibrated, char **text,
                      report *r);
 

@@ -11,8 +11,8 @@
 
 /* === Sizes, from the tensors === */
 
-/* Returns the number of rows of a matrix, or of its columns, as the checkpoint stores them.
- * Dimensions of 1 may come before. Returns 0 if the tensor does not exist. */
+/* Returns the number of rows of a matrix, or of its columns, in the checkpoint. Dimensions of 1 may
+ * precede them. Returns 0 if the tensor does not exist. */
 static int64_t size_of(const layout_map *map, const char *tensor, bool columns) {
     layout_part part;
     const char *axes;
@@ -69,7 +69,8 @@ static bool assume(findings *f, const char *what, const char *why, report *r) {
     return findings_assume(f, what, why, "--config FILE") || report_no_memory(r);
 }
 
-/* The published text encoders have heads of 64, except SigLIP's largest, whose files name them. */
+/* The published text encoders have heads of 64. Only SigLIP's largest differ, but their files give
+ * the number of heads. */
 static bool put_heads(const described *d, vit_config *c, findings *f, report *r) {
     const json_value *told = json_get(d->text, d->is_open_clip    ? "heads"
                                                : d->is_mobileclip ? "n_heads_per_layer"
@@ -130,7 +131,8 @@ static bool put_attention(const described *d, bool is_siglip, vit_config *c, rep
            report_fail(r, "the text encoder's pool_type %.40s: expected argmax or last", pool);
 }
 
-/* Reads a tensor of one number beside the model; if there is none, *value stays unchanged. */
+/* Reads a tensor of one number beside the model. *value stays unchanged if there is no such
+ * tensor. */
 static bool read_number(const layout_map *map, const char *name, bool *found, float *value,
                         report *r) {
     const checkpoint_tensor_info *info = layout_find_key(map, name, 0);

@@ -1,5 +1,6 @@
-/* text.h - the text encoder of a checkpoint that has one beside its image encoder: CLIP, SigLIP and
- * their kin. It becomes a separate .vit file, which is section "text" of the image encoder's file.
+/* text.h - converts the text encoder that CLIP, SigLIP and similar checkpoints have beside the
+ * image encoder. It becomes a separate .vit file, which is section "text" of the image encoder's
+ * file.
  */
 #ifndef CONVERT_TEXT_H
 #define CONVERT_TEXT_H
@@ -22,13 +23,13 @@ typedef struct text_encoder {
     tokenizer_blob tokenizer;
 } text_encoder;
 
-/* Finds the text encoder and its settings. They come from the tensors and from `root`, the parsed
- * config.json (NULL: none). If neither shows the activation, it is that of the image encoder.
- * Assumptions become findings. Zero *text before the call, and free it in any case. */
+/* Finds the text encoder and its settings. The settings come from the tensors and from `root`, the
+ * parsed config.json (NULL: none). If neither shows the activation, the image encoder's activation
+ * is assumed. Assumptions become findings. Zero *text before the call, and free it in any case. */
 bool text_find(checkpoint *c, const json_value *root, const vit_config *image, text_encoder *text,
                findings *f, report *r);
 
-/* Reads the tokenizer at `path`, a file or folder. Refuses a tokenizer whose ids do not fit the
+/* Reads the tokenizer at `path`, a file or folder. Refuses a tokenizer with ids that do not fit the
  * encoder.
  */
 bool text_read_tokenizer(text_encoder *text, const char *path, const json_value *root, report *r);

@@ -23,7 +23,8 @@ typedef struct unpacking {
     unpack_result *result;
 } unpacking;
 
-/* safetensors has no type for quantised weights, so they become f32. */
+/* Returns the type in safetensors. Quantised weights become f32, because safetensors has no type
+ * for them. */
 static const char *stored_type(const vit_tensor *t) {
     switch (t->dtype) {
     case VIT_F16: return "F16";
@@ -42,7 +43,7 @@ static size_t element_size(const vit_tensor *t) { return is_half(t) ? 2 : 4; }
 
 static uint64_t plain_size(const vit_tensor *t) { return tensor_count(t) * element_size(t); }
 
-/* When the file was opened, the table of sections and its checksum were verified, but not the
+/* Finds a section. Opening the file verified the table of sections and its checksum, but not the
  * sections. */
 static const unsigned char *find_section(const vit_model *model, const char name[8], size_t *size,
                                          size_t *count) {
@@ -114,7 +115,7 @@ static bool put_header(unpacking *u, report *r) {
 
 /* === Data === */
 
-/* Copies a row of 16-bit values unchanged; vit.h's >>format describes panels. */
+/* Copies a row of 16-bit values unchanged. Section ">>format" of vit.h describes panels. */
 static void unpack_half(const vit_tensor *t, int row, size_t depth, unsigned char *out) {
     const size_t panel = t->dtype == VIT_BF16 ? (depth + 1) / 2 * 64 : depth * 32;
     const unsigned char *data = (const unsigned char *)t->data + (size_t)(row / 16) * panel;
@@ -140,8 +141,8 @@ static bool put_panels(unpacking *u, const vit_tensor *t, report *r) {
     return good;
 }
 
-/* Checks one tensor after the other, not all at once when the file is opened, so that pages can be
- * dropped. */
+/* Checks one tensor. The tensors are checked one after the other, instead of at the opening of the
+ * file, because pages can then be dropped. */
 static bool check_tensor(const vit_tensor *t, report *r) {
     vit_hash hash;
     vit_hash_init(&hash);
@@ -208,7 +209,8 @@ static bool find_tensor(const vit_model *model, const char *name, vit_tensor *t)
 }
 
 /* Writes a row of a head, or of its biases. The logits of a distilled model are the mean of two
- * heads. So the row of the class token is doubled, and that of the distillation token is zero. */
+ * heads. So the row of the class token is doubled, and the row of the distillation token is
+ * zero. */
 static bool put_head_row(vit_writer *w, const vit_config *config, const head_contents *head,
                          const vit_tensor *t, int dim, float *rows, report *r) {
     const double factor = !strncmp(t->name, "head_dist.", 10) ? 0 : config->has_dist_token ? 2 : 1;
@@ -252,7 +254,7 @@ static bool put_all(vit_writer *w, const vit_model *backbone, const vit_config *
     return good;
 }
 
-/* Runs the file that was written, and stores the logits in it. */
+/* Runs the written file, and stores the logits in the file. */
 static bool renew_selftest(vit_writer *w, const char *path, report *r) {
     vit_model model;
     runner run;

@@ -1,5 +1,5 @@
-/* unpack.h - turns a .vit file back into safetensors with timm's names and shapes. Weights keep the
- * bits that the file has; those of int8 and int4 become f32 with the same values. */
+/* unpack.h - turns a .vit file back into safetensors with timm's names and shapes. Weights keep
+ * their bits. Weights of int8 and int4 become f32 with the same values. */
 #ifndef UNPACK_H
 #define UNPACK_H
 
@@ -20,8 +20,8 @@ typedef struct unpack_result {
 bool unpack_to_safetensors(const char *input, const char *output, bool quiet, unpack_result *result,
                            report *r);
 
-/* A .vit file as a C header with one constant array, for programs without files: it is used in
- * place, in flash. */
+/* Writes a .vit file as a C header with one constant array, for programs without files. The array
+ * is used in place, in flash. */
 
 typedef struct c_array_result {
     char name[64];                  /* of the array: NAME_data */
@@ -32,7 +32,7 @@ typedef struct c_array_result {
 bool c_array_write(const char *input, const char *output, bool quiet, c_array_result *result,
                    report *r);
 
-/* A .vit file with the backbone of another one, bit for bit, and a new head in f32. */
+/* Writes a .vit file with the backbone of another file, bit for bit, and a new head in f32. */
 
 typedef struct head_contents {
     int num_classes;
@@ -44,11 +44,12 @@ typedef struct head_contents {
     size_t learned_size, num_learned;
 } head_contents;
 
-/* Writes the file; *bytes becomes the size of the file. */
+/* Writes the file. *bytes becomes the size of the file. */
 bool head_write(const vit_model *backbone, const head_contents *head, const char *output,
                 uint64_t *bytes, report *r);
 
-/* Returns the section "learned" of an open model, *size bytes, or NULL if it has none. */
+/* Returns the section "learned" of an open model, and its size in *size; NULL if the model has
+ * none. */
 const unsigned char *head_learned(const vit_model *model, size_t *size, size_t *num_learned);
 
 #endif

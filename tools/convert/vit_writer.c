@@ -72,7 +72,7 @@ typedef struct section_writer {
     uint64_t offset; /* of the next section */
 } section_writer;
 
-/* Enters a section into the table; if meta is NULL, only measures it. */
+/* Enters a section into the table. If meta is NULL, only measures the section. */
 static void put_section(section_writer *s, const char *tag, int required, size_t count,
                         uint64_t size) {
     s->offset = align(s->offset, 8);
@@ -119,7 +119,8 @@ static bool has_int8(const vit_writer *w) {
     return false;
 }
 
-/* One pass measures, a second one writes; only the second has data_size. */
+/* Puts all sections. A first pass measures, and a second pass writes; only the second pass has
+ * data_size. */
 static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections,
                          const vit_writer_contents *contents, uint64_t data_size) {
     const size_t fields = count_fields(contents->config);
@@ -176,9 +177,9 @@ static void put_tensor(unsigned char *at, const vit_tensor *tensor) {
     store64(at + VIT_TENSOR_CHECKSUM, tensor->checksum);
 }
 
-/* Rounding errors average out less in narrow models, which are small anyway, so some of their
- * tensors keep more bits. In int8 these are the first two blocks and the head, except attn.proj,
- * whose 8-bit input keeps the workspace of low_memory small. */
+/* Rounding errors average out less in narrow models. These are small anyway, so some of their
+ * tensors keep more bits. In int8, they are the first two blocks and the head. attn.proj keeps
+ * int8, because its 8-bit input keeps the workspace of low_memory small. */
 vit_writer_keep vit_writer_kept(const vit_config *config, vit_dtype dtype) {
     static const char *const int8[] = { "blocks.[01].attn.qkv.*", "blocks.[01].mlp.*",
                                         "head.weight" };
@@ -197,8 +198,8 @@ static bool is_kept(const vit_writer_keep *keep, const char *name) {
     return false;
 }
 
-/* The patch embedding and a stem before it keep more bits. These layers are small. In flat areas of
- * a photo all pixels are alike, so the rounding errors of weights and of pixels add up. */
+/* The patch embedding, and a stem before it, keep more bits. These layers are small. In flat areas
+ * of a photo all pixels are alike, so the rounding errors of weights and of pixels add up. */
 static vit_dtype input_dtype(vit_dtype dtype) {
     switch (dtype) {
     case VIT_F32:
@@ -211,7 +212,7 @@ static vit_dtype input_dtype(vit_dtype dtype) {
     return VIT_F16;
 }
 
-/* Returns the type of kept tensors: the next one with more bits. */
+/* Returns the type of kept tensors: the next type with more bits. */
 static vit_dtype kept_dtype(vit_dtype dtype) { return dtype == VIT_I4 ? VIT_I8 : VIT_BF16; }
 
 /* Returns the type of the tensor in the backbone, or f32 for heads and for tensors that the
@@ -223,8 +224,8 @@ static vit_dtype backbone_dtype(const vit_model *backbone, const char *name) {
     return VIT_F32;
 }
 
-/* Like vit_architecture_tensor, but with the types of this file, in which some matrices have
- * another type. */
+/* Like vit_architecture_tensor, but with the types of this file: some matrices have another
+ * type. */
 static bool describe(const vit_writer_contents *contents, int index, vit_tensor *tensor) {
     vit_dtype dtype = contents->dtype;
     if (!vit_architecture_tensor(contents->config, dtype, index, tensor)) return false;
@@ -302,7 +303,7 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
 
 /* === Bytes to the file === */
 
-/* Writes to the file in aligned pieces of os_write_size, each of which a system may keep as one
+/* Writes to the file in aligned pieces of os_write_size. A system may keep each piece as one
  * page. */
 static bool write_pages(vit_writer *w, const unsigned char *bytes, size_t size) {
     const size_t page = os_write_size();
@@ -385,7 +386,8 @@ bool vit_writer_go_to(vit_writer *w, size_t tensor, report *r) {
 
 enum { BLOCK_NUMBERS = 1024 };
 
-/* Copies as many of n values as fit, in the form of the file; returns their number. */
+/* Copies as many of n values as fit, in the form of the file. Returns the number of copied
+ * values. */
 static size_t fill_block(unsigned char block[4 * BLOCK_NUMBERS], const float *values, size_t n) {
     if (n > BLOCK_NUMBERS) n = BLOCK_NUMBERS;
     bytes_store_floats(block, values, n);

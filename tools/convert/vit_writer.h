@@ -1,4 +1,4 @@
-/* vit_writer.h - writes the .vit format of vit.h as a stream: memory holds 16 rows of a tensor and
+/* vit_writer.h - writes the .vit format of vit.h as a stream. Memory holds 16 rows of a tensor and
  * the directory.
  *
  *     vit_writer w;
@@ -19,8 +19,8 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* Tensors that stay in bf16 in an int8 file, or in int8 in an int4 file: shell patterns of their
- * names. */
+/* Shell patterns for the names of tensors that stay in bf16 in an int8 file, or in int8 in an int4
+ * file. */
 typedef struct vit_writer_keep {
     const char *const *patterns;
     int count;
@@ -38,7 +38,7 @@ typedef struct vit_writer_contents {
     const char *const *labels;
     const char *const *synsets;
     const char *provenance;    /* "key: value\n" lines */
-    const vit_model *backbone; /* model whose types all tensors but the head get; or NULL */
+    const vit_model *backbone; /* all tensors but the head get its types; or NULL */
     const void *learned;       /* section "learned", its size in bytes, number of photos; or NULL */
     size_t learned_size, num_learned;
     const void *tokenizer; /* the section of that name; or NULL */
@@ -66,11 +66,11 @@ typedef struct vit_writer {
     size_t text_size;
 } vit_writer;
 
-/* Decides the layout of the file and skips to its data. `file` must be seekable and empty. If it is
- * NULL, the file is written to w->memory, which vit_writer_free frees. */
+/* Decides the layout of the file and skips to its data. `file` must be seekable and empty. If
+ * `file` is NULL, the output goes to w->memory, which vit_writer_free frees. */
 bool vit_writer_start(vit_writer *w, FILE *file, const vit_writer_contents *contents, report *r);
 
-/* Appends num_rows rows to the current tensor: 16, or fewer at its end. For a plain tensor the
+/* Appends num_rows rows to the current tensor: 16, or fewer at its end. For a plain tensor, the
  * number of rows is free, and vit_writer_values takes parts of rows. */
 bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r);
 
@@ -80,10 +80,10 @@ bool vit_writer_values(vit_writer *w, const float *values, size_t n, report *r);
 /* Copies the current tensor from an open model, bit for bit. */
 bool vit_writer_copy(vit_writer *w, const vit_tensor *from, report *r);
 
-/* Goes back to this tensor, so that the caller can write its values again. */
+/* Goes back to this tensor: the caller can then write its values again. */
 bool vit_writer_go_to(vit_writer *w, size_t tensor, report *r);
 
-/* Writes the header, the directory and the checksums, which make the file valid. */
+/* Writes the header, the directory and the checksums. These make the file valid. */
 bool vit_writer_finish(vit_writer *w, report *r);
 
 /* Replaces the values of a plain tensor; call vit_writer_finish afterwards. */

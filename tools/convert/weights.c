@@ -23,8 +23,8 @@ typedef struct stream {
     size_t nonfinite, overflows;
 } stream;
 
-/* Returns the largest value of the type; larger values would be rounded to infinity. int4 has f16
- * scales, and values of at most 8 times the scale; int8 has f32 scales. */
+/* Returns the largest value of the type; larger values would become infinity. int4 has f16 scales,
+ * and values of at most 8 times the scale. int8 has f32 scales. */
 static float largest_of(vit_dtype dtype) {
     switch (dtype) {
     case VIT_F16: return 65504.0f;
@@ -45,7 +45,8 @@ static void count_bad(stream *s, const float *values, size_t n, float largest) {
     }
 }
 
-/* Quantised types cannot store values that are not finite, and a calibration would spread them. */
+/* False for quantised types, which cannot store such values, and with a calibration, which would
+ * spread them. */
 static bool may_be_nonfinite(const stream *s) {
     return !tensor_is_quantised(s->target->dtype) && !s->from->is_calibrated;
 }
@@ -137,7 +138,7 @@ static bool stream_patches(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Resamples positions for another grid; the positions of prefix tokens stay. */
+/* Resamples positions for another grid. The positions of prefix tokens stay unchanged. */
 static bool stream_positions(stream *s, const layout_item *item, report *r) {
     const vit_config *config = &s->from->model->config;
     const settings_stored *stored = &s->from->model->stored;
@@ -193,7 +194,7 @@ static bool stream_sincos(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Reserves room for the self-test, whose outputs come from the finished file. */
+/* Reserves room for the self-test. The outputs come from the finished file. */
 static bool stream_zeros(stream *s, const layout_item *item, report *r) {
     const size_t count = (size_t)tensor_count(&item->tensor);
     float *zeros = calloc(count, sizeof *zeros);
@@ -202,7 +203,7 @@ static bool stream_zeros(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Writes a tensor that comes from the calibration, which may have changed it. */
+/* Writes a tensor that comes from the calibration. The calibration may have changed the tensor. */
 static bool stream_calibrated(stream *s, const layout_item *item, report *r) {
     const int64_t depth = (int64_t)tensor_depth(&item->tensor);
     const int index = (int)(s->target - s->writer->tensors);
@@ -255,7 +256,7 @@ static size_t buffer_size(const layout_plan *plan) {
     return (size_t)largest;
 }
 
-/* Writes the wanted tensors of a plan; NULL for all of them. */
+/* Writes the wanted tensors of a plan. NULL stands for all tensors. */
 static bool write_items(stream *s, const bool *wanted, report *r) {
     const layout_plan *plan = s->from->plan;
     bool good = true;
