@@ -33,8 +33,8 @@ bool text_read_number(const char *text, double min, double max, double *value);
 /* Reads "384", or "384x256": height, then width. */
 bool text_read_size(const char *text, long min, long max, int size[2]);
 
-/* True if a pattern matches the whole text. * stands for any characters, ? for one character, [a-z]
- * for a character of the set, [!a-z] for a character outside the set. A backslash quotes the next
+/* True if a pattern matches the whole text. * stands for any characters, and ? for one. [a-z] is a
+ * character of the set, and [!a-z] a character outside the set. A backslash quotes the next
  * character. */
 bool text_matches(const char *pattern, const char *text);
 

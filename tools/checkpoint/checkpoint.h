@@ -68,7 +68,7 @@ typedef enum checkpoint_dtype {
 typedef struct checkpoint_tensor_info {
     const char *name;           /* the key in the state dict; '.' joins the keys of nested dicts */
     const char *stored_name;    /* the name before rename_tensors */
-    const char *container_name; /* its place in the file: shard, zip entry, storage key */
+    const char *container_name; /* its position in the file: shard, zip entry, storage key */
     checkpoint_dtype dtype;     /* stored type; checkpoint_read always converts to float */
     int ndim;                   /* 0 (one element) .. CHECKPOINT_MAX_DIMS */
     int64_t dims[CHECKPOINT_MAX_DIMS];

@@ -28,8 +28,8 @@ void checkpoint_contiguous_strides(checkpoint_tensor_info *t) {
     }
 }
 
-/* The number of elements must fit an int64, and so must the product of the dimensions other than 0,
- * from which the strides of an empty tensor are computed. */
+/* The number of elements must fit an int64. So must the product of the dimensions other than 0,
+ * because it gives the strides of an empty tensor. */
 static bool checkpoint_check_dims(checkpoint_tensor_info *t, report *r) {
     const uint64_t most = INT64_MAX / 16;
     uint64_t product = 1;
@@ -94,7 +94,8 @@ bool checkpoint_add_tensor(checkpoint *c, const checkpoint_tensor_info *tensor, 
     return true;
 }
 
-/* Entries that do not fit are left out, because metadata must not keep a model from loading. */
+/* Adds an entry. Leaves out entries that do not fit, because metadata must not keep a model from
+ * loading. */
 static bool checkpoint_list_add(checkpoint *c, checkpoint_list *list, const char *key,
                                 const char *value, report *r) {
     checkpoint_metadata_entry *entries, entry;

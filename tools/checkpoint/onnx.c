@@ -126,7 +126,7 @@ static const struct {
     { "Unsqueeze", OP_UNSQUEEZE, false },
 };
 
-/* The layer of which the node gives the result. */
+/* The layer that the node completes. */
 typedef enum onnx_part {
     PART_NONE,
     PART_INSIDE, /* a step of a layer, but not its last */

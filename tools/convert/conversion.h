@@ -93,7 +93,7 @@ typedef struct blueprint {
 typedef struct conversion_photos {
     photo_decoder *decoder; /* NULL before and after convert_run */
     photo_list calibration; /* none: quantise the weights unchanged */
-    photo_list compared;    /* photos for the error report; none: those of the calibration */
+    photo_list compared;    /* photos for the error report; none: the calibration photos */
 } conversion_photos;
 
 /* The file that was written. */

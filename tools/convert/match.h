@@ -255,7 +255,7 @@ typedef struct match_search {
     match_pairs pairs[2];
     int images; /* number of the pair's images that the search uses */
     float *output;
-    bool is_astray; /* the descent began at a random place */
+    bool is_astray; /* the descent began with a random choice */
     bool is_out_of_memory;
 } match_search;
 

@@ -667,7 +667,7 @@ void mapping_put(json_writer *w, const blueprint *b) {
 
 /* === Provenance === */
 
-/* Writes a line of its own. */
+/* Writes the line "KEY: VALUE". */
 static void put_line(FILE *file, const char *key, const char *value) {
     text_print(file, "%s%s%s\n", key, strncmp(key, "option", 6) ? ": " : " ", value);
 }

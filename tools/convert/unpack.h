@@ -40,7 +40,7 @@ typedef struct head_contents {
     bool several;          /* any number of classes may be right: sigmoid       */
     const char *const *labels;
     const char *provenance;
-    const void *learned; /* the section, its size in bytes, and the number of its photos */
+    const void *learned; /* section "learned", its size in bytes, and the number of its photos */
     size_t learned_size, num_learned;
 } head_contents;
 
