@@ -438,8 +438,9 @@ bool match_run(match *m, facts *f, photo_decoder *decoder, const label_list *lab
 
 /* === Effects of assumptions === */
 
-/* The number of values tried for each assumption, besides the assumed value. The largest number of
- * multiplications of all runs follows: they take a tenth of a second, or a second in a page. */
+/* MEASURED_VALUES is the number of values tried for each assumption, besides the assumed value.
+ * most_work is the largest number of multiplications of all runs. They take a tenth of a second, or
+ * a second in a page. */
 enum { MEASURED_VALUES = 3 };
 static const double most_work = 3e9;
 
