@@ -6,9 +6,9 @@
     python3 models/make_photos.py PACKAGES CIFAR10 OUT
 
 OUT/report and OUT/calibrate share no source. Two thirds are photographed animals, plants, food and
-things (the stamps of Tux Paint), of random size on random parts of other photos or on white; a
-quarter are random parts of photos, a tenth small images of CIFAR-10 (folders test and train of
-JPEGs), enlarged. The same packages give the same images. Needs Pillow.
+things (the stamps of Tux Paint), of random size on random parts of other photos or on white. A
+quarter are random parts of photos. A tenth are enlarged small images of CIFAR-10 (folders test and
+train of JPEGs). The same packages give the same images. The script needs Pillow.
 """
 
 import pathlib

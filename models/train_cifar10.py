@@ -9,7 +9,7 @@ Data.  CIFAR-10 as image files (JPEG or PNG), one folder per class:
 The class index is the alphabetical position of the folder name.  The decoded
 images are cached beside the folders as DATA/{train,test}_{x,y}.npy.
 
-Steps.  Each one can be interrupted; with --resume it goes on from its last
+Steps.  Each step can be interrupted.  With --resume it continues from its last
 checkpoint.
 
     train_cifar10.py teacher DATA WORK            a small convolutional network
@@ -25,18 +25,18 @@ Recipe.  A small convolutional network learns first (after airbench94, with
 Muon).  The ViT then sees randomly shifted, mirrored, zoomed and partly mixed
 images (CutMix, mixup), and learns from three things at once: the labels, the
 network's softened answers to the same images, and, through two training-only
-linear heads, the network's feature maps.  Its attention starts out looking at
-neighbouring patches, its patch projection as a whitening.  Hidden matrices are
+linear heads, the network's feature maps.  Its attention starts on
+neighbouring patches, and its patch projection starts as a whitening.  Hidden matrices are
 trained with Muon, the rest with AdamW; the learning rate is flat, then falls
-linearly to zero; the exported weights are an exponential moving average.  Only
-training images are learned from.
+linearly to zero.  The exported weights are an exponential moving average.  It
+learns only from training images.
 
 `export` writes to OUT: cifar10_vit.pth (a state dict in float16 with timm's
 names), config.json (timm's hub form), test_logits.npy and test_labels.npy
 (float32 evaluation of exactly the rounded weights over the test images, in
 class and file-name order).
 
-Speed.  Everything heavy runs in bfloat16 under torch.autocast, which pays off
+Speed.  All slow parts run in bfloat16 under torch.autocast, which pays off
 on a CPU with AVX512_BF16 or AMX.  With glibc, these environment variables stop
 the allocator from giving every large activation back to the kernel, which
 otherwise costs more than the arithmetic in between:

@@ -8,14 +8,14 @@ grey pixels.  The test images are only ever used to measure.
 
 Recipe.  A small convolutional network learns first.  The ViT then sees shifted, mirrored and
 partly erased images and learns from the labels and from the network's softened answers to the same
-images.  AdamW, a learning rate that falls as a cosine; the exported weights are an exponential
-moving average.
+images.  The optimizer is AdamW, with a learning rate that falls as a cosine.  The exported
+weights are an exponential moving average.
 
 WORK receives teacher.pth (used again if it is there), fashion_vit.pth (a state dict with timm's
 names, every five epochs), config.json (timm's hub form) and a log.
 
-Speed.  Half a minute of one core an epoch, if glibc's allocator is kept from giving every large
-activation back to the kernel, and threads, of which one is enough, from spinning:
+Speed.  An epoch takes half a minute of one core.  These settings keep glibc's allocator from
+giving every large activation back to the kernel, and threads from spinning; one thread is enough:
 
     OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE MALLOC_MMAP_MAX_=0
     MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=536870912

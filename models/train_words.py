@@ -9,8 +9,8 @@
 Method.  "LiT: Zero-Shot Transfer with Locked-image text Tuning" (arXiv 2111.07991): the image
 encoder stays as it is, and a text encoder like CLIP's learns to put a caption where the
 embeddings of its pictures are.  A picture's captions are its class, other words for it ("puppy")
-and what it belongs to ("an animal"), in sentences such as "a blurry photo of a {}"; captions of
-things that are in no picture of CIFAR-10 are always wrong, so that such words fit none.  The
+and its kind ("an animal"), in sentences such as "a blurry photo of a {}".  Captions of things that
+are in no picture of CIFAR-10 are always wrong, so that such words fit no picture.  The
 tokenizer is byte-level BPE, learned from the captions.
 
 OUT receives model.safetensors and config.json in open_clip's form, vocab.json and merges.txt.

@@ -1,4 +1,4 @@
-// checks.mjs - counts checks; the last line that a test prints is "N passed, N failed".
+// checks.mjs - counts checks. The last line of a test is "N passed, N failed".
 let passed = 0;
 let failed = 0;
 

@@ -1,4 +1,4 @@
-// The ids of a tokenizer.json by Hugging Face's tokenizers (npm package of that name), for tests/tokens.sh:
+// Prints the ids of a tokenizer.json by the npm package tokenizers of Hugging Face, for tests/tokens.sh:
 //
 //     node token_reference.mjs MODULE TOKENIZER_JSON CONTEXT <TEXTS >IDS
 //

@@ -1,9 +1,9 @@
-// wasm_compare.mjs - compares the logits of WebAssembly with those of native builds.
+// wasm_compare.mjs - compares WebAssembly's logits with native builds' logits.
 //
 //     node tests/wasm_compare.mjs KIND MODEL.vit SAME.txt NEAR.txt TOLERANCE [THREADS]
 //
 // SAME and NEAR are outputs of wasm_reference. SAME, without fused multiply-add, must have the same
-// bits. NEAR, with it, must agree within TOLERANCE of the largest logit and in the best class. The
+// bits. NEAR, with fused multiply-add, must agree within TOLERANCE of the largest logit and in the best class. The
 // last line is "N passed, N failed".
 import { readFileSync } from 'node:fs';
 import { readPpm } from '../examples/web/vit/ppm.mjs';
@@ -12,7 +12,7 @@ import { check, summary } from './checks.mjs';
 
 const [kind, path, same, near, tolerance, threads = '1'] = process.argv.slice(2);
 
-/** [file, logits] of each line. */
+/** Returns [file, logits] of each line. */
 function read(path) {
     const lines = readFileSync(path, 'latin1').trim().split('\n');
     return lines.map((line) => {
