@@ -8,7 +8,8 @@ need no Python. Two runs with one version of PyTorch (1.13 here) write the same 
 have random names and shapes. Three things must be enough for PyTorch's logits: the functions that
 they call, the way in which their code splits heads, and the settings that a training program saved
 beside them. Otherwise the model must be refused by name. cases.txt has a line for each, in the
-form of tests/make_own.py: its name, file, options, and the tolerance, the message or, after '=', a text of
+form of tests/make_own.py: its name, file, options, and the tolerance, the message or, after
+'=', a text of
 the report.
 """
 import argparse

@@ -1,4 +1,4 @@
-// Prints the ids of a tokenizer.json by the npm package tokenizers of Hugging Face, for tests/tokens.sh:
+// Prints the ids of a tokenizer.json by Hugging Face's npm package tokenizers, for tests/tokens.sh:
 //
 //     node token_reference.mjs MODULE TOKENIZER_JSON CONTEXT <TEXTS >IDS
 //

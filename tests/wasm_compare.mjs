@@ -3,8 +3,8 @@
 //     node tests/wasm_compare.mjs KIND MODEL.vit SAME.txt NEAR.txt TOLERANCE [THREADS]
 //
 // SAME and NEAR are outputs of wasm_reference. SAME, without fused multiply-add, must have the same
-// bits. NEAR, with fused multiply-add, must agree within TOLERANCE of the largest logit and in the best class. The
-// last line is "N passed, N failed".
+// bits. NEAR, with fused multiply-add, must agree within TOLERANCE of the largest logit and in the
+// best class. The last line is "N passed, N failed".
 import { readFileSync } from 'node:fs';
 import { readPpm } from '../examples/web/vit/ppm.mjs';
 import { Model } from '../examples/web/vit/vit.mjs';
