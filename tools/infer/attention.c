@@ -9,7 +9,7 @@
 #ifndef ATTENTION_BYTES
 #define ATTENTION_BYTES ((size_t)512 << 20)
 #endif
-enum { MAX_BLOCKS = 64 }; /* at a time */
+enum { MAX_BLOCKS = 64 }; /* number of blocks at a time */
 
 bool attention_check(const vit_config *config, report *r) {
     if (config->depth == 0) return report_fail(r, "the model has no blocks, so no attention");
@@ -44,13 +44,13 @@ static bool read_maps(vit_session *session, const float *input, int first, int c
 typedef struct work {
     float *maps;
     double *shares, *scratch;
-    int blocks; /* capacity of maps */
+    int blocks; /* number of blocks that `maps` can hold */
 } work;
 
 static bool work_take(work *w, const vit_config *c, bool rollout, report *r) {
     const size_t tokens = (size_t)c->num_tokens;
     const uint64_t each = (uint64_t)c->num_heads * tokens * tokens *
-                          sizeof(float); /* 2^44 at most */
+                          sizeof(float); /* `each` is at most 2^44 */
     if (each > SIZE_MAX) return report_no_memory(r);
     w->blocks = 1;
     while (rollout && w->blocks < c->depth && w->blocks < MAX_BLOCKS &&

@@ -79,8 +79,8 @@ void class_map_free(class_map *map) {
     map->classes = NULL;
 }
 
-/* Cuts "folder<TAB>class" in two; without a tab, at the first white space. False if there is only
-   one part. */
+/* Cuts "folder<TAB>class" at the tab or, if there is no tab, at the first white space. Returns
+ * false if there is only one part. */
 static bool split_line(char *line, char **folder, char **name) {
     size_t length = strlen(line);
     char *gap;
@@ -112,7 +112,7 @@ static bool map_line(class_map *map, const vit_model *model, int number, char *l
     return photos_append(&map->folders, folder, r);
 }
 
-/* A line of more than 4095 bytes is cut, and then matches no folder. */
+/* Cuts lines of more than 4095 bytes, which then match no folder. */
 bool class_map_read(class_map *map, const vit_model *model, const char *path, report *r) {
     char line[4096];
     int number = 0;

@@ -1,4 +1,4 @@
-/* classes.h - finds the class of a model by name: a folder's name, or one in a map. */
+/* classes.h - finds the class of a model by the name of a folder, or by a name in a map. */
 #ifndef CLASSES_H
 #define CLASSES_H
 
@@ -15,15 +15,16 @@
 
 enum { CLASS_NONE = -1, CLASS_AMBIGUOUS = -2 };
 
-/* Finds a class by synset id, label, one of the names of a label such as "tabby, tabby cat", or
- * number. The first kind with a match decides. Case is ignored, and '_' equals ' '. */
+/* Finds a class by its synset id, its label, one of the names in a label such as "tabby, tabby
+ * cat", or its number. The first of these kinds with a match decides. Case is ignored, and '_'
+ * equals ' '. */
 int class_find(const vit_model *model, const char *name);
 
 /* Returns the label of a class, or its number as "class 7"; `text` has `size` bytes. */
 const char *class_name(const vit_model *model, int index, char *text, size_t size);
 
-/* A file that maps folders to classes. Its lines are "FOLDER<tab>CLASS", or with a space if FOLDER
- * has none. Comments begin with '#'. */
+/* A file that maps folders to classes. Its lines are "FOLDER<tab>CLASS", or "FOLDER CLASS" if
+ * FOLDER has no space. Comments begin with '#'. */
 typedef struct class_map {
     photo_list folders;
     int *classes;
@@ -33,17 +34,18 @@ typedef struct class_map {
 bool class_map_read(class_map *map, const vit_model *model, const char *path, report *r);
 void class_map_free(class_map *map);
 
-/* Returns the class of a folder, from the map or, if the folder is not in it, by class_find. */
+/* Returns the class of a folder. If the folder is not in the map, class_find finds the class. */
 int class_map_find(const class_map *map, const vit_model *model, const char *folder);
 
-/* Names folders without a class on stderr, at most ten. False if there are any. */
+/* Prints at most ten folders without a class on stderr. Returns false if there are any. */
 bool class_map_all(const class_map *map, const vit_model *model, const photo_list *folders,
                    const char *program, int *classes);
 
 /* === Classes by texts === */
 
-/* Classes from texts, which the model's text encoder turns into vectors, or from stored vectors of
- * texts. CLIP and SigLIP classify in this way. A photo's class is the nearest text.
+/* The class of a photo is the text whose vector is nearest to the photo's vector. The model's text
+ * encoder computes the vectors of the texts, or a file contains them. CLIP and SigLIP classify in
+ * this way.
  *
  *     if (zero_shot_open(&z, &options, &asked, &model, &path, &choice, &r)) ...
  *     zero_shot_logits(&z, embedding_of(&choice, &model, result), logits);
@@ -52,10 +54,10 @@ bool class_map_all(const class_map *map, const vit_model *model, const photo_lis
 
 /* Options from the command line. */
 typedef struct zero_shot_options {
-    const char *classes, *names; /* texts, or a .npy file; a file with a name for each vector;    */
+    const char *classes, *names; /* classes: texts, or a .npy file; names: a file of names;       */
                                  /* NULL: not given                                               */
-    text_list templates;         /* of texts                                                      */
-    double scale, bias;          /* NaN if not given: the encoder's own, or 100 and 0     */
+    text_list templates;         /* templates of texts                                            */
+    double scale, bias;          /* NaN if not given: the encoder's values, or 100 and 0          */
     bool sigmoid;
 } zero_shot_options;
 
@@ -96,11 +98,11 @@ typedef struct zero_shot_options {
 const char *zero_shot_wrong(const zero_shot_options *options);
 
 typedef struct zero_shot {
-    embedding_index texts; /* [count, dim], and their names */
+    embedding_index texts; /* vectors [count, dim], and their names */
     int count;
     float scale, bias;
     bool sigmoid;
-    float *own; /* private: vectors of texts; and the texts */
+    float *own; /* private: `own` has vectors of texts; `list` has the texts */
     char *list;
 } zero_shot;
 
@@ -113,8 +115,8 @@ bool zero_shot_open(zero_shot *z, const zero_shot_options *options, const embedd
 bool zero_shot_open_vectors(zero_shot *z, const zero_shot_options *options, report *r);
 void zero_shot_close(zero_shot *z); /* also accepts zeros */
 
-/* Computes scale * cosine + bias for a photo's vector [dim], which may have any length, and each
- * text: [count]. */
+/* Computes logits [count] for a photo's vector [dim]: scale * cosine + bias for each text. The
+ * vector may have any length. */
 void zero_shot_logits(const zero_shot *z, const float *vector, float *logits);
 
 /* Turns logits into probabilities, in place: by a softmax (CLIP, arXiv 2103.00020), or by a sigmoid

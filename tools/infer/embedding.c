@@ -141,7 +141,7 @@ void embedding_put(json_writer *w, const embedding_choice *choice, const vit_mod
 
 /* === Writing === */
 
-/* "a.npy" -> "a.txt", "a" -> "a.txt"; malloc'ed. */
+/* Returns the path with another suffix, malloc'ed: "a.npy" and "a" become "a.txt". */
 static char *beside(const char *path, const char *suffix) {
     size_t length = strlen(path);
     char *name = malloc(length + strlen(suffix) + 1);
@@ -177,7 +177,7 @@ static bool write_failed(const cli_output *output, report *r) {
     return report_file(r, output->name);
 }
 
-/* The number of rows is written at the end, so the output must be seekable. */
+/* Fails if the output is not seekable, because the number of rows is written at the end. */
 bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const vit_model *model,
                      report *r) {
     w->ndim = 1 + embedding_shape(choice, model, w->dims + 1);
@@ -226,8 +226,8 @@ void embedding_abandon(embedding_writer *w) {
     w->opened = 0;
 }
 
-/* Renames the names first and the vectors last. A program that waits for the vectors then finds the
- * other files complete. */
+/* Renames the file of names first and the file of vectors last. A program that waits for the
+ * vectors then finds the other files complete. */
 bool embedding_commit(embedding_writer *w, report *r) {
     cli_output *const outputs[3] = { &w->names, &w->json, &w->npy };
     bool good;
@@ -248,7 +248,7 @@ bool embedding_commit(embedding_writer *w, report *r) {
 typedef struct journal_header {
     uint64_t magic, each;
     char recipe[JOURNAL_RECIPE_SIZE];
-    uint64_t hash; /* of the members above */
+    uint64_t hash; /* hash of the members above */
 } journal_header;
 
 /* The header of a record; the row and the name follow it. */
@@ -306,7 +306,7 @@ static bool record_room(embedding_journal *j, size_t size, report *r) {
     return true;
 }
 
-/* Reads a record into j->record and returns its size; 0: it is not complete. */
+/* Reads a record into j->record. Returns its size, or 0 if the record is not complete. */
 static size_t read_record(embedding_journal *j, uint64_t at, report *r) {
     journal_record head;
     size_t size;
@@ -377,7 +377,7 @@ static bool keep_row(embedding_journal *j, report *r) {
     return true;
 }
 
-/* Sorts by name; the latest record of a name comes last. */
+/* Orders rows by name; the latest record of a name comes last. */
 static int compare_rows(const void *a, const void *b) {
     const journal_row *x = a, *y = b;
     const int order = strcmp(x->name, y->name);
@@ -419,7 +419,8 @@ static bool load_rows(embedding_journal *j, const char *program, report *r) {
     return !ferror(j->file) || journal_failed(j, "read", r);
 }
 
-/* True if the recipes give the same vectors: one only adds a decoder for photos that had none. */
+/* True if the new recipe only adds a decoder for photos that had none. Both recipes then give the
+ * same vectors. */
 static bool adds_decoder(const embedding_journal *j, const char *found) {
     const size_t length = strlen(found);
     return !strstr(found, ", others by ") && strncmp(j->recipe, found, length) == 0 &&
@@ -430,7 +431,7 @@ static bool load_journal(embedding_journal *j, const char *program, report *r) {
     journal_header h;
     const size_t got = os_seek(j->file, 0) ? fread(&h, 1, sizeof h, j->file) : 0;
     if (ferror(j->file)) return journal_failed(j, "read", r);
-    if (got < sizeof h) return begin_journal(j, r); /* new, or its process ended at once */
+    if (got < sizeof h) return begin_journal(j, r); /* a new file, or its process ended at once */
     if (h.magic != journal_magic || h.hash != hash_header(&h)) {
         (void)report_fail(r, "is not a file of vit-embed, or its beginning is damaged: choose "
                              "another -o, or --overwrite to replace it");
@@ -474,7 +475,7 @@ bool journal_open(embedding_journal *j, const char *program, const char *path, c
 
 int64_t journal_find(const embedding_journal *j, const char *name, const journal_stamp *stamp) {
     size_t first = 0, end = j->count;
-    while (first < end) { /* the last record whose name does not come after this name */
+    while (first < end) { /* find the last record whose name does not come after this name */
         const size_t middle = first + (end - first) / 2;
         if (strcmp(j->rows[middle].name, name) <= 0) first = middle + 1;
         else end = middle;
@@ -504,7 +505,7 @@ const float *journal_read(embedding_journal *j, int64_t at, report *r) {
     return NULL;
 }
 
-/* Passes each row to the system at once, so kill -9 loses no row; rows reach the disk within
+/* Passes each row to the system at once: kill -9 loses no row. Rows reach the disk within
  * seconds. */
 bool journal_add(embedding_journal *j, const char *name, const journal_stamp *stamp,
                  const float *row, int64_t known, int64_t *at, report *r) {
@@ -559,7 +560,7 @@ static bool write_anew(embedding_journal *j, const int64_t *at, size_t count, re
         cli_output_abandon(&output);
         return false;
     }
-    fclose(j->file); /* some systems replace no file that is open */
+    fclose(j->file); /* some systems cannot replace an open file */
     j->file = NULL;
     return cli_output_commit(&output, r);
 }
@@ -600,7 +601,7 @@ static bool split_names(embedding_index *index, size_t size, report *r) {
     if (!index->names) return report_no_memory(r);
     while (line < end) {
         char *newline = memchr(line, '\n', (size_t)(end - line));
-        if (!newline) newline = end; /* room for a NUL: the text has one more byte */
+        if (!newline) newline = end; /* the text has one more byte, for a NUL */
         *newline = '\0';
         embedding_read_name(line);
         if (found < count) index->names[found] = line;
@@ -690,7 +691,8 @@ void embedding_close(embedding_index *index) {
 
 /* === The model === */
 
-/* Vectors of CLIP's texts are as wide as its projection, which is the head of the model. */
+/* Chooses the vectors to compare with those of the index. Vectors of CLIP's texts are as wide as
+ * CLIP's projection, which is the head of the model. */
 static bool choose_for(embedding_choice *choice, const embedding_request *asked,
                        const embedding_index *index, const vit_model *model, report *r) {
     const bool given = asked->pool || asked->block >= 0;
@@ -717,7 +719,7 @@ static bool check_width(const embedding_choice *choice, const embedding_index *i
                        (long long)dims[0], logits, index->path, expected);
 }
 
-/* Gives the index's own model the size of the index, unless another one is requested. */
+/* Gives the model that made the index the image size of the index, unless a size is requested. */
 static bool resize_for(const embedding_request *asked, const embedding_index *index,
                        vit_model *model, report *r) {
     if (asked->img_size[0] || asked->img_size[2] || !index->described ||

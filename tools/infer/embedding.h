@@ -20,7 +20,7 @@
 
 typedef enum embedding_pool {
     EMBEDDING_HEAD,   /* the input of the head: vit_outputs.embedding */
-    EMBEDDING_LOGITS, /* the output of the head: CLIP's projection */
+    EMBEDDING_LOGITS, /* the output of the head, such as CLIP's projection */
     EMBEDDING_CLS,    /* the class token */
     EMBEDDING_AVG,    /* the mean of the patches */
     EMBEDDING_TOKENS, /* all tokens, prefix tokens first */
@@ -59,46 +59,48 @@ typedef struct embedding_writer {
     int64_t dims[3];
     int ndim;
     size_t each;   /* floats of a row */
-    npy_type type; /* set it before embedding_begin; zeroed: NPY_F32 */
+    npy_type type; /* set it before embedding_begin; 0 means NPY_F32 */
     int opened;    /* number of outputs that are open, in this order */
     const char *path;
     char *names_path, *json_path, *journal_path;
 } embedding_writer;
 
 /* Call it before any input is read (cli/output.h). If `names` is NULL, the names are written to
- * NAME.txt. `names` and `path` must stay valid, like words of the command line. Free the writer in
- * any case. */
+ * NAME.txt. The strings `names` and `path` must stay valid. Free the writer in any case. */
 bool embedding_name(embedding_writer *w, const char *path, const char *names, report *r);
 /* On failure nothing is open. */
 bool embedding_create(embedding_writer *w, report *r);
 /* Call it before the first row. */
 bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const vit_model *model,
                      report *r);
-/* Adds a row. If a name has a newline, a carriage return or a backslash, its line begins with a
- * backslash. These characters are written \n, \r and \\, as by sha256sum. */
+/* Adds a row. If a name has a newline, a carriage return or a backslash, its line in NAME.txt
+ * begins with a backslash. These characters are then written as \n, \r and \\, like in
+ * sha256sum. */
 bool embedding_add(embedding_writer *w, const char *name, const float *row, report *r);
-/* Completes NAME.npy and renames all three; before that, the caller must write an object into json.
- * Closes the outputs in any case. */
+/* Completes NAME.npy and renames the three files. Before this call, the caller must write an object
+ * into json. Closes the outputs in any case. */
 bool embedding_commit(embedding_writer *w, report *r);
 void embedding_abandon(
-    embedding_writer *w); /* call it in place of embed_commit, if any output is open */
+    embedding_writer *w); /* call it instead of embedding_commit, if any output is open */
 void embedding_writer_free(embedding_writer *w);
 
 /* === NAME.rows, the journal, receives each row as soon as it is computed ===
  *
- * With it, an interrupted run continues, and a later run computes only new and changed photos. The
- * journal has a header with the recipe, then a record with a checksum for each photo, in the byte
- * order of this machine. Records are only appended; an incomplete record at the end is cut off. */
+ * With the journal, an interrupted run continues, and a later run computes only new and changed
+ * photos. The journal has a header with the recipe, then a record with a checksum for each photo,
+ * in the byte order of this machine. Records are only appended; an incomplete record at the end is
+ * cut off. */
 
 enum { JOURNAL_RECIPE_SIZE = 544 };
 
-/* Identifies the content of a photo; it is unknown if `size` is UINT64_MAX. */
+/* Identifies the content of a photo. The content is unknown if `size` is UINT64_MAX. */
 typedef struct journal_stamp {
     uint64_t size, content; /* number of bytes in its file, and their vit_hash */
-    int64_t time;           /* of modification */
+    int64_t time;           /* time of the last modification */
 } journal_stamp;
 
-/* content is 0. Only a regular file that can be opened has a stamp. */
+/* Returns the stamp of a file, without the hash: `content` is 0. Only a regular file that can be
+ * opened has a stamp. */
 journal_stamp journal_stamp_of(const char *name);
 
 typedef struct journal_row {
@@ -108,41 +110,42 @@ typedef struct journal_row {
 } journal_row;
 
 typedef struct embedding_journal {
-    FILE *file; /* locked */
+    FILE *file; /* the open file, which is locked */
     const char *path;
     char recipe[JOURNAL_RECIPE_SIZE];
     size_t each;             /* floats of a row */
     journal_row *rows;       /* rows of earlier runs, sorted by name */
     journal_row *by_content; /* the same rows, sorted by hash and size */
     size_t count, capacity;
-    uint64_t end, records; /* place of the next record; number of all records */
+    uint64_t end, records; /* end: place of the next record; records: their number */
     double synced_ms;
-    char *record; /* private: room for one */
+    char *record; /* private: room for one record */
     size_t record_size;
 } embedding_journal;
 
-/* Opens or creates it. Fails if another process has the file open, or if the file has another
- * recipe. With `anew`, all records are discarded instead. The rest of a damaged file is dropped,
- * with a line on stderr. path must live as long as the journal; NULL: a temporary file. On failure
- * there is nothing to close. */
+/* Opens or creates the journal. Fails if another process has the file open. If `anew` is true,
+ * discards all records; otherwise fails if the file has another recipe. The rest of a damaged file
+ * is dropped, with a line on stderr. `path` must live as long as the journal. If `path` is NULL,
+ * the journal is a temporary file. On failure there is nothing to close. */
 bool journal_open(embedding_journal *j, const char *program, const char *path, const char *recipe,
                   size_t each, bool anew, report *r);
-/* Find the row of a photo, by its name, size and time or by its size and content; -1 if there is
- * none. They find only rows that the journal had when it was opened. Any thread may call them. */
+/* journal_find finds a photo's row by name, size and time; journal_find_content by size and
+ * content. Both return -1 if there is no row. They find only rows that the journal had when it was
+ * opened. Any thread may call them. */
 int64_t journal_find(const embedding_journal *j, const char *name, const journal_stamp *stamp);
 int64_t journal_find_content(const embedding_journal *j, uint64_t content, uint64_t size);
 /* Adds a row, and sets *at to its place. If row is NULL, adds a copy of the row at `known`. */
 bool journal_add(embedding_journal *j, const char *name, const journal_stamp *stamp,
                  const float *row, int64_t known, int64_t *at, report *r);
-/* Returns the row, which is valid until the next call; NULL: see the report. */
+/* Returns the row, which is valid until the next call; NULL after a failure. */
 const float *journal_read(embedding_journal *j, int64_t at, report *r);
-/* Closes the journal. `at` [count] has the places of the rows in a complete index, or -1. NULL
- * means that the index is incomplete. If most records do not belong to the index, those records are
- * removed. An empty journal is deleted. */
+/* Closes the journal. `at` [count] has the place in the journal of each row of the index, or -1.
+ * `at` is NULL if the index is incomplete. If most records do not belong to the index, removes
+ * these records. Deletes an empty journal. */
 bool journal_close(embedding_journal *j, const int64_t *at, size_t count, report *r);
 
-/* Writes, as members of an object, the facts about the model and about the choice that a reader of
- * the index needs. */
+/* Writes members of an object: the facts about the model and the choice that a reader of the index
+ * needs. */
 void embedding_put(json_writer *w, const embedding_choice *choice, const vit_model *model,
                    const char *path);
 
@@ -151,7 +154,7 @@ void embedding_put(json_writer *w, const embedding_choice *choice, const vit_mod
 uint64_t embedding_model_hash(const vit_model *model);
 
 typedef struct embedding_index {
-    const char *path;   /* as given */
+    const char *path;   /* path, as given */
     npy_array vectors;  /* [n, dim], mapped */
     const char **names; /* [n] */
     bool described;     /* NAME.json exists and has the members below */
@@ -159,11 +162,11 @@ typedef struct embedding_index {
     cli_size img_size;
     char *model_path; /* NULL if unknown */
     uint64_t model_hash;
-    char *text; /* private: of the names */
+    char *text; /* private: memory of the names */
 } embedding_index;
 
-/* If `names` is NULL, the names are in NAME.txt; its lines may end as on Windows. path must live as
- * long as the index. On failure there is nothing to close. */
+/* Opens an index. If `names` is NULL, the names are in NAME.txt. Lines of this file may end as on
+ * Windows. `path` must live as long as the index. On failure there is nothing to close. */
 bool embedding_open(embedding_index *index, const char *path, const char *names, report *r);
 void embedding_close(embedding_index *index);
 
@@ -182,10 +185,11 @@ typedef struct embedding_request {
     cli_size img_size;
 } embedding_request;
 
-/* The index gives the settings that are not requested. If NAME.json is missing, the model is the
- * bundled one. The model's logits are compared if they are as wide as the index, otherwise its
- * embedding. A vector of another width is a failure; an index from another model is reported. Zero
- * *model and *path before the call. Close the model and free the path in any case. */
+/* Opens a model for the index. The index gives the settings that are not requested. If NAME.json is
+ * missing, the model is the bundled one. The model's logits are compared if they are as wide as the
+ * index, otherwise its embedding. A vector of another width is a failure; an index from another
+ * model is reported. Zero *model and *path before the call. Close the model and free the path in
+ * any case. */
 bool embedding_open_model(const embedding_request *asked, const embedding_index *index,
                           vit_model *model, char **path, embedding_choice *choice, report *r);
 

@@ -35,10 +35,10 @@ typedef struct line {
     slot *slots;
     size_t capacity;
     pthread_mutex_t lock; /* protects the source, and all members below */
-    pthread_cond_t given; /* a slot is free, or the run is over */
+    pthread_cond_t given; /* signals that a slot is free, or that the run is over */
     uint64_t first, next;
     bool ended;   /* no photo is left, or something failed */
-    bool stopped; /* by `take` */
+    bool stopped; /* `take` stopped the run */
     cli_progress progress;
     report *r;
 } line;
@@ -48,8 +48,8 @@ typedef struct worker {
     line *line;
     vit_session session;
     void *workspace;
-    float *input, *logits, *embedding, *tokens; /* of a batch */
-    slot **slots;                               /* [batch]: slots of its photos */
+    float *input, *logits, *embedding, *tokens; /* values of a batch */
+    slot **slots;                               /* [batch]: slots of the batch's photos */
     int count;
 } worker;
 
@@ -59,8 +59,8 @@ static size_t outputs_size(const line *l) {
     return l->logits_size + l->embedding_size + l->tokens_size;
 }
 
-/* Unless the outputs are large, no thread has to wait for a slot, even if another thread's photo
- * takes as long as a hundred others. */
+/* Returns the number of slots. Unless the outputs are large, no thread has to wait for a slot, even
+ * if another thread's photo takes as long as a hundred others. */
 static size_t line_capacity(const line *l) {
     enum { BATCHES = 32, MOST_BYTES = 64 << 20 };
     const size_t busy = (size_t)l->workers * (size_t)l->batch;
@@ -191,7 +191,7 @@ static void worker_free(worker *w) {
     free(w->slots);
 }
 
-/* Allocates values; for size 0, a pointer that may be freed. False if memory is exhausted. */
+/* Allocates values; for size 0, *values becomes NULL. Returns false if memory is exhausted. */
 static bool allocate(float **values, int count, size_t size) {
     if (size > SIZE_MAX / sizeof **values / (size_t)count) return false;
     *values = size ? malloc((size_t)count * size * sizeof **values) : NULL;
@@ -285,7 +285,8 @@ static bool fill(worker *w) {
     return w->count > 0;
 }
 
-/* False if the values are not finite, which a single weight or an overflow can cause. */
+/* Copies the values of photo i. Returns false if they are not finite: a single weight or an
+ * overflow can cause this. */
 static bool copy(float *to, const float *from, int i, size_t size) {
     if (size) memcpy(to, from + (size_t)i * size, size * sizeof *to);
     return tensor_values_are_finite(to, size);
@@ -445,7 +446,7 @@ bool infer_run(const infer_settings *settings, photo_source *source, infer_count
     result = vit_threads_create(settings->num_threads, &threads, &executor);
     if (result != VIT_OK) return report_fail(r, "%s", vit_result_string(result));
     l.workers = settings->together ? 1 : executor.num_threads;
-    pthread_mutex_init(&l.lock, NULL); /* neither can fail on Linux */
+    pthread_mutex_init(&l.lock, NULL); /* this call and the next cannot fail on Linux */
     pthread_cond_init(&l.given, NULL);
     if (line_allocate(&l)) run_line(&l, &executor);
     pthread_cond_destroy(&l.given);

@@ -26,8 +26,8 @@ static void store32(unsigned char *at, uint32_t value) {
     for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> 8 * i);
 }
 
-/* Returns the bytes for the classes of a photo: the number of its class, or a bit for each
- * class. */
+/* Returns the number of bytes for the classes of a photo. They store the number of its class, or a
+ * bit for each class. */
 static size_t label_bytes(bool several, size_t num_classes) {
     return several ? (num_classes + 7) / 8 : 4;
 }
@@ -65,7 +65,7 @@ static uint16_t *halves_of(const learned_set *set, const learned_photo *p) {
     return set->halves + p->row * (size_t)set->dim;
 }
 
-/* Returns the number of a class, which is added if it is new; -1 if memory is exhausted. */
+/* Returns the number of a class, and adds a new class. Returns -1 if memory is exhausted. */
 static int find_class(learned_set *set, const char *name, report *r) {
     for (int i = 0; i < set->classes.count; i++)
         if (!strcmp(set->classes.paths[i], name)) return i;
@@ -361,8 +361,8 @@ static bool open_rows(embedding_index *index, const char *path, const vit_model 
     return report_file(r, path);
 }
 
-/* Returns the number of the class with the name of the photo's folder; -1: see the report.
- * `before` is tried first, because neighbouring rows often share a class. */
+/* Returns the number of the class with the name of the photo's folder; -1 after a failure. Tries
+ * `before` first, because neighbouring rows often share a class. */
 static int class_of_row(learned_set *set, const char *path, int before, report *r) {
     const char *end = strrchr(path, '/'), *folder = end;
     size_t length;
@@ -629,10 +629,10 @@ typedef struct learning {
     size_t classes, row; /* number of weights of a class */
     float *values;       /* [count, dim] */
     int *class_of, *fold, *which;
-    unsigned char *tags; /* [count, classes], of several */
+    unsigned char *tags; /* [count, classes], if photos may have several classes */
     double c;
     void *memory;
-    double *weights, *scores; /* of a fold; [classes] */
+    double *weights, *scores; /* weights of a fold; scores [classes] */
     double *part_scores;      /* [BLOCK_PARTS, classes], of learned_fit_sums */
 } learning;
 
@@ -664,7 +664,7 @@ static void fill_values(learning *l) {
  * is in no fold. */
 static void choose_folds(learning *l, int folds) {
     const int count = l->set->count;
-    int *seen = l->which; /* [classes + 1] of them are there */
+    int *seen = l->which; /* there is room for classes + 1 of them */
     memset(seen, 0, (l->classes + 1) * sizeof *seen);
     for (int i = 0; i < count; i++) l->fold[i] = seen[l->class_of[i]]++ % folds;
     for (int i = 0; i < count; i++)
@@ -783,7 +783,7 @@ static double cross_entropy(learning *l, double temperature) {
     return count ? sum + any / count : 0;
 }
 
-/* Finds the minimum between 1/64 and 64 by golden sections; the function has only one. */
+/* Finds the minimum between 1/64 and 64 by golden sections; the function has only one minimum. */
 static double find_temperature(learning *l) {
     const double golden = 0.6180339887498949, ln2 = 0.6931471805599453;
     double low = -6 * ln2, high = 6 * ln2;
@@ -850,7 +850,7 @@ static bool has_none_already(const learned_set *set) {
 }
 
 /* Returns the likeness of photo i to all classes together: its product with the mean of the
- * classes' means. If the photo is one of those in s, the means exclude it. */
+ * classes' means. If `s` includes the photo, the means exclude it. */
 static double likeness(const learning *l, const vit_learn_sums *s, bool within, const double *mean,
                        int i) {
     const float *x = value_row(l, i);
@@ -871,10 +871,10 @@ static double deviation(const double *values, int count) {
     return sqrt(squares);
 }
 
-/* Adds its likeness to the score of each held-out photo. The likeness is scaled to vary half as
- * much as the score. The code subtracts the likeness from the score of LEARNED_NONE, so the weights
- * of the classes stay. Among the factors that were tried, one half is never much worse than 0, and
- * mostly far better (tools/bench/README.md). */
+/* Adds the likeness of each held-out photo to its score. The likeness is scaled to vary half as
+ * much as the score. The code subtracts the likeness from the score of LEARNED_NONE, which leaves
+ * the weights of the classes unchanged. Among the factors that were tried, one half is never much
+ * worse than 0, and mostly far better (tools/bench/README.md). */
 static void add_likeness(learning *l, const vit_learn_sums *s, bool within, double *values) {
     const size_t dim = (size_t)l->set->dim;
     double *mean = l->head->weights + l->classes * l->row, *scores = values + l->head->held_out;
@@ -896,8 +896,8 @@ static void add_likeness(learning *l, const vit_learn_sums *s, bool within, doub
     for (size_t d = 0; d < dim; d++) mean[d] *= -factor;
 }
 
-/* Adds a class for photos that are like none of the other classes. `s` has the sums of the classes;
- * it may contain the photos that were held out, or not. */
+/* Adds a class for photos that are like none of the other classes. `s` has the sums of the classes.
+ * If `within` is true, these sums include the held-out photos. */
 static bool add_none(learning *l, const vit_learn_sums *s, bool within, report *r) {
     learned_head *head = l->head;
     float *best = malloc(((size_t)head->held_out + 1) * sizeof *best);
@@ -940,8 +940,8 @@ static bool add_none_to_all(learning *l, report *r) {
 }
 
 /* Learns a single class. The score is the product with the mean of the class, relative to the
- * product of the mean with itself. For a held-out photo, the mean is that of the other photos. The
- * threshold lets the given share of held-out photos pass. */
+ * product of the mean with itself. For a held-out photo, the mean is the mean of the other photos.
+ * The threshold lets the given share of held-out photos pass. */
 static bool fit_alone(learning *l, report *r) {
     const size_t dim = (size_t)l->set->dim;
     const int count = l->set->count;
@@ -1022,7 +1022,7 @@ typedef struct adding {
 } adding;
 
 /* Computes every BLOCK_PARTSth row of the triangle x x^T. Each number is the same sum, in the same
- * order, as in vit_learn_add, so threads and blocks change no bit. */
+ * order, as in vit_learn_add. Threads and blocks therefore change no bit. */
 static void add_part(void *arg, int part) {
     const adding *a = arg;
     const size_t dim = (size_t)a->sums.dim;
@@ -1152,7 +1152,7 @@ static int count_right(const learning *l) {
     return right;
 }
 
-/* Subtracts the mean of all classes' weights, as in the weights of vit_learn_fit. */
+/* Computes the weights, and subtracts the mean over all classes, like vit_learn_fit. */
 static bool fit_ridge(learning *l, const adding *a, double share) {
     if (!vit_learn_ridge(&a->sums, share, a->scratch, l->weights)) return false;
     for (size_t d = 0; d < l->row; d++) {
@@ -1164,7 +1164,7 @@ static bool fit_ridge(learning *l, const adding *a, double share) {
     return true;
 }
 
-/* Chooses the share with which most held-out photos are right, the first if several are equal. */
+/* Chooses the share with which most held-out photos are right; of equal shares, the first. */
 static bool choose_share(learning *l, const adding *a, report *r) {
     static const double shares[] = { 0.1, 0.01, 0.001, 0.0001, 0.5 };
     double chosen = 0;

@@ -7,7 +7,7 @@
 #include "numbers/learn.h"
 #include "numbers/nearest.h"
 
-/* The embeddings of the readable photos of a set, and their classes, which are folders of the
+/* The readable photos of a set: their embeddings and their classes. The classes are folders of the
  * training set. */
 typedef struct embedded {
     labelled_photos photos;

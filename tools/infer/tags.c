@@ -129,7 +129,7 @@ static bool check_twice(const photo_list *photos, report *r) {
     return good;
 }
 
-/* Keeps `limit` photos, which it chooses like labelled_find, and their tags, in the same order. */
+/* Keeps `limit` photos and their tags, in the same order. Chooses the photos like labelled_find. */
 static void thin_out(reader *d) {
     photo_list *photos = &d->lists->photos;
     const int all = photos->count, limit = d->choice->limit;

@@ -14,7 +14,7 @@
 
 /* === Lists of tags === */
 
-/* The right classes of many photos, in a file. */
+/* A file lists the right classes of many photos. */
 
 /* The options for reading a list. */
 typedef struct tag_lists_choice {
@@ -25,10 +25,10 @@ typedef struct tag_lists_choice {
 } tag_lists_choice;
 
 typedef struct tag_lists {
-    photo_list photos;    /* in the order of the file */
+    photo_list photos;    /* photos in the order of the file */
     int *first;           /* [photos.count + 1]: where the tags of each photo begin in classes */
     int *classes;         /* the classes of each photo, rising and unique */
-    int unknown, dropped; /* number of names without a unique class; of their occurrences */
+    int unknown, dropped; /* number of names without a unique class; number of their uses */
     photo_list names;     /* without a model: the names of the classes, sorted */
 } tag_lists;
 
@@ -50,26 +50,26 @@ void tag_lists_free(tag_lists *lists);
 
 /* Results for one class, over all photos that were read. */
 typedef struct tagged_class {
-    int photos;               /* that have it */
+    int photos;               /* number of photos that have the class */
     double average_precision; /* NaN if no photo has the class, here and in f1 */
     double f1;
-    precision_counts counts; /* at the threshold */
+    precision_counts counts; /* counts at the threshold */
 } tagged_class;
 
-/* Means are over the classes that some photo has, like scikit-learn's average="macro" with these
- * labels. `all` adds up all classes, like average="micro". */
+/* The means are over all classes that at least one photo has, like scikit-learn's average="macro"
+ * with these labels. `all` adds up all classes, like average="micro". */
 typedef struct tagged_results {
     infer_counts photos;
-    int num_classes, occurring; /* number of classes of the model; of classes that some photo has */
+    int num_classes, occurring; /* number of all classes; number of classes that a photo has */
     tagged_class *classes;      /* [num_classes] */
-    bool *read;                 /* [photos of the lists] */
+    bool *read;                 /* [photos of the lists]: true if the photo was read */
     float *scores;              /* [photos of the lists, num_classes]: scores of the photos read */
     double mean_average_precision, mean_f1;
     precision_counts all;
 } tagged_results;
 
-/* Scores come from vit_scores; a class is found if its score is at least `above`. settings: model,
- * program, num_threads, photos and progress. Free the results in any case. */
+/* Computes scores by vit_scores; a class is found if its score is at least `above`. Uses these
+ * settings: model, program, num_threads, decoder and progress. Free the results in any case. */
 bool tagged_evaluate(const infer_settings *settings, const tag_lists *lists, double above,
                      tagged_results *results, report *r);
 float *tagged_scores(const tagged_results *results, int index); /* [num_classes] */

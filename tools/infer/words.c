@@ -37,7 +37,7 @@ void words_close(words *w) {
     memset(w, 0, sizeof *w);
 }
 
-/* Provides memory for a text of that many bytes, and keeps it for the next text. */
+/* Provides memory for a text of this many bytes, and keeps the memory for the next text. */
 static bool take_scratch(words *w, size_t bytes, report *r) {
     const size_t size = vit_tokenize_size(&w->tokenizer, bytes);
     if (w->scratch && w->scratch_size >= size) return true;
@@ -137,7 +137,7 @@ bool words_embed_in(words *w, const char *text, const text_list *templates, floa
 
 enum { MOST_TEXTS = 1 << 20, MOST_BYTES = 1 << 28 };
 
-/* Returns all of a file, malloc'ed. */
+/* Returns the content of a file, malloc'ed. */
 static char *read_file(const char *path, report *r) {
     unsigned char *text;
     size_t size;
