@@ -1,5 +1,5 @@
-/* crop.h - the places of patches on a photo: the part that vit_preprocess cuts out, and the grid on
- * that part.
+/* crop.h - finds the places of patches on a photo: the part that vit_preprocess cuts out, and the
+ * grid on that part.
  */
 #ifndef CROP_H
 #define CROP_H
@@ -14,10 +14,10 @@
 typedef struct crop {
     int photo_width, photo_height;
     double across, down;      /* pixels of the input per pixel of the photo */
-    double left, top;         /* place of the input in the resized photo; negative: padded */
+    double left, top;         /* place of the input in the resized photo; negative if padded */
     int width, height;        /* of the input */
     int covered_x, covered_y; /* pixels of the input, from the top left, that patches cover */
-    int rows, columns;        /* of patches */
+    int rows, columns;        /* numbers of patches */
     int step;                 /* distance from one patch to the next, in pixels of the input */
     double margin;            /* half of the overlap of two neighbouring patches */
 } crop;

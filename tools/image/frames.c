@@ -50,8 +50,7 @@ static size_t raw_size(const vit_image *raw) {
     return 3 * pixels;
 }
 
-/* Refuses rows that end within a pair of pixels, because programs pad such rows in different
- * ways. */
+/* True if no row ends within a pair of pixels. Programs pad other rows in different ways. */
 static bool sides_fit(const vit_image *raw) {
     if (raw->format == VIT_PIXEL_NV12) return raw->width % 2 == 0 && raw->height % 2 == 0;
     return raw->format != VIT_PIXEL_YUYV || raw->width % 2 == 0;
@@ -82,7 +81,7 @@ bool frames_choose(const char *size, const char *pixels, vit_image *raw, report 
 /* ------------------------------------------------------------------------- */
 
 enum { PIECE = 1 << 16, MAX_SIDE = 1 << 20 };
-#define MAX_BYTES ((size_t)1 << 30) /* of a frame */
+#define MAX_BYTES ((size_t)1 << 30) /* limit of a frame */
 
 /* The frame that is being read from the stream. */
 typedef struct reading {
@@ -141,7 +140,8 @@ static bool make_room(const reading *in, size_t more) {
     return true;
 }
 
-/* Allocates memory as bytes arrive, so that a damaged header cannot fill the memory. */
+/* Reads `count` bytes. Allocates memory as bytes arrive, because a damaged header must not fill the
+ * memory. */
 static bool take_bytes(const reading *in, size_t count, const char *of) {
     frame_stream *s = in->stream;
     frame *f = in->f;
@@ -172,8 +172,8 @@ static int take_byte(const reading *in) {
 
 static const char jpeg[] = "a JPEG without an end (FF D9)";
 
-/* Returns the code of the next marker: -1 at the end of the stream, 0 if there is no marker. In
- * compressed pixels FF is followed by 0 or by a restart marker, D0 to D7. Any number of FF may
+/* Returns the code of the next marker; -1 at the end of the stream; 0 if there is no marker. In
+ * compressed pixels, FF is followed by 0 or by a restart marker, D0 to D7. Any number of FF may
  * precede a marker. */
 static int next_marker(const reading *in, bool in_pixels) {
     int byte;

@@ -1,4 +1,4 @@
-/* image_file.h - the bytes of an image file as RGB bytes, ready for vit_preprocess.
+/* image_file.h - decodes the bytes of an image file to RGB bytes, ready for vit_preprocess.
  *
  *     image_file photo;
  *     report r = report_make();
@@ -34,7 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IMAGE_FILE_MAX_BYTES ((size_t)256 << 20) /* of a file */
+#define IMAGE_FILE_MAX_BYTES ((size_t)256 << 20) /* limit of a file's size */
 #ifndef IMAGE_FILE_MAX_PIXELS
 #define IMAGE_FILE_MAX_PIXELS ((int64_t)1 << 27) /* 134 million */
 #endif
@@ -93,7 +93,7 @@ static void image_file__release(void *old);
 #define STBI_ONLY_TGA
 #define STBI_NO_STDIO
 #define STBI_NO_LINEAR
-#define STBI_MAX_DIMENSIONS     (1 << 20) /* as vit_preprocess */
+#define STBI_MAX_DIMENSIONS     (1 << 20) /* the same as in vit_preprocess */
 #define STBI_MALLOC(size)       image_file__malloc(size)
 #define STBI_REALLOC(old, size) image_file__realloc(old, size)
 #define STBI_FREE(old)          image_file__release(old)
@@ -111,8 +111,8 @@ static void image_file__release(void *old);
 /* Memory                                                                    */
 /* ------------------------------------------------------------------------- */
 
-/* Precedes each block. stb_image leaks blocks when an allocation fails. So each thread keeps a list
- * of its blocks, and frees the remaining blocks after each image. */
+/* Precedes each block. stb_image leaks blocks when an allocation fails. Each thread therefore keeps
+ * a list of its blocks, and frees the remaining blocks after each image. */
 typedef struct image_file__block {
     struct image_file__block *before, *after;
     size_t size, padding; /* padding is for alignment */
@@ -122,7 +122,7 @@ static
 #ifdef STBI_THREAD_LOCAL
     STBI_THREAD_LOCAL
 #endif
-        image_file__block *image_file__blocks; /* the latest */
+        image_file__block *image_file__blocks; /* the latest block */
 
 /* True if an allocation failed; stb_image reports some of these failures with other reasons. */
 static
@@ -149,7 +149,7 @@ static void image_file__unlink(image_file__block *block) {
     block->before = block->after = NULL;
 }
 
-/* Blocks are zeroed, because some decoders read tables that a damaged file never defined. */
+/* Allocates a zeroed block, because some decoders read tables that a damaged file never defined. */
 static void *image_file__malloc(size_t size) {
     image_file__block *block;
     if (size > IMAGE_FILE_MAX_BLOCK && (size - 65536 + 3) / 4 > (size_t)image_file__pixel_limit()) {
@@ -214,7 +214,7 @@ static bool image_file__check_size(const image_file__job *job, int64_t width, in
                            (long long)image_file__pixel_limit(), STBI_MAX_DIMENSIONS);
     }
     /* A PNG of one bit a pixel and one colour has 8 * 1032 pixels a byte, more than any other
-     * format. With this limit a short file cannot fill the memory. */
+     * format. With this limit, a short file cannot fill the memory. */
     if (width * height / 10000 > (int64_t)job->size) {
         return report_fail(job->r, "is damaged or truncated: %lld x %lld in %zu bytes",
                            (long long)width, (long long)height, job->size);
@@ -233,10 +233,11 @@ static bool image_file__is_jpeg(const image_file__job *job) {
     return at > 0 && at < job->size && job->data[at] == 0xd8;
 }
 
-/* Formats that only an external command decodes (photo_options.command), by their first bytes. */
+/* A format, recognised by its first bytes, that only an external command decodes
+ * (photo_options.command). */
 typedef struct image_file_kind {
     size_t at;
-    const char *magic, *name, *suffix, *package, *command; /* Debian's package */
+    const char *magic, *name, *suffix, *package, *command; /* `package` is Debian's */
 } image_file_kind;
 
 /* Returns the kind of a file; NULL if it is none of them. */
@@ -275,8 +276,8 @@ static bool image_file__unknown(const image_file__job *job) {
 }
 
 /* Reports a failure of stb_image. Its reasons are for programmers, so the common ones are
- * translated. For a damaged header the reason is "unknown image type", because its guess of every
- * format failed. */
+ * translated. For a damaged header, the reason is "unknown image type", because stb_image
+ * recognises no format. */
 static bool image_file__stb_failed(const image_file__job *job) {
     const char *reason = stbi_failure_reason();
     if (!reason) reason = "unknown reason";
@@ -336,7 +337,7 @@ static bool image_file__pnm(const image_file__job *job, image_file *image) {
         return report_fail(job->r, "is damaged: not a valid PGM or PPM header");
     }
     if (!image_file__check_size(job, width, height)) return false;
-    at++; /* one white-space character */
+    at++; /* skips one white-space character */
     count = (size_t)width * (size_t)height;
     wanted = count * channels * (max < 256 ? 1 : 2);
     if (job->size - at < wanted) return report_fail(job->r, "is truncated");
@@ -365,8 +366,9 @@ static bool image_file__is_png(const image_file__job *job) {
     return image_file__begins(job, "\x89PNG\r\n\x1a\n", 8);
 }
 
-/* Reads the chunks up to IEND: length, type, data, CRC. Chunks whose first letter is a capital are
- * critical. The first chunk is IHDR, which begins with width, height, bits and colours. */
+/* Checks the chunks up to IEND. A chunk consists of length, type, data and CRC. Chunks whose first
+ * letter is a capital are critical. The first chunk is IHDR, which begins with width, height, bits
+ * and colours. */
 static bool image_file__check_png(const image_file__job *job) {
     static const char used[] = "IHDRPLTEIDATIENDeXIf";
     if (job->size < 33) return report_fail(job->r, "is truncated");
@@ -407,9 +409,9 @@ typedef struct image_file__segment {
     bool cut; /* the file ends within the segment */
 } image_file__segment;
 
-/* Finds the next segment at or after *at: 0xff, marker, length (which includes itself), data. Skips
- * the start marker 0xd8 and compressed pixels, in which 0xff is followed by 0 or a restart marker.
- * False after the last segment. */
+/* Finds the next segment at or after *at. A segment consists of 0xff, a marker, a length (which
+ * counts its own two bytes) and data. Skips the start marker 0xd8 and compressed pixels, in which
+ * 0xff is followed by 0 or a restart marker. Returns false after the last segment. */
 static bool image_file__next_segment(const image_file__job *job, size_t *at,
                                      image_file__segment *segment) {
     size_t length;
@@ -432,8 +434,8 @@ static bool image_file__next_segment(const image_file__job *job, size_t *at,
     return true;
 }
 
-/* Checks the tables in a segment: a byte, 16 counts of codes, the codes. From the 257th code on,
- * stb_image would write beyond the end of its table. */
+/* Checks the tables in a segment. A table consists of a byte, 16 counts of codes, and the codes.
+ * From the 257th code on, stb_image would write beyond the end of its table. */
 static bool image_file__huffman_ok(const image_file__segment *segment) {
     for (size_t at = 0; at < segment->size;) {
         size_t codes = 0;
@@ -537,9 +539,9 @@ static bool image_file__add_tables(image_file__job *job) {
 /* stb_image for all other formats, with checks for reads past the end          */
 /* ------------------------------------------------------------------------- */
 
-/* stb_image reads zeros past the end of a file, and so accepts many truncated files. These
+/* stb_image reads zeros past the end of a file, and therefore accepts many truncated files. These
  * callbacks detect such reads. stb_image refills its only buffer with as many bytes as there are,
- * or it reads directly into a destination. In the second case all bytes must be there. */
+ * or reads directly into a destination. If it reads directly, all bytes must be there. */
 typedef struct image_file__stream {
     const uint8_t *data;
     size_t size, at;
@@ -560,7 +562,8 @@ static int image_file__read(void *user, char *destination, int size) {
     return (int)count;
 }
 
-/* Skips bytes. A negative count, from a damaged header, would make stb_image step back forever. */
+/* Skips bytes. Refuses a negative count, from a damaged header, because stb_image would step back
+ * forever. */
 static void image_file__skip(void *user, int count) {
     image_file__stream *stream = user;
     size_t left = stream->size - stream->at;
@@ -621,7 +624,8 @@ static uint32_t image_file__tiff_number(const image_file__tiff *tiff, size_t at,
     return value;
 }
 
-/* Entries of the first directory are 12 bytes: tag, type (3: 16 bits), count, value. */
+/* Returns the orientation from the first directory. Its entries have 12 bytes: tag, type (3: 16
+ * bits), count, value. */
 static int image_file__tiff_orientation(const uint8_t *data, size_t size) {
     image_file__tiff tiff = { data, size, size > 0 && data[0] == 'M' };
     size_t directory, count;
@@ -668,8 +672,9 @@ static int image_file__orientation(const image_file__job *job) {
     return 1;
 }
 
-/* Turns the pixels upright; 5 .. 8 swap width and height. Counted in stored pixels, the top left
- * corner is at `start`, a step to the right is `right`, and a step down is `down`. */
+/* Turns the pixels upright; 5 .. 8 swap width and height. `start` is the stored pixel of the top
+ * left corner. `right` and `down` are the numbers of stored pixels of a step to the right and a
+ * step down. */
 static bool image_file__turn(const image_file__job *job, int orientation, image_file *image) {
     const ptrdiff_t w = image->width, h = image->height;
     const bool lies = orientation > 4;
@@ -710,7 +715,7 @@ typedef struct image_file__size {
 
 static int image_file__eighths(void *user, int width, int height, report *r) {
     const image_file__size *size = user;
-    (void)r; /* the job's */
+    (void)r; /* the report is in the job */
     if (!image_file__check_size(size->job, width, height)) return 0;
     if (!size->fraction) return 8;
     return size->lies ? size->fraction(size->user, height, width)
@@ -760,7 +765,7 @@ static size_t image_file_max_bytes(unsigned flags) {
 }
 
 /* Decodes a file in memory. flags: IMAGE_FILE_NO_EXIF | _STB | _MEGAPIXELS, or 0. fraction(user,
- * ...) chooses the size; NULL: full size. On failure image is empty. */
+ * ...) chooses the size; NULL means full size. On failure, *image is empty. */
 static bool image_file_decode(const void *data, size_t size, unsigned flags,
                               image_file_fraction *fraction, const void *user, image_file *image,
                               report *r) {

@@ -11,8 +11,8 @@
 #include <jpeglib.h>
 #include <jerror.h>
 
-/* Each scan of a progressive file passes over all coefficients, and a small file may have thousands
-   of scans. */
+/* Limits the number of scans: each scan of a progressive file passes over all coefficients, and a
+ * small file may have thousands of scans. */
 enum { MAX_SCANS = 500 };
 
 #define TEXT_(x) #x
@@ -32,7 +32,7 @@ typedef struct decoder {
     struct jpeg_source_mgr source;
     struct jpeg_progress_mgr progress;
     jmp_buf failed;
-    bool good, whole; /* true when all rows are there */
+    bool good, whole; /* whole: all rows are there */
     const jpeg_request *request;
     jpeg_image *image;
     report *r;
@@ -67,8 +67,8 @@ static void count_scans(j_common_ptr info) {
     longjmp(d->failed, 1);
 }
 
-/* A request for more bytes means that the file has ended, because all of it is in memory. As in
- * Pillow, an image with all rows may lack its end mark. */
+/* The whole file is in memory, so a request for more bytes means that the file has ended. An image
+ * with all rows may lack its end mark, as in Pillow. */
 static void start_source(j_decompress_ptr info) { (void)info; }
 static void end_source(j_decompress_ptr info) { (void)info; }
 

@@ -13,17 +13,18 @@
 
 #include "base/report.h"
 
-/* Returns "libjpeg-turbo 2.1.5", from the headers; NULL if stb_image decodes JPEGs. */
+/* Returns a name such as "libjpeg-turbo 2.1.5", from the headers; NULL if stb_image decodes
+ * JPEGs. */
 const char *jpeg_library(void);
 
 typedef struct jpeg_request {
-    const uint8_t *data; /* the file */
+    const uint8_t *data; /* bytes of the file */
     size_t size;
-    /* Called once, with the size in the header. Returns the eighths of the size to decode, 8, 4, 2
-     * or 1; 0 refuses the image, with the reason in the report. */
+    /* jpeg_decode calls it once, with the size in the header. It returns the size to decode in
+     * eighths, 8, 4, 2 or 1. It refuses the image by 0, with the reason in the report. */
     int (*eighths)(void *user, int width, int height, report *r);
     void *(*allocate)(size_t size); /* allocates the memory of the pixels */
-    void *user;                     /* of eighths */
+    void *user;                     /* argument of `eighths` */
 } jpeg_request;
 
 typedef struct jpeg_image {
@@ -32,8 +33,9 @@ typedef struct jpeg_image {
     char repaired[200]; /* the first warning of libjpeg; "" if there was none */
 } jpeg_image;
 
-/* Returns false with the reason in the report; the caller must then free the pixels, if there are
- * any. Damage that libjpeg repairs and Pillow accepts is a warning; a truncated file is refused. */
+/* Decodes a JPEG. On failure, returns false with the reason in the report; the caller must free the
+ * pixels, if any. Damage that libjpeg repairs and Pillow accepts is a warning; a truncated file is
+ * refused. */
 bool jpeg_decode(const jpeg_request *request, jpeg_image *image, report *r);
 
 #endif

@@ -80,16 +80,15 @@ static bool open_list(photo_paths *paths, report *r) {
     return report_file(r, name);
 }
 
-/* Refuses a NUL before the end of a line, which no path has: it indicates a list from find
- * -print0. */
+/* Refuses a line with a NUL: no path has a NUL, and the list is probably from find -print0. */
 static bool check_line(const photo_paths *paths, size_t length, report *r) {
     if (strlen(paths->line) == length) return true;
     (void)report_fail(r, "has a NUL byte in a path: a list whose paths end with NUL needs --null");
     return report_file(r, paths->lists.items[paths->next_list - 1]);
 }
 
-/* Reads up to the separator, which it drops, or to the end of the file. False at the end of the
-   file. */
+/* Reads up to the separator, which it drops, or to the end of the file. Returns false at the end of
+ * the file. */
 static bool take_line(photo_paths *paths, size_t *length, report *r) {
     size_t count = 0;
     int c;
@@ -134,8 +133,7 @@ static const char *next_listed(photo_paths *paths, report *r) {
     return NULL;
 }
 
-/* Returns the next path. Appends the images of a folder to the list of operands, to be read
- * next. */
+/* Returns the next path. If the path is a folder, reads the images of the folder next. */
 static const char *next_of(photo_paths *paths, report *r) {
     const char *path = NULL;
     while (paths->next == paths->list.count) {
@@ -184,7 +182,7 @@ static bool read_wanted(frame_reader *reader) {
     return false;
 }
 
-/* Makes a photo of the frame, and gives it the frame's memory. */
+/* Makes a photo from the frame, and gives the frame's memory to the photo. */
 static bool make_photo(frame_reader *reader, photo *p, frame_facts *facts) {
     frame *f = &reader->incoming;
     char name[32];
@@ -215,7 +213,7 @@ static void decode_ahead(const frame_reader *reader, photo *p, frame_facts *fact
     facts->decode_ms = cli_now_ms() - start;
 }
 
-/* Waits until the latest photo has been taken. False if stopped. */
+/* Waits until the latest photo has been taken. Returns false if the reader is stopped. */
 static bool wait_for_room(frame_reader *reader) {
     bool room;
     pthread_mutex_lock(&reader->lock);
@@ -284,7 +282,7 @@ photo_source frame_reader_source(frame_reader *reader) {
 
 /* === Opening and closing the stream === */
 
-enum { STANDARD_INPUT = 0 }; /* its descriptor */
+enum { STANDARD_INPUT = 0 }; /* descriptor of standard input */
 
 static void close_file(frame_reader *reader) {
     if (reader->descriptor != STANDARD_INPUT) os_close(reader->descriptor);

@@ -1,4 +1,4 @@
-/* photo_source.h - photos one after the other from any source: files, lists, a pipe. */
+/* photo_source.h - reads photos one after the other from any source: files, lists, a pipe. */
 #ifndef PHOTO_SOURCE_H
 #define PHOTO_SOURCE_H
 
@@ -18,11 +18,11 @@
 /* A photo of a source. The source sets the name. Unless the name is the path of an image file, the
  * source also sets the bytes of a file, or pixels. */
 typedef struct photo {
-    char *name;      /* malloc'ed: its name in results and messages */
+    char *name;      /* malloc'ed: the photo's name in results and messages */
     void *data;      /* malloc'ed: the bytes of an image file, or raw pixels; or NULL */
-    size_t size;     /* of data */
-    char *refused;   /* malloc'ed: the reason why it cannot be decoded; NULL if it can */
-    vit_image image; /* raw pixels, which are in data, or the result of photo_decode */
+    size_t size;     /* size of data in bytes */
+    char *refused;   /* malloc'ed: reason why decoding fails; NULL: it can be decoded */
+    vit_image image; /* raw pixels in `data`, or the result of photo_decode */
 } photo;
 
 /* Fills in `image`, unless the source has done so. Free only the photo, even after a failure. */
@@ -30,23 +30,23 @@ bool photo_decode(photo *p, photo_decoder *decoder, report *r);
 /* Computes the photo's input for a model, like photos_input; also preprocesses raw pixels. */
 bool photo_input(const photo *p, photo_decoder *decoder, const vit_model *model, float *input,
                  report *r);
-void photo_free_pixels(photo *p); /* frees image and data; the name stays */
+void photo_free_pixels(photo *p); /* frees image and data, and keeps the name */
 void photo_free(photo *p);
 
-/* To add a kind of source, write these three functions, and keep their state in *user. */
+/* Each kind of source has its own function `next`; the state of this function is in *user. */
 typedef struct photo_source {
     void *user;
-    uint64_t count; /* number of its photos; 0 if it is known only at the end */
+    uint64_t count; /* number of photos; 0 if the number is known only at the end */
     /* Gives the next photo. *p is zeroed before the call. Returns false after the last photo, and
-     * on failure with a message in *r. One thread at a time calls this function while others wait,
-     * so it leaves the decoding to photo_decode. */
+     * on failure with a message in *r. One thread at a time calls this function while others wait;
+     * the function therefore leaves the decoding to photo_decode. */
     bool (*next)(void *user, photo *p, report *r);
 } photo_source;
 
 /* === Paths on the command line, then paths in list files === */
 
 typedef struct photo_paths {
-    photo_list list;     /* of files; photo_paths_close frees it */
+    photo_list list;     /* list of files; photo_paths_close frees it */
     text_list lists;     /* files with a path in each line; "-": standard input */
     char separator;      /* the separator of paths in lists: '\n' or '\0' */
     int next, next_list; /* private, like the members below */
@@ -55,7 +55,7 @@ typedef struct photo_paths {
     size_t line_size;
 } photo_paths;
 
-/* Rows of a program's options (cli/options.h) for lists: a text_list, a bool. */
+/* Rows of a program's options (cli/options.h): `lists` is a text_list, `null` is a bool. */
 #define PHOTO_LIST_OPTIONS(lists, null)                                                              \
     {                                                                                                \
         0, "list", "FILE", "a file with one IMAGE or FOLDER per line, or '-'", CLI_LIST, lists, 0, 0 \
@@ -80,7 +80,7 @@ bool photo_paths_all(photo_list *list, const text_list *operands, const text_lis
 
 /* === Reading frames ahead === */
 
-/* Frames as photos, one after the other, read ahead by a thread.
+/* A thread reads frames ahead, and gives them as photos, one after the other.
  *
  *     frame_reader reader = { 0 };
  *     reader.every = 1;
@@ -94,20 +94,20 @@ bool photo_paths_all(photo_list *list, const text_list *operands, const text_lis
 
 /* The properties of a frame besides its photo. */
 typedef struct frame_facts {
-    int64_t number;   /* the first of the stream is 1 */
-    double read_at;   /* time of its last byte, by cli_now_ms */
+    int64_t number;   /* number of the frame in the stream, from 1 */
+    double read_at;   /* time of the frame's last byte, by cli_now_ms */
     double decode_ms; /* time of decoding; 0 if it was not decoded ahead */
 } frame_facts;
 
 /* While the caller works on a frame, the thread reads and decodes the next one. In real time the
- * thread does not wait for the caller: it keeps only the latest frame, not decoded, and drops older
- * frames. */
+ * thread does not wait for the caller: it keeps only the latest frame, which is not decoded, and
+ * drops older frames. */
 typedef struct frame_reader {
     vit_image raw;          /* from frames_choose */
-    photo_decoder *decoder; /* for images; raw pixels need none */
-    int every;              /* frames 1, 1 + every, ... are given */
+    photo_decoder *decoder; /* decoder of images; raw pixels need no decoder */
+    int every;              /* gives frames 1, 1 + every, ... */
     bool realtime;
-    frame_facts current; /* properties of the latest frame given */
+    frame_facts current; /* properties of the frame that was given last */
     int64_t dropped;     /* number of dropped frames among 1, 1 + every, ...; valid once closed */
     const char *path;    /* private, like the members below */
     int descriptor;
@@ -116,7 +116,7 @@ typedef struct frame_reader {
     pthread_mutex_t lock; /* protects all members below */
     pthread_cond_t changed;
     photo latest;
-    frame_facts facts; /* of the latest frame */
+    frame_facts facts; /* properties of the latest frame */
     bool full, ended, stopped;
     frame_stream stream; /* private to the thread, like the members below */
     frame incoming;
@@ -135,7 +135,7 @@ void frame_reader_close(frame_reader *reader);
 
 /* === Photos with classes === */
 
-/* Labelled photos: a folder with a folder for each class, DIR/CLASS/IMAGE. */
+/* Labelled photos are in a folder with a folder for each class, DIR/CLASS/IMAGE. */
 
 typedef struct labelled_photos {
     photo_list folders; /* the names of the folders, sorted; some may have no photos */

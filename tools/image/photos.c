@@ -17,7 +17,7 @@
 #include "os/os.h"
 
 enum {
-    MAX_FOLDERS = 32,                      /* nested */
+    MAX_FOLDERS = 32,                      /* depth of nested folders */
     MAX_INPUT_BYTES = 3 * 4 * 4096 * 4096, /* largest input of a model that the sandbox prepares */
 };
 
@@ -35,7 +35,7 @@ static bool add_path(photo_list *list, char *path, report *r) {
     return true;
 }
 
-/* "a/b", malloc'ed; "b" if a is NULL. */
+/* Returns "a/b", malloc'ed; "b" if a is NULL. */
 static char *join(const char *a, const char *b) {
     size_t size = (a ? strlen(a) + 1 : 0) + strlen(b) + 1;
     char *path = malloc(size);
@@ -67,7 +67,7 @@ static void sort_from(photo_list *list, int first) {
     if (count > 1) qsort(list->paths + first, (size_t)count, sizeof *list->paths, compare_paths);
 }
 
-/* Called for each entry of a folder, except hidden ones. */
+/* Visits an entry of a folder; hidden entries are left out. */
 typedef bool visitor(photo_list *list, const char *folder, const char *name, int depth, report *r);
 
 static bool each_entry(photo_list *list, const char *folder, visitor *visit, int depth, report *r) {
@@ -85,9 +85,9 @@ static bool each_entry(photo_list *list, const char *folder, visitor *visit, int
     return good || report_file(r, folder);
 }
 
-/* Links to folders are not followed, because they could lead back up. A missing image, such as a
- * broken link, is reported when it is read; any other entry that cannot be inspected may be a
- * folder of images. */
+/* Adds an image, or the images of a folder. Does not follow links to folders, because they could
+ * lead back up. A missing image, such as a broken link, is reported when it is read; any other
+ * entry that cannot be inspected may be a folder of images. */
 static bool visit_image(photo_list *list, const char *folder, const char *name, int depth,
                         report *r) {
     char *path = join(folder, name);
@@ -222,7 +222,7 @@ bool photos_prepare(const vit_model *model, const vit_image *image, float *input
     return !result || report_fail(r, "%s", vit_result_string(result));
 }
 
-/* Skips an unreadable image. Returns false if no image would be left, or if the image is not at
+/* Skips an unreadable image. Returns false if no other image is left, or if the image is not at
  * fault. */
 static bool skip(photo_list *list, int i, report *r) {
     char *path = list->paths[i];
@@ -253,7 +253,8 @@ size_t photos_max_bytes(const photo_options *options) {
 
 /* === Decoding in processes of their own === */
 
-/* The parameters of `work` are a model without weights, which vit_preprocess does not need. */
+/* The parameters of `work`: a model without weights, because vit_preprocess does not need
+ * weights. */
 typedef struct task {
     vit_model model;
     bool exact;
@@ -306,11 +307,11 @@ typedef struct command {
     const char *text;           /* the command as the user wrote it; NULL: none */
     char *words[MAX_WORDS + 1]; /* malloc'ed */
     int count;
-    char *program;      /* its file */
+    char *program;      /* path of the program */
     bool takes, writes; /* true if a word has %i; true if a word has %o */
     char *folder;       /* for temporary files */
     unsigned runs;      /* number of runs so far; several threads count them */
-    uint64_t memory;    /* bytes */
+    uint64_t memory;    /* limit in bytes */
     bool is_confined;
 } command;
 
@@ -384,7 +385,7 @@ static void close_command(command *c) {
     free(c->folder);
 }
 
-/* Returns a word, malloc'ed, in which paths replace %i and %o. */
+/* Returns a word with paths in place of %i and %o, malloc'ed. */
 static char *fill_word(const char *word, const char *input, const char *output) {
     const size_t longest = strlen(input) > strlen(output) ? strlen(input) : strlen(output);
     char *filled = malloc(strlen(word) * (longest + 1) + 1), *to = filled;
@@ -643,7 +644,7 @@ static bool lack_command(photo_decoder *decoder, const image_file_kind *kind, re
     return report_fail(r, "is %s, for which no --decoder is named", kind->name);
 }
 
-/* If the decoder ignored damage, r->text describes it, like a failure. */
+/* Decodes a photo. If the decoder ignored damage, r->text describes the damage, like a failure. */
 static bool ask(const char *name, photo_decoder *decoder, sandbox_request *request,
                 vit_image *image, report *r) {
     const bool known = image_file_is_known(request->data, request->size);
@@ -726,7 +727,7 @@ bool photos_input(const char *name, const void *data, size_t size, photo_decoder
 void photos_free_image(vit_image *image) {
     image_file file;
     memset(&file, 0, sizeof file);
-    file.pixels = (uint8_t *)(uintptr_t)image->pixels; /* a copy of photos_decode's */
+    file.pixels = (uint8_t *)(uintptr_t)image->pixels; /* a copy of the pointer in *image */
     image_file_free(&file);
     memset(image, 0, sizeof *image);
 }

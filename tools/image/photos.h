@@ -1,4 +1,5 @@
-/* photos.h - the images named on a command line: files, and folders with all images below them. */
+/* photos.h - finds and decodes the images of a command line: files, and folders with all images
+ * below them. */
 #ifndef PHOTOS_H
 #define PHOTOS_H
 
@@ -20,16 +21,16 @@ typedef struct photo_list {
 /* Finds the images of operands. An operand is a file, whatever it contains, or a folder. A folder
  * stands for all images in it and below it, recognised by suffix, sorted by path, without hidden
  * files. Images in unreadable formats are included, because they must be reported. If there are
- * more than `max` images, `max` of them stay, evenly spaced, so that every class keeps its share. A
- * folder without images is an error. */
+ * more than `max` images, keeps `max` of them, evenly spaced, which preserves the share of every
+ * class. A folder without images is an error. */
 bool photos_find(photo_list *list, const text_list *operands, int max, report *r);
 void photos_free(photo_list *list);
 
-/* Lists the names of the folders in a folder, sorted, without hidden ones; the list may be
+/* Lists the names of the folders in a folder, sorted, without hidden folders. The list may be
  * empty. */
 bool photos_subfolders(const char *folder, photo_list *names, report *r);
 
-/* Lists the names of all entries of a folder, sorted, without hidden ones; the list may be
+/* Lists the names of all entries of a folder, sorted, without hidden entries. The list may be
  * empty. */
 bool photos_names(const char *folder, photo_list *names, report *r);
 
@@ -43,7 +44,7 @@ bool photos_is_folder(const char *path);
 /* Appends one more operand. A folder stands for its images, if any; any other name is appended
  * unchanged. Zero the list before the first call. */
 bool photos_add(photo_list *list, const char *operand, report *r);
-bool photos_add_some(photo_list *list, const char *operand, report *r); /* at least one image */
+bool photos_add_some(photo_list *list, const char *operand, report *r); /* fails without images */
 bool photos_append(photo_list *list, const char *name, report *r);
 
 /* Options for decoding image files. If zeroed, files are decoded in confined processes, turned
@@ -57,18 +58,18 @@ typedef struct photo_options {
 } photo_options;
 
 /* Decodes image files. All programs use such a decoder; no other code in tools/ includes
- * image_file.h. A decoder has confined processes (sandbox.h) for this many threads (0: one per
- * core), unless options disable them or the system has no sandbox. If the system has a sandbox but
- * no process can be made, no image is decoded, and the message has the reason. Open the decoder
+ * image_file.h. A decoder has confined processes (sandbox.h) for num_threads threads (0: one thread
+ * per core), unless options disable them or the system has no sandbox. If the system has a sandbox
+ * but no process can be made, no image is decoded, and the message has the reason. Open the decoder
  * before the program starts threads and allocates large data. */
 typedef struct photo_decoder photo_decoder;
 
-/* The command decodes files of other formats, by their first bytes: HEIC, WebP, AVIF, TIFF. The
- * command is split into words as by a shell, but no shell runs it. %i stands for the photo's file;
- * without it, the command gets the photo on standard input. %o stands for the picture to write;
- * without it, the command writes to standard output. %% stands for %. The name of %o ends in .png,
- * but the file may be a PNG, JPEG or PPM. This picture is decoded like any other photo, but its
- * EXIF orientation is ignored, because the command must turn the picture upright.
+/* The command decodes files of other formats, which are recognised by their first bytes: HEIC,
+ * WebP, AVIF, TIFF. The command is split into words as by a shell, but no shell runs it. %i stands
+ * for the photo's file; without %i, the command gets the photo on standard input. %o stands for the
+ * picture to write; without %o, the command writes to standard output. %% stands for %. The name of
+ * %o ends in .png, but the file may be a PNG, JPEG or PPM. This picture is decoded like any other
+ * photo, but its EXIF orientation is ignored, because the command must turn the picture upright.
  *
  * The command runs as this user. rlimits bound the memory and CPU time of each process and the size
  * of each file. After a minute the command is killed, with all processes that it has started. On
@@ -90,7 +91,7 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
           CLI_INT, &(photos)->max_megapixels,                                                      \
           1,       500 },                                                                          \
         PHOTO_DECODING_OPTIONS(photos)
-/* For programs whose results do not change with small differences of brightness. */
+/* The option of programs whose results do not change with small differences of brightness. */
 #define PHOTO_EXACT_OPTION(photos)                                                                 \
     {                                                                                              \
         0, "exact", NULL,                                                                          \

@@ -1,8 +1,8 @@
-#define _GNU_SOURCE /* prlimit, anonymous shared memory */
+#define _GNU_SOURCE /* for prlimit and anonymous shared memory */
 
 #include "image/sandbox.h"
 
-/* The kernel's headers may be missing next to another C library. */
+/* Requires the kernel's headers, which may be missing next to another C library. */
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__)) && defined(__has_include)
 #if __has_include(<linux/seccomp.h>) && __has_include(<linux/filter.h>)
 #define HAS_SANDBOX
@@ -36,12 +36,12 @@
 /* The start of the memory that a child shares with its parent; the input follows, then the
  * pixels. */
 typedef struct exchange {
-    uint64_t size, to_size; /* to the child */
+    uint64_t size, to_size; /* for the child */
     unsigned flags;
     uint64_t parameters_size;
     uint64_t parameters[SANDBOX_MAX_PARAMETERS / 8];
     uint64_t room;       /* set by the child: bytes of memory that it may allocate, and */
-    int good, no_memory; /* its answer */
+    int good, no_memory; /* the child's answer */
     int64_t width, height;
     char text[512], note[SANDBOX_NOTE_SIZE];
 } exchange;
@@ -61,9 +61,9 @@ typedef struct child {
     exchange *shared;
     pid_t pid;
     int socket;
-    uint32_t number; /* of the latest command */
-    uint64_t room;   /* its first message, sent before any image */
-    rlim_t short_of; /* its limit of CPU seconds if that limit is too low; otherwise 0 */
+    uint32_t number; /* number of the latest command */
+    uint64_t room;   /* `room` of the child, from its first message */
+    rlim_t short_of; /* the child's limit of CPU seconds if too low; otherwise 0 */
 } child;
 
 struct sandbox {
@@ -111,8 +111,8 @@ static sandbox none;
 #define ALLOW_BITS(call, i, bits) UNLESS_EQUAL_SKIP(call, 6), ONLY_BITS(i, bits), PERMIT
 
 /* Allows non-executable memory, and descriptor 0, the socket. malloc and printf need no more.
- * Sanitizers make other calls of madvise for fresh memory, and ask for the stack of signals before
- * libjpeg's errors use longjmp. */
+ * Sanitizers also call madvise for fresh memory, and request the signal stack before libjpeg's
+ * errors use longjmp. */
 static bool confine(void) {
 #if defined(__SANITIZE_ADDRESS__)
     enum { ADVICE = MADV_DONTDUMP, MORE_ADVICE = MADV_NOHUGEPAGE };
@@ -141,7 +141,7 @@ static bool confine(void) {
         ALLOW_THREE(SYS_clock_gettime, 0, 0, CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_MONOTONIC),
         ALLOW_BITS(SYS_mremap, 3, MREMAP_MAYMOVE),
         ALLOW_BITS(SYS_mprotect, 2, DATA),
-        /* GLIBC_TUNABLES may configure malloc for huge pages, but it also works without */
+        /* GLIBC_TUNABLES may configure huge pages, but malloc works without them */
         UNLESS_EQUAL_SKIP(SYS_mmap, 15),
         LOAD_LOW(3),
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_HUGETLB, 0, 1),
@@ -157,7 +157,7 @@ static bool confine(void) {
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
-/* Calls of x32 have other numbers. */
+/* Confines the command (sandbox.h). System calls of x32 have other numbers. */
 bool sandbox_confine_command(void) {
     static struct sock_filter rules[] = {
         LOAD(arch),
@@ -199,7 +199,7 @@ typedef __rlimit_resource_t resource_kind;
 typedef int resource_kind;
 #endif
 
-/* Keeps an existing limit if it is lower; some batch systems set one. */
+/* Lowers a limit. Keeps an existing limit that is lower; some batch systems set such limits. */
 static bool lower(resource_kind resource, rlim_t most) {
     struct rlimit limit;
     if (getrlimit(resource, &limit) != 0) return false;
@@ -239,15 +239,16 @@ static bool tell(uint32_t what, uint32_t number) {
     return write(0, &said, sizeof said) == sizeof said;
 }
 
-/* Waits for the command of this number. False if the parent has ended, or has sent something
- * else. */
+/* Waits for the command of this number. Returns false if the parent has ended, or has sent
+ * something else. */
 static bool is_told(uint32_t number) {
     message got[2]; /* room for two, to detect a packet that is too long */
     return read(0, got, sizeof got) == sizeof got[0] && got[0].what == WORK &&
            got[0].number == number;
 }
 
-/* Confines this process. Returns the feature that the system lacks; NULL if it has all. */
+/* Confines this process. Returns the feature that the system lacks; NULL if the system has all
+ * features. */
 static const char *lock_in(const sandbox *box, int socket, uint64_t *room) {
     uint64_t space;
     if (!close_files(socket, &space)) return "no socket";
@@ -282,9 +283,9 @@ static void serve(const sandbox *box, exchange *shared) {
     box->settings.release(&image);
 }
 
-/* Signals from faults of the decoder end it. All other signals are meant for the parent; when the
- * parent ends, the socket is closed. The parent's handlers must not run here, because they remove
- * its files. */
+/* Lets signals from faults of the decoder end this process. Ignores all other signals, which are
+ * meant for the parent; when the parent ends, the socket is closed. The parent's handlers must not
+ * run here, because they remove its files. */
 static void reset_signals(void) {
     static const int fatal[] = {
         SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU
@@ -300,7 +301,7 @@ static void live(const sandbox *box, exchange *shared, int socket) {
     const char *lacking;
     reset_signals();
 #ifdef M_ARENA_MAX
-    mallopt(M_ARENA_MAX, 1); /* otherwise it would read the number of CPUs from a file */
+    mallopt(M_ARENA_MAX, 1); /* otherwise malloc would read the number of CPUs from a file */
 #endif
     errno = 0;
     lacking = lock_in(box, socket, &shared->room);
@@ -359,8 +360,8 @@ static heard hear(const child *c, int seconds, uint32_t what, uint32_t number) {
                                                                                    : NONSENSE;
 }
 
-/* Makes a socket whose ends are not standard streams, so output to standard streams never reaches a
- * decoder. */
+/* Makes a socket whose ends are not standard streams, because output to standard streams must never
+ * reach a decoder. */
 static bool make_socket(int ends[2]) {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
     for (int i = 0; i < 2; i++) {
@@ -375,9 +376,9 @@ static bool make_socket(int ends[2]) {
     return false;
 }
 
-/* Makes the memory and the process that shares it. This runs on one thread at a time, because no
- * other child may inherit the memory. Signals are blocked, because the parent's handlers must not
- * run in the child. */
+/* Makes the memory and the process that shares the memory. This function runs on one thread at a
+ * time, because no other child may inherit the memory. Signals are blocked, because the parent's
+ * handlers must not run in the child. */
 static bool fork_child(const sandbox *box, child *c, const int ends[2], report *r) {
     static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
     sigset_t all, before;
@@ -435,8 +436,8 @@ static void drop_child(sandbox *box, child *c) {
     pthread_mutex_unlock(&box->lock);
 }
 
-/* Lets the kernel end a child that computes forever, even if its parent is gone. False if the child
- * has less time left than an image may take, because its limit was lowered. */
+/* Lets the kernel end a child that computes forever, even if its parent is gone. Returns false if
+ * the child has less time left than an image may take, because the child's limit was lowered. */
 static bool limit_time(child *c, int seconds) {
     struct timespec used = { 0, 0 };
     struct rlimit limit;
@@ -451,8 +452,8 @@ static bool limit_time(child *c, int seconds) {
     return !c->short_of;
 }
 
-/* Takes an idle child, or makes a new one if there is none or a new one is required. If no more can
- * be made, takes the next child that becomes idle. */
+/* Takes an idle child. If there is none, or if a new child is required, makes a new child. If no
+ * more children can be made, takes the next child that becomes idle. */
 static child *take_child(sandbox *box, bool must_be_new, report *r) {
     const int seconds = box->settings.cpu_seconds;
     child *c;
@@ -518,7 +519,7 @@ sandbox *sandbox_open(const sandbox_settings *settings, report *r) {
     if (box->output_size < settings->max_to) box->output_size = settings->max_to;
     box->shared_size = EXCHANGE_SIZE + box->input_size + box->output_size;
     box->most = most_children(box);
-    pthread_mutex_init(&box->lock, NULL); /* neither can fail on Linux */
+    pthread_mutex_init(&box->lock, NULL); /* this call and the next cannot fail on Linux */
     pthread_cond_init(&box->changed, NULL);
     while (box->count < children && box->count < box->most) {
         report failure = report_make();
@@ -634,9 +635,9 @@ static heard ask(const sandbox *box, child *c, const sandbox_request *request) {
     return hear(c, box->settings.seconds, DONE, c->number);
 }
 
-/* Returns a child that has answered; NULL: r has the reason. A signal that ends a job may reach its
- * children first, so several idle children may be gone. The second try therefore takes a new
- * child. */
+/* Returns a child that has answered; NULL after a failure, with the reason in *r. A signal that
+ * ends a job may reach its children first, so several idle children may be gone. The second try
+ * therefore takes a new child. */
 static child *answered(sandbox *box, const sandbox_request *request, report *r) {
     bool again = false;
     do {

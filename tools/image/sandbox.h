@@ -8,13 +8,14 @@
  *     sandbox_close(box);
  *
  * A sandbox exists only on Linux. Each thread that decodes has a child process, whose only open
- * file is a socket to the parent. seccomp allows the child to use that socket and its own
- * non-executable memory; any other system call ends the child. rlimits bound the child's memory and
+ * file is a socket to the parent. seccomp allows the child to use this socket and the child's own
+ * non-executable memory. Any other system call ends the child. rlimits bound the child's memory and
  * time; existing limits that are lower stay. Child and parent exchange bytes and pixels, or a
- * model's input, through memory that only the two share. The parent checks everything that the
- * child reports. If a child ends or refuses its image, only that image is lost, and the next image
- * gets a new child. If no child can be made, no image is decoded. Open the sandbox before there are
- * threads, because a child that is forked next to threads depends on an intact malloc.
+ * model's input, through memory that only these two processes share. The parent checks everything
+ * that the child reports. If a child ends or refuses its image, only that image is lost, and the
+ * next image gets a new child. If no child can be made, no image is decoded. Open the sandbox
+ * before there are threads, because a child that is forked next to threads depends on an intact
+ * malloc.
  */
 #ifndef SANDBOX_H
 #define SANDBOX_H
@@ -42,15 +43,15 @@ typedef struct sandbox_request {
 } sandbox_request;
 
 typedef struct sandbox_settings {
-    size_t max_input;   /* bytes of an image file */
-    int64_t max_pixels; /* of an image */
+    size_t max_input;   /* largest size of an image file in bytes */
+    int64_t max_pixels; /* largest number of pixels of an image */
     size_t max_to;      /* the largest to_size */
     uint64_t memory;    /* bytes that a child may allocate beyond those of its parent */
     int cpu_seconds;    /* for an image */
     int children;       /* expected number of threads; 0: one for each CPU */
     int seconds;        /* wall-clock limit for an image */
-    /* Runs in the child. `work` fills `to`, or returns RGB pixels with rows of width * 3 bytes,
-     * which the second function frees. */
+    /* Both functions run in the child. `work` fills `to`, or returns RGB pixels with rows of width
+     * * 3 bytes, which the second function frees. */
     bool (*work)(const sandbox_request *request, vit_image *image, report *r);
     void (*release)(vit_image *image);
     void *(*allocate)(size_t size); /* allocates the memory of the pixels in the parent */
@@ -61,14 +62,14 @@ typedef struct sandbox sandbox;
 sandbox *sandbox_open(const sandbox_settings *settings, report *r);
 void sandbox_close(sandbox *box); /* NULL is allowed */
 
-/* Free the pixels like any memory of settings.allocate. If decoding fails, or if the request is not
- * for pixels, image is empty. r->no_memory means that the photo is not at fault: no child could be
- * started, or the limits of the child are too low. */
+/* Decodes an image. Free the pixels like any memory of settings.allocate. If decoding fails, or if
+ * the request is not for pixels, *image is empty. r->no_memory means that the photo is not at
+ * fault: no child could be started, or the limits of the child are too low. */
 bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *image, report *r);
 
-/* Confines the user's command (os_command.confine): it gets no socket, cannot leave its process
- * group and cannot access other processes. False if the system cannot do this; does nothing on
- * systems without a sandbox. */
+/* Confines the user's command (os_command.confine): the command gets no socket, cannot leave its
+ * process group and cannot access other processes. Returns false if the system cannot confine it.
+ * Does nothing on systems without a sandbox. */
 bool sandbox_confine_command(void);
 
 #endif

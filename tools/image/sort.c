@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* strdup */
+#define _POSIX_C_SOURCE 200809L /* for strdup */
 
 #include "image/sort.h"
 
@@ -18,7 +18,7 @@ bool sort_can_link(void) { return os_has_links(); }
 
 /* === The folders' names === */
 
-/* Names of Windows' devices, reserved with any suffix. */
+/* True for a name of a device of Windows; such names are reserved with any suffix. */
 static bool is_reserved(const char *name) {
     static const char *const devices[] = { "con", "prn", "aux", "nul" };
     const size_t length = strcspn(name, ".");
@@ -37,7 +37,8 @@ static size_t cut_length(const char *label) {
     return length;
 }
 
-/* Makes the name of a folder, malloc'ed. A negative number is not appended. */
+/* Makes the name of a folder, malloc'ed, from a label and a number. A negative number is left
+ * out. */
 static char *name_of_folder(const char *label, int number) {
     const size_t length = label ? cut_length(label) : 0;
     char *name = malloc(length + 32);
@@ -68,7 +69,7 @@ static int compare_names(const void *a, const void *b) {
     return strcasecmp(((const named *)a)->name, ((const named *)b)->name);
 }
 
-/* Sorts all by name. */
+/* Sorts all classes by name. */
 static void sort_names(const photo_sorter *s, named *sorted) {
     for (int i = 0; i < s->num_names; i++) sorted[i] = (named){ s->names[i], i };
     qsort(sorted, (size_t)s->num_names, sizeof *sorted, compare_names);
@@ -142,7 +143,7 @@ static bool same_bytes(const char *a, const char *b) {
     return same;
 }
 
-/* True if the file with this name is the photo or, when copies are made, an equal copy. */
+/* True if `target` is the photo or, when copies are made, an equal copy of the photo. */
 static bool is_there(const photo_sorter *s, const char *photo, const char *target) {
     os_identity a, b;
     if (!os_identify(photo, &a) || !os_identify(target, &b)) return false;
@@ -198,7 +199,8 @@ static bool move_photo(const char *photo, const char *target, report *r) {
     return report_file(r, photo);
 }
 
-/* Links to an absolute path, because relative links break when either file is moved. */
+/* Makes a link with an absolute path, because a relative link breaks when the link or the photo is
+ * moved. */
 static bool link_photo(const char *photo, const char *target, report *r) {
     char *path = os_real_path(photo);
     bool good = path || report_fail(r, "%s", os_error(errno)) || report_file(r, photo);
@@ -229,7 +231,7 @@ static bool place_at(const photo_sorter *s, const char *photo, const char *targe
     return link_photo(photo, target, r);
 }
 
-/* FOLDER/NAME.jpg, FOLDER/NAME-2.jpg ... */
+/* Writes the i-th name for a photo: FOLDER/NAME.jpg, FOLDER/NAME-2.jpg ... */
 static void name_target(char *target, size_t size, const char *folder, const char *photo, int i) {
     const char *name = paths_file_name(photo), *dot = strrchr(name, '.');
     const int stem = (int)(dot && dot > name ? (size_t)(dot - name) : strlen(name));

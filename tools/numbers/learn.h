@@ -1,25 +1,26 @@
 /* learn.h - learns classes from embeddings: the weights and biases of a linear layer, the head of a
- * Vision Transformer. It is a single file, which works beside vit.h or without it, and needs no
- * other file, no library, no allocation and no global state.
+ * Vision Transformer. This single file works with or without vit.h. It needs no other file, no
+ * library, no allocation and no global state.
  *
  * In exactly one .c or .cpp file: #define VIT_LEARN_IMPLEMENTATION, then #include "learn.h".
  *
  *     static double memory[...];                    // vit_learn_sums_size(dim, classes, 0) bytes
  *     vit_learn_sums sums = vit_learn_sums_at(memory, dim, classes, 0);
  *     vit_learn_clear(&sums);
- *     vit_learn_add(&sums, embedding, class);       // of each photo, as vit_embed gives it
- *     vit_learn_means(&sums, weights);              // [classes, dim + 1], a bias last
+ *     vit_learn_add(&sums, embedding, class);       // for each photo, as vit_embed gives it
+ *     vit_learn_means(&sums, weights);              // [classes, dim + 1]; the bias is last
  *     best = vit_learn_classify(weights, classes, embedding, dim, probabilities);
  *
  * Three ways to learn, from the cheapest to the best:
  *     vit_learn_means    the nearest mean; keeps a sum for each class
  *     vit_learn_ridge    Gaussian classes of one covariance; keeps dim^2 / 2 numbers more. One pass
  *                        over any number of photos
- *     vit_learn_fit      logistic regression, with one class a photo or several; keeps the photos
+ *     vit_learn_fit      logistic regression, with one or several classes a photo; keeps the photos
  *
- * All arithmetic is done in double, in a fixed order, and with the exp and log of this file. So any
- * number of threads gives the same bits. All CPUs give the same bits too, if the compiler fuses no
- * multiplication with an addition (-std=c99, or -ffp-contract=off). MIT license, as vit.h.
+ * All arithmetic is done in double, in a fixed order, and with the exp and log of this file.
+ * Therefore any number of threads gives the same bits. All CPUs give the same bits too, if the
+ * compiler fuses no multiplication with an addition (-std=c99, or -ffp-contract=off). The license
+ * is MIT, as for vit.h.
  */
 #ifndef VIT_LEARN_H
 #define VIT_LEARN_H
@@ -36,22 +37,22 @@ extern "C" {
 
 /* --- the head ------------------------------------------------------------- */
 
-/* Weights are [num_classes, dim + 1], a bias last. */
+/* Weights are [num_classes, dim + 1]; the bias of a class is last. */
 
 /* Computes the scores of all classes for one vector, before a softmax. */
 VIT_LEARN_API void vit_learn_scores(const double *weights, int num_classes, const float *x, int dim,
                                     double *scores);
 
-/* Turns scores into their softmax, in place. Returns the log of the sum by which they were
- * divided. */
+/* Turns scores into their softmax, in place. Returns the log of the divisor, the sum of the
+ * exponentials. */
 VIT_LEARN_API double vit_learn_softmax(double *scores, int num_classes);
 
-/* Returns the best class, the first if several are equal. probabilities [num_classes] receives the
- * probabilities of all classes. */
+/* Returns the class with the best score; of equal classes, the first. probabilities [num_classes]
+ * receives the probabilities of all classes. */
 VIT_LEARN_API int vit_learn_classify(const double *weights, int num_classes, const float *x,
                                      int dim, double *probabilities);
 
-/* Return the result within 2 ulp. exp is 0 below -708; log needs x > 0. */
+/* Both functions return the result within 2 ulp. exp returns 0 below -708; log needs x > 0. */
 VIT_LEARN_API double vit_learn_exp(double x);
 VIT_LEARN_API double vit_learn_log(double x);
 
@@ -82,33 +83,33 @@ VIT_LEARN_API size_t vit_learn_size(int dim, int num_classes);
 
 /* Finds the weights that minimise the sum of the rows' cross-entropies plus |weights|^2 / (2 c),
  * where |weights| excludes the biases, as scikit-learn's LogisticRegression(C=c) does. L-BFGS (Liu
- * and Nocedal 1989) runs until a step lowers this loss by less than 1e-9 of it. With tags, each
- * class is fitted separately, as by OneVsRestClassifier. `memory` must be aligned like a double.
- * Returns the number of steps. */
+ * and Nocedal 1989) runs until a step lowers this loss by less than 1e-9 of the loss. With tags,
+ * each class is fitted separately, as by OneVsRestClassifier. `memory` must be aligned like a
+ * double. Returns the number of steps. */
 VIT_LEARN_API int vit_learn_fit(const vit_learn_rows *rows, const vit_learn_options *options,
                                 void *memory, double *weights);
 
 /* --- sums: photos are added one by one, and are not kept ---------------------- */
 
-/* Points into memory of the caller, which holds the whole state and can be kept in flash or in a
- * file. */
+/* Points into memory of the caller. This memory has the whole state, and can be stored in flash or
+ * in a file. */
 typedef struct vit_learn_sums {
     int dim, max_classes, ridge;
-    double *counts;  /* [max_classes]: photos of each class; 0: not learnt yet */
+    double *counts;  /* [max_classes]: number of photos of each class; 0: not learnt yet */
     double *sums;    /* [max_classes, dim] */
-    double *squares; /* sum of x x; for ridge, of x x^T: the lower triangle, by rows */
+    double *squares; /* sum of x x; for ridge, lower triangle of the sum of x x^T */
 } vit_learn_sums;
 
-/* Returns the number of bytes of that memory; `ridge` is 1 for vit_learn_ridge. */
+/* Returns the size of vit_learn_sums' memory in bytes; `ridge` is 1 for vit_learn_ridge. */
 VIT_LEARN_API size_t vit_learn_sums_size(int dim, int max_classes, int ridge);
 VIT_LEARN_API vit_learn_sums vit_learn_sums_at(void *memory, int dim, int max_classes, int ridge);
 VIT_LEARN_API void vit_learn_clear(vit_learn_sums *s);
 VIT_LEARN_API void vit_learn_add(vit_learn_sums *s, const float *x, int index);
 
-/* Weights [max_classes, dim + 1]. A class without photos has the score -1e30. The score of a class
- * is the logarithm of a Gaussian density about its mean, with equal variances. Terms that all
- * classes have in common are left out. Returns 0 if no class has two different photos: the variance
- * within classes is then unknown, and taken as 1. */
+/* Computes weights [max_classes, dim + 1]. A class without photos gets the score -1e30. The score
+ * of a class is the logarithm of a Gaussian density about its mean, with equal variances. Terms
+ * that all classes have in common are left out. If no class has two different photos, the variance
+ * within classes is unknown; the function then uses 1 and returns 0. */
 VIT_LEARN_API int vit_learn_means(const vit_learn_sums *s, double *weights);
 
 /* Computes weights like vit_learn_means, but with a common covariance, shrunk towards equal
@@ -127,20 +128,20 @@ VIT_LEARN_API int vit_learn_ridge(const vit_learn_sums *s, double share, double 
 #ifdef VIT_LEARN_IMPLEMENTATION
 
 #include <stdint.h>
-#ifndef VIT_IMPLEMENTATION /* where there is no such header, vit.h declares memcpy and memset */
+#ifndef VIT_IMPLEMENTATION /* without <string.h>, vit.h declares memcpy and memset */
 #include <string.h>
 #endif
 
 /* === exp, log and products === */
 
-static double vit_learn__scale(double x, int exponent) { /* x 2^exponent, of normal numbers */
+static double vit_learn__scale(double x, int exponent) { /* x 2^exponent if normal */
     uint64_t bits = (uint64_t)(1023 + exponent) << 52;
     double power;
     memcpy(&power, &bits, sizeof power);
     return x * power;
 }
 
-/* e^x = 2^n e^r, |r| <= log(2) / 2; the series of e^r up to r^13. */
+/* Computes e^x = 2^n e^r, |r| <= log(2) / 2, by the series of e^r up to r^13. */
 VIT_LEARN_API double vit_learn_exp(double x) {
     double n, r, sum = 1;
     int i;
@@ -153,7 +154,8 @@ VIT_LEARN_API double vit_learn_exp(double x) {
     return vit_learn__scale(sum, (int)n);
 }
 
-/* x = 2^n m, sqrt(1/2) <= m < sqrt(2); log(m) = 2 atanh((m - 1) / (m + 1)), up to its 21st power. */
+/* With x = 2^n m and sqrt(1/2) <= m < sqrt(2), log(m) = 2 atanh(t) for t = (m - 1) / (m + 1). The
+ * series of atanh is used up to t^21. */
 VIT_LEARN_API double vit_learn_log(double x) {
     uint64_t bits;
     double f, square, sum = 0;
@@ -170,12 +172,12 @@ VIT_LEARN_API double vit_learn_log(double x) {
 
 enum { VIT_LEARN__LANES = 8, VIT_LEARN__ROWS = 4 };
 
-/* Returns the length of a vector of dim numbers and a bias, padded. */
+/* Returns the padded length of a vector of dim numbers and a bias. */
 static size_t vit_learn__stride(int dim) {
     return ((size_t)dim + VIT_LEARN__LANES) / VIT_LEARN__LANES * VIT_LEARN__LANES;
 }
 
-/* Adds in eight chains, then in a tree; `count` is a multiple of 8. */
+/* Returns a . b. Adds in eight chains, then in a tree; `count` is a multiple of 8. */
 static double vit_learn__dot(const double *a, const double *b, size_t count) {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0;
     size_t i;
@@ -237,7 +239,7 @@ enum {
     VIT_LEARN__HALVINGS = 40
 };
 
-/* A point, with the loss and the slopes there. */
+/* A point of the search, with the loss and the slopes at this point. */
 typedef struct vit_learn__point {
     double *weights, *slopes; /* [size] */
     double loss;
@@ -246,15 +248,16 @@ typedef struct vit_learn__point {
 typedef struct vit_learn__state {
     const vit_learn_rows *rows;
     const vit_learn_options *options;
-    size_t stride, size, part; /* of a class; of all weights; of a part's slopes and scratch */
+    size_t stride, size, part; /* sizes: a class, all weights, a part's slopes and scratch */
     double *parts;             /* [PARTS, part] */
     double losses[VIT_LEARN__PARTS];
     vit_learn__point here, next;
-    /* For each of the latest steps: the change of the weights, that of the slopes, their product. */
+    /* For each of the latest steps: the change of the weights, the change of the slopes, and the
+     * product of both changes. */
     double *moves, *turns; /* [PAIRS, size] */
     double products[VIT_LEARN__PAIRS];
     double *way; /* [size] */
-    int pairs;   /* steps so far: pair i is in place i % PAIRS */
+    int pairs;   /* number of steps so far; pair i is at i % PAIRS */
 } vit_learn__state;
 
 static size_t vit_learn__part(int dim, int num_classes) {
@@ -496,8 +499,8 @@ VIT_LEARN_API void vit_learn_add(vit_learn_sums *s, const float *x, int index) {
     }
 }
 
-/* Counts the photos without the first of each class; variances can be estimated from these
- * photos. */
+/* Returns the number of photos, less one for each class: the degrees of freedom of the
+ * variances. */
 static double vit_learn__freedom(const vit_learn_sums *s) {
     double freedom = 0;
     int c;
@@ -576,7 +579,7 @@ static int vit_learn__factor(const vit_learn_sums *s, double share, double *l) {
         for (k = 0; k <= i; k++) row[k] *= 1 - share;
         row[i] += share * trace / s->dim;
         if (row[i] > largest) largest = row[i];
-        for (k = 0; k < i; k++) { /* row[k] becomes L D */
+        for (k = 0; k < i; k++) { /* row[k] becomes an element of L D */
             const double *other = l + vit_learn__triangle(k);
             for (j = 0; j < k; j++) row[k] -= row[j] * other[j];
         }

@@ -44,7 +44,7 @@ INLINE void load_halves(lanes *to, const void *from) {
 }
 
 INLINE void multiply_add(lanes *sum, const lanes *a, const lanes *b) {
-    const lanes product = *a * *b; /* a separate statement, so that no compiler fuses it */
+    const lanes product = *a * *b; /* a separate statement, which compilers never fuse */
     *sum += product;
 }
 
@@ -106,7 +106,7 @@ INLINE void row_step(load_lanes *load, lanes *sums, const lanes *a, const char *
     multiply_add(&sums[ROWS], &b, &b);
 }
 
-/* Rows of floats are read in sequence, which CPUs prefetch. */
+/* Sums one row of floats. CPUs prefetch such rows, because the rows are read in sequence. */
 INLINE void sum_row(const float *q, const char *row, int dim, lanes *sums) {
     lanes a;
     int i = 0;
@@ -133,8 +133,8 @@ INLINE void rows_step(load_lanes *load, lanes *sums, const float *q, const char 
 }
 
 /* Sums several rows side by side, because memory delivers halves faster than a CPU can add them to
- * the sum of one row. The CPU does not prefetch in this order, so rows are prefetched
- * explicitly. */
+ * the sum of one row. The CPU does not prefetch in this order; the code therefore prefetches
+ * rows. */
 INLINE void sum_halves(load_lanes *load, const float *q, const char *const *rows, int dim,
                        lanes *sums) {
     enum { SIZE = sizeof(uint16_t), AHEAD = 4096 };
@@ -294,12 +294,13 @@ dot_bytes_kernel *dot_bytes(void) { return FASTEST(bytes_plain, bytes_avx2); }
 
 enum { BLOCK = 64 }; /* rows processed together */
 
-/* Returns 1 / the length of a vector, from the sum of its squares; 0 for a zero vector. */
+/* Returns 1 / the length of a vector, from the sum of the squares of its elements; 0 for a zero
+ * vector. */
 static double inverse(float square) {
     return square != 0 ? 1 / sqrt((double)square) : 0; /* NaN for NaN */
 }
 
-/* Clamps values that exceed 1 because of rounding. */
+/* Returns the cosine, clamped if it exceeds 1 because of rounding. */
 static float cosine(float dot, double inverse_a, double inverse_b) {
     const double x = (double)dot * inverse_a * inverse_b;
     return (float)(x > 1 ? 1 : x < -1 ? -1 : x);
@@ -312,7 +313,7 @@ static int64_t rows_of(const nearest_set *set) {
 }
 
 /* Returns `count` rows from `first` on, as floats. Halves are widened into room [count, dim], which
- * may be NULL if there are none. */
+ * may be NULL if the set has no halves. */
 static void rows_from(const nearest_set *set, int64_t first, int count, float *room,
                       const float **at) {
     const nearest_part *part = set->parts;
@@ -336,7 +337,7 @@ const float *nearest_row(const nearest_set *set, int64_t row, float *room) {
 
 /* === The best few === */
 
-/* If two cosines are equal, the later row is worse. */
+/* True if hit a is worse than b. If the cosines are equal, the later row is worse. */
 static bool is_after(const nearest_hit *a, const nearest_hit *b) {
     return a->cosine < b->cosine || (a->cosine == b->cosine && a->row > b->row);
 }
@@ -381,7 +382,7 @@ static void run_tasks(const vit_executor *executor, int count, vit_task *task, v
 /* The query in pass one: its unit vector is steps[i] * step plus a vector that is at most `error`
  * long. */
 typedef struct stepped {
-    int16_t *steps; /* [dim]; NULL without a pass one */
+    int16_t *steps; /* [dim]; NULL if there is no pass one */
     double step, error;
 } stepped;
 
@@ -399,12 +400,12 @@ typedef struct candidates {
 typedef struct one_search {
     const nearest_set *set;
     const float *query;
-    double inverse; /* of the query */
+    double inverse; /* 1 / the length of the query */
     int k, tasks;
-    int64_t rows;                /* of all parts */
-    dot_rows_kernel *kernels[2]; /* bytes of floats and of halves */
+    int64_t rows;                /* number of rows of all parts */
+    dot_rows_kernel *kernels[2]; /* kernels for floats and for halves */
     dot_bytes_kernel *bytes_kernel;
-    nearest_hit *hits; /* [tasks, k]: cosines; in pass one their lower bounds */
+    nearest_hit *hits; /* [tasks, k]: with cosines, or their lower bounds in pass one */
     int *found;        /* [tasks] */
     stepped unit;      /* the query */
     double rounding;   /* the largest error of a cosine computed from floats */
@@ -444,7 +445,7 @@ static void scan_cosines(one_search *s, int task, const nearest_part *part, int6
         s->kernels[part->halves != NULL](&scan);
         for (int j = 0; j < count; j++) {
             nearest_hit hit = { first + i + j, 0 };
-            /* rejects most rows without a root and a division */
+            /* rejects most rows without computing a root and a division */
             if ((double)dots[j] * (double)dots[j] < bound * (double)squares[j]) continue;
             hit.cosine = row_cosine(s, dots[j], squares[j]);
             s->found[task] = keep(hits, s->found[task], s->k, hit);
@@ -546,10 +547,10 @@ static int rescore(one_search *s, float least, nearest_hit *hits, int64_t *resco
     return count;
 }
 
-/* True if the bounds hold; for other values, products of floats overflow or lose bits. */
+/* True if the bounds hold. For other squares, products of floats overflow or lose bits. */
 static bool is_usual(float square) { return square >= 0x1p-40f && square <= 0x1p40f; }
 
-/* False if memory is exhausted. */
+/* Makes the query of pass one. Returns false if memory is exhausted. */
 static bool step_query(one_search *s, float square) {
     const int dim = s->set->dim, limit = dot_bytes_limit(dim);
     double length = 0, most = 0, error = 0;
@@ -583,8 +584,8 @@ static bool begin_search(one_search *s) {
     s->bytes_kernel = dot_bytes();
     s->kernels[0](&scan);
     s->inverse = inverse(square);
-    /* twice the error of dot_rows: dim / 8 + 3 successive additions, for three sums, two of them
-     * under a root */
+    /* twice the error of dot_rows: dim / 8 + 3 successive additions for each of three sums, two of
+     * which are under a root */
     s->rounding = (s->set->dim / 4.0 + 16) * 0x1p-23 + 1e-6;
     s->hits = malloc(tasks * (size_t)s->k * sizeof *s->hits);
     s->found = calloc(tasks, sizeof *s->found);
@@ -688,13 +689,13 @@ typedef struct many_search {
     dot_tile_kernel *tile;
     dot_rows_kernel *each;
     double *row_inverses, *query_inverses;
-    int k; /* for nearest_find_each, like the following */
+    int k; /* for nearest_find_each, like the next member */
     nearest_hit *hits;
     int *found;
-    float least; /* for nearest_groups, like the following */
+    float least; /* for nearest_groups, like the members below */
     pthread_mutex_t lock;
     int64_t *group;
-    int no_memory; /* of a task */
+    int no_memory; /* true if a task had no memory */
 } many_search;
 
 /* Loads a block of rows. Tiles are always whole, so the last row replaces missing rows. */
@@ -705,7 +706,7 @@ typedef struct row_block {
     float *room; /* for halves */
 } row_block;
 
-/* False: out of memory. */
+/* Allocates the room of a block. Returns false if memory is exhausted. */
 static bool block_room(row_block *block, const nearest_set *set) {
     bool halves = false;
     for (int p = 0; p < set->count; p++) halves = halves || set->parts[p].halves;
@@ -729,7 +730,7 @@ static void invert_block(const row_block *block, int dim, dot_rows_kernel *each,
     }
 }
 
-/* vit_task: one block of rows. */
+/* A vit_task that computes 1 / the length of each row of a block. */
 static void invert_rows(void *arg, int index) {
     many_search *s = arg;
     row_block block;

@@ -1,4 +1,5 @@
-/* nearest.h - the nearest of many vectors by their cosine: exact, because every vector is compared.
+/* nearest.h - finds the nearest of many vectors by their cosine. It is exact, because it compares
+ * every vector.
  *
  * The results have the same bits on every CPU and for any number of threads (see dot_rows). A
  * single query is as fast as memory delivers the vectors.
@@ -17,15 +18,15 @@
 
 /* === Dot products === */
 
-/* Dot products of a query with many rows. The order of additions is fixed, so the bits are the same
- * on every CPU. The search below uses these products.
+/* These kernels compute dot products of a query with many rows. The order of additions is fixed,
+ * which gives the same bits on every CPU. The search below uses these products.
  *
  * The code is plain C with vectors of 8 floats, and is also compiled for AVX2. Each of 8 lanes has
- * a chain of additions, padded with zeros at the end; a tree then adds up the lanes.
+ * a chain of additions, padded with zeros at the end; then a tree adds up the lanes.
  */
 
-/* dots[r] = query . row r and squares[r] = row r . row r, for `count` rows of floats, or of halves,
- * which are widened exactly. The rows are consecutive. */
+/* Asks for dots[r] = query . row r and squares[r] = row r . row r, for `count` rows of floats or
+ * halves. Halves are widened exactly. The rows are consecutive. */
 typedef struct dot_scan {
     const float *query;
     const void *rows;
@@ -36,14 +37,14 @@ typedef struct dot_scan {
 typedef void dot_rows_kernel(const dot_scan *scan);
 dot_rows_kernel *dot_rows(bool halves);
 
-/* out[q * DOT_TILE_ROWS + r] = query q . row r */
+/* A dot_tile_kernel computes out[q * DOT_TILE_ROWS + r] = query q . row r. */
 enum { DOT_TILE_QUERIES = 4, DOT_TILE_ROWS = 2 };
 typedef void dot_tile_kernel(const float *const *queries, const float *const *rows, int dim,
                              float *out);
 dot_tile_kernel *dot_tile(void);
 
-/* sums[r] = q . row r, exactly, for count consecutive rows. |q[i]| is at most dot_bytes_limit(dim),
- * so that no 32-bit sum overflows. */
+/* Computes sums[r] = q . row r, exactly, for count consecutive rows. No 32-bit sum overflows,
+ * because |q[i]| must be at most dot_bytes_limit(dim). */
 typedef void dot_bytes_kernel(const int16_t *q, const int8_t *rows, int dim, int count,
                               int32_t *sums);
 dot_bytes_kernel *dot_bytes(void);
@@ -76,7 +77,8 @@ typedef struct nearest_scale {
     float step, error;
 } nearest_scale;
 
-/* Consecutive rows [count, dim], as floats or as halves, and their int8 copies, or NULL. */
+/* Consecutive rows [count, dim], as floats or as halves. The int8 copies of the rows may be
+ * NULL. */
 typedef struct nearest_part {
     const float *floats;
     const uint16_t *halves;
@@ -90,7 +92,7 @@ typedef struct nearest_set {
     int count, dim;
 } nearest_set;
 
-/* Finds rows like nearest_find, but in all parts; row numbers continue from part to part. If every
+/* Finds rows like nearest_find, but in all parts. Row numbers continue from part to part. If every
  * part has int8 copies, the copies are read first. The error of each copy is known, so only rows
  * whose cosine may be among the best are read in full. *rescored is the number of these rows. The
  * result does not change. */
@@ -102,8 +104,8 @@ int nearest_find_in(const nearest_set *set, const float *query, int k, const vit
 void nearest_make_bytes(const nearest_part *part, int dim, const vit_executor *executor,
                         nearest_scale *scales, int8_t *bytes);
 
-/* Finds the nearest rows for each of many queries: hits is [queries->count, k], found
- * [queries->count]. False if memory is exhausted. */
+/* Finds the nearest rows for each of many queries: hits [queries->count, k], found
+ * [queries->count]. Returns false if memory is exhausted. */
 bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, int k,
                        const vit_executor *executor, nearest_hit *hits, int *found);
 
@@ -112,7 +114,7 @@ const float *nearest_row(const nearest_set *set, int64_t row, float *room);
 
 /* Groups rows that are connected by pairs with at least this cosine. group[i] is the lowest row of
  * row i's group, or i if the row is alone. Row numbers continue from part to part. Time grows with
- * the square of the number of rows. False: out of memory. */
+ * the square of the number of rows. Returns false if memory is exhausted. */
 bool nearest_groups(const nearest_set *set, float least, const vit_executor *executor,
                     int64_t *group);
 

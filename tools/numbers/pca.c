@@ -9,14 +9,14 @@
 /* The block has more rows than are requested, because its width decides the speed of
  * convergence. */
 enum { EXTRA = 12, MAX_STEPS = 1000, MAX_SWEEPS = 60 };
-static const double CONVERGED = 1e-9; /* |C v - variance v|, relative to the first variance */
+static const double CONVERGED = 1e-9; /* limit of |C v - variance v| / the first variance */
 
 /* One fit. The covariance C is never computed; the rows are used to multiply by it. */
 typedef struct fit {
     const float *rows;
     const double *mean;
-    int n, dim, width;    /* width: of the block */
-    double *block, *next; /* [width, dim] orthonormal; C applied to it */
+    int n, dim, width;    /* width: number of rows of the block */
+    double *block, *next; /* [width, dim]: the orthonormal block, and block C */
     double *small, *turn; /* [width, width]: block C block', and its eigenvectors */
     double *centred;      /* [dim] */
 } fit;
@@ -39,7 +39,7 @@ static void centre(const float *row, const double *mean, double *centred, int di
     for (int d = 0; d < dim; d++) centred[d] = (double)row[d] - mean[d];
 }
 
-/* next = block C */
+/* Computes next = block C. */
 static void apply(const fit *f) {
     memset(f->next, 0, (size_t)f->width * (size_t)f->dim * sizeof *f->next);
     for (int i = 0; i < f->n; i++) {
@@ -52,7 +52,7 @@ static void apply(const fit *f) {
 }
 
 /* Applies Gram-Schmidt twice, which is enough (Giraud, Langou, Rozloznik 2005). An axis replaces a
- * row that is a combination of earlier rows, so the block keeps its width. */
+ * row that is a combination of earlier rows, and the block keeps its width. */
 static void orthonormalise(double *block, int width, int dim) {
     int axis = 0;
     for (int k = 0; k < width; k++) {
@@ -164,7 +164,7 @@ static void ritz(fit *f, double **scratch) {
     turn_rows(f, &f->next, scratch);
 }
 
-/* Returns the largest |C v - variance v| of the first `count`. */
+/* Returns the largest |C v - variance v| of the first `count` vectors v. */
 static double residual(const fit *f, int count) {
     double worst = 0;
     for (int k = 0; k < count; k++) {

@@ -9,7 +9,7 @@
 
 /* Measures how well scores find items, by average precision and F1. */
 
-/* The score of an item, and true if it should be found. */
+/* The score of an item, and whether the item should be found. */
 typedef struct precision_score {
     float score;
     bool right;
@@ -25,8 +25,8 @@ typedef struct precision_counts {
     int64_t found, wrong, missed; /* true positives, false positives, false negatives */
 } precision_counts;
 
-/* Returns 0 if there are no items to find or none was found, like scikit-learn's
- * zero_division=0. */
+/* These functions return 0 if there are no items to find, or if no item was found, like
+ * scikit-learn's zero_division=0. */
 double precision_of(const precision_counts *counts);     /* found / (found + wrong) */
 double precision_recall(const precision_counts *counts); /* found / (found + missed) */
 double precision_f1(const precision_counts *counts);     /* 2 found / (2 found + wrong + missed) */
@@ -36,15 +36,15 @@ double precision_f1(const precision_counts *counts);     /* 2 found / (2 found +
 /* The mean of the last few vectors, which smooths a stream. */
 
 typedef struct running_mean {
-    int length, size; /* number of vectors, and of values in each */
-    uint64_t added;   /* vectors so far */
+    int length, size; /* number of vectors; number of values in each vector */
+    uint64_t added;   /* number of vectors so far */
     float *last;      /* [length, size]: vector i at i % length; private */
 } running_mean;
 
-/* False if memory is exhausted; then there is nothing to close. */
+/* Returns false if memory is exhausted; then there is nothing to close. */
 bool running_mean_open(running_mean *m, int length, int size);
-/* Adds a vector [size], and replaces it by the mean of the last `length` vectors, or of all if
- * there are fewer. */
+/* Adds a vector [size], and replaces it by the mean of the last `length` vectors, or of all vectors
+ * if there are fewer. */
 void running_mean_add(running_mean *m, float *values);
 void running_mean_close(running_mean *m);
 

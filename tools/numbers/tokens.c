@@ -81,7 +81,7 @@ static bool read_embedding(const vit_model *model, positions *p, report *r) {
     float *values = tensor_values(model, "pos_embed", &tensor, r);
     const bool good = values && take(p, c->embed_dim, r);
     if (good) {
-        const int first = tensor.dims[1] - p->rows * p->columns; /* after the prefix tokens */
+        const int first = tensor.dims[1] - p->rows * p->columns; /* the prefix tokens come first */
         memcpy(p->vectors, values + (size_t)first * (size_t)p->dim,
                (size_t)(p->rows * p->columns) * (size_t)p->dim * sizeof *values);
     }
@@ -120,8 +120,8 @@ static bool read_rotary(const vit_model *model, int block, positions *p, report 
     return good;
 }
 
-/* Fills in the values that a head adds to the scores of one patch with all patches, which depend on
- * the distances. */
+/* Fills in the values that a head adds to the scores of one patch with all patches. These values
+ * depend on the distances. */
 static void put_biases(const positions *p, const float *table, int patch, float *biases) {
     const int across = 2 * p->columns - 1;
     const int y = patch / p->columns, x = patch % p->columns;
@@ -236,7 +236,7 @@ static bool is_border(vit_grid grid, int patch) {
     return y == 0 || x == 0 || y == grid.height - 1 || x == grid.width - 1;
 }
 
-/* Copies the rows of the foreground to the front. Returns its size. */
+/* Copies the rows of the foreground to the front. Returns their number. */
 static int take_foreground(const tokens_patches *t, const pca *first, float *taken,
                            bool *is_taken) {
     const vit_grid *grid = t->grids;
