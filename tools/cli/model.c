@@ -14,9 +14,9 @@
 #include "cli/output.h"
 #include "os/os.h"
 
-enum { HEAD = 64 }; /* bytes that distinguish the kinds of files */
+enum { HEAD = 64 }; /* number of bytes that distinguish kinds of files */
 
-/* A zip begins with its first entry, whose name starts after 30 bytes. */
+/* Returns the kind of a zip by the name of its first entry, which starts after 30 bytes. */
 static const char *kind_of_zip(const unsigned char *head) {
     char name[HEAD - 30 + 1] = "";
     const size_t length = head[26] + 256u * head[27];
@@ -30,7 +30,7 @@ static const char *kind_of(const unsigned char *head) {
     if (!memcmp(head, "PK\3\4", 4)) return kind_of_zip(head);
     if (!memcmp(head, "GGUF", 4)) return "a GGUF file";
     if (head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) return "a PyTorch checkpoint";
-    for (i = 4; i < 8; i++) /* the length of a header in JSON */
+    for (i = 4; i < 8; i++) /* high bytes of the length of a header in JSON */
         if (head[i] != 0) return NULL;
     return head[8] == '{' ? "a safetensors checkpoint" : NULL;
 }

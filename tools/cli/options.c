@@ -24,8 +24,8 @@ typedef struct parser {
 enum { LONGEST_NAME = 60 };
 static char called[LONGEST_NAME + 1] = "vit";
 
-/* Takes the last part of a path, without Windows' suffix. False if that part is not a program's
- * name. */
+/* Takes the last part of a path, without Windows' suffix. Returns false if this part is not usable
+ * as a name. */
 static bool take_name(const char *path) {
     const char *name = path;
     size_t length;
@@ -81,7 +81,7 @@ static bool usage_error(const parser *p, const char *format, ...) {
 /* Reports an unknown option and the nearest known option, because most are typing errors. */
 static bool unknown_option(const parser *p, const char *word, const char *name) {
     const cli_option *nearest = NULL;
-    int distance = 3; /* a more distant name does not help */
+    int distance = 3; /* more distant names do not help */
     for (const cli_option *o = p->program->options; o->name; o++) {
         int d = text_distance(name, o->name);
         if (d < distance) {
@@ -118,7 +118,7 @@ static bool set_size(const parser *p, const cli_option *o, const char *word, con
                        o->argument, o->min, o->max, text);
 }
 
-/* Returns name number i of the type, NULL after the last name. */
+/* Returns name number i of the type; NULL after the last name. */
 static const char *name_of(cli_type type, int i) {
     if (type == CLI_ISA) return i < VIT_NUM_ISAS ? vit_isa_name((vit_isa)i) : NULL;
     return i < VIT_NUM_DTYPES ? tensor_dtype_name((vit_dtype)i) : NULL;
@@ -161,8 +161,8 @@ static bool set_value(const parser *p, const cli_option *o, const char *word, co
     return false;
 }
 
-/* Stores the value of an option: `attached`, from the same word, or if that is NULL the next
- * word. */
+/* Stores the value of an option: `attached`, from the same word, or the next word if `attached` is
+ * NULL. */
 static bool take_option(parser *p, const cli_option *o, const char *word, const char *attached) {
     if (o->type == CLI_FLAG && attached) {
         return usage_error(p, "option '%.80s' takes no value", word);
@@ -209,7 +209,8 @@ static bool is_any(const char *word, const char *a, const char *b) {
     return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-/* True if a word before "--" is this option: --help and --version work even after a mistake. */
+/* True if a word before "--" is this option. --help and --version therefore work even after a
+ * mistake. */
 static bool asks_for(int argc, char **argv, const char *name, const char *letter) {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (is_any(argv[i], name, letter)) return true;
@@ -286,7 +287,7 @@ static bool check_count(const parser *p, const text_list *operands) {
     return true;
 }
 
-/* Declares the files that the command line names; no operand may also be an output. */
+/* Declares the files of the command line. Fails if an operand is also an output. */
 static bool declare_files(const parser *p, const text_list *operands) {
     report r = report_make();
     for (const cli_option *o = p->program->options; o->name; o++) {

@@ -1,4 +1,4 @@
-/* options.h - the options of a program, --help and --version.
+/* options.h - parses the options of a program, including --help and --version.
  *
  *     static bool quiet;   static int top = 5;   static const char *model;
  *     const cli_option options[] = {
@@ -30,11 +30,11 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* `--name value`, `--name=value`, `-n value`, `-nvalue`; a lone `-` is an operand (standard
- * input) and `--` ends the options. --help and --version are built in.
+/* Options are `--name value`, `--name=value`, `-n value` or `-nvalue`. A lone `-` is an operand
+ * (standard input), and `--` ends the options. --help and --version are built in.
  *
- * To add a type of option: a row in cli_type, and its case in set_value (options.c), which -Wswitch
- * requires. */
+ * To add a type of option, add a row in cli_type, and a case in set_value (options.c), which
+ * -Wswitch requires. */
 
 typedef enum cli_type {
     CLI_FLAG,   /* no value:      bool * */
@@ -45,7 +45,7 @@ typedef enum cli_type {
     CLI_SIZE,   /* N or HxW:      int[2], height and width, each min .. max */
     CLI_DTYPE,  /* by its name:   vit_dtype * */
     CLI_ISA,    /* by its name:   vit_isa * */
-    CLI_LIST    /* any number of values: text_list *, zeroed by the caller */
+    CLI_LIST    /* any number of values: text_list *, which the caller zeroes */
 } cli_type;
 
 typedef struct cli_option {
@@ -58,15 +58,15 @@ typedef struct cli_option {
     double min, max; /* for CLI_INT, CLI_NUMBER and CLI_SIZE */
 } cli_option;
 
-/* Rows that several programs share, so that an option has the same letter and name everywhere.
- * test_cli.sh compares the --help of all programs. Programs that decode photos also have the rows
- * of image/photos.h. */
+/* Several programs share these rows: an option has the same letter and name everywhere. test_cli.sh
+ * compares the --help of all programs. Programs that decode photos also have the rows of
+ * image/photos.h. */
 #define CLI_OPTION_MODEL(value)                                                                    \
     {                                                                                              \
         'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,   \
             value, 0, 0                                                                            \
     }
-/* Two rows, for a cli_size. */
+/* These two rows set a cli_size. */
 #define CLI_OPTION_IMG_SIZE(value)                                                                 \
     { 0,        "img-size", "N|HxW", "input size, for models converted with --dynamic",            \
       CLI_SIZE, value,      1,       16384 },                                                      \
@@ -105,27 +105,27 @@ typedef struct cli_option {
 #define CLI_MANY 0x7fffffff
 
 typedef struct cli_program {
-    const char *name;        /* begins every message; @ stands for it in these texts */
-    const char *synopsis;    /* after the name: "[options] IMAGE..." */
+    const char *name;        /* begins every message; @ stands for the name in these texts */
+    const char *synopsis;    /* text after the name: "[options] IMAGE..." */
     const char *description; /* in --help, above the options; ends with '\n' */
     const cli_option *options;
     const char *notes; /* in --help, below the options; or NULL */
     int min_operands, max_operands;
     const char *operand; /* word for a missing operand: "IMAGE" */
-    const char *decoder; /* name for --version; NULL: it reads no JPEGs */
+    const char *decoder; /* name for --version; NULL if the program reads no JPEGs */
 } cli_program;
 
 /* Begins every program: calls os_start, and keeps the name under which the program was called, for
- * its messages. If argv[0] is not usable as a name, it keeps `own`. */
+ * messages. If argv[0] is not usable as a name, keeps `own` instead. */
 void cli_start(int *argc, char ***argv, const char *own);
 const char *cli_name(void);
 
-/* Prints the error in the command line, and how to get --help. Returns CLI_USAGE. */
+/* Prints an error in the command line, and how to get --help. Returns CLI_USAGE. */
 int cli_wrong(const char *program, const char *format, ...) REPORT_PRINTF(2, 3);
 
 /* Sets the options' values and collects the operands (NULL if the program takes none). Returns
- * false if the program should exit with *status, because it has printed --help, --version or a
- * usage error. Then there is nothing to free. */
+ * false if the program should exit with *status, because cli_parse has printed --help, --version or
+ * a usage error. There is then nothing to free. */
 bool cli_parse(const cli_program *program, int argc, char **argv, text_list *operands, int *status);
 
 /* === The model of a program, with better messages than vit.h's === */
@@ -134,20 +134,20 @@ bool cli_parse(const cli_program *program, int argc, char **argv, text_list *ope
  * checkpoint, which must be converted first. */
 bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *r);
 
-/* Returns the path of -m, or that of the bundled model for NULL, malloc'ed. NULL if there is no
- * such model. */
+/* Returns the path of -m, malloc'ed. If `given` is NULL, returns the path of the bundled model, or
+ * NULL if there is no such model. */
 char *cli_model_path(const char *given, report *r);
 
-/* The height and width of --img-size, and the number of --max-patches; 0 stands for the model's
- * own. */
+/* The height and width of --img-size, and the number of --max-patches; 0 stands for the model's own
+ * value. */
 typedef int cli_size[3];
 
-/* Resizes the model. A size that the model already has changes nothing, even if its size is
- * fixed. */
+/* Resizes the model. If the model already has this size, changes nothing, even if the model's size
+ * is fixed. */
 bool cli_model_resize(vit_model *model, const cli_size size, report *r);
 
-/* Opens the model of -m, or the bundled one for NULL. *path, malloc'ed, names the file; it is NULL
- * on failure. */
+/* Opens the model of -m, or the bundled model if `given` is NULL. *path, malloc'ed, is the path of
+ * the file; NULL on failure. */
 bool cli_model_choose(const char *given, const cli_size size, vit_model *model, char **path,
                       report *r);
 

@@ -16,7 +16,7 @@ enum { LONGEST_PATH = 4096 };
 /* Reports lost output. errno has the reason, or is 0 if an earlier write failed. */
 static bool stdout_lost(const char *program) {
     report_error(program, "standard output", "%s", errno ? strerror(errno) : "write failed");
-    clearerr(stdout); /* reported once only */
+    clearerr(stdout); /* the loss is reported only once */
     return false;
 }
 
@@ -29,8 +29,8 @@ bool cli_flush(const char *program) {
 
 int cli_finish(const char *program, int status) {
     bool good = cli_flush(program);
-    /* NFS and quotas report a full disk only when the file is closed. Closes a duplicate, so that
-     * stdout itself stays usable. */
+    /* NFS and quotas report a full disk only when the file is closed. os_close_copy closes a
+     * duplicate, because stdout must stay usable. */
     if (good && !os_close_copy(stdout)) good = stdout_lost(program);
     return !good && status == CLI_OK ? CLI_FAILED : status;
 }
@@ -49,14 +49,14 @@ void cli_put_field(FILE *file, const char *text) {
 /* A file that will be written. The outputs on the command line are declared before any input is
  * read, and stay declared to the end, because every input must be compared with them. */
 typedef struct declared {
-    const char *path;       /* the caller's */
+    const char *path;       /* memory of the caller */
     os_identity file;       /* the file behind the path, if it exists */
     bool exists, is_late;   /* is_late: stays declared only until it is written */
     int is_named, was_read; /* set by several threads */
     char read_as[512];
 } declared;
 
-enum { MOST_OUTPUTS = 16 }; /* at a time */
+enum { MOST_OUTPUTS = 16 }; /* number of outputs at a time */
 static declared outputs[MOST_OUTPUTS];
 static int num_outputs;
 
@@ -78,7 +78,7 @@ void cli_output_read(const char *path) {
     }
 }
 
-/* Returns false if an output was read, so no output may be written. */
+/* Returns false if an output was read; no output may then be written. */
 static bool outputs_spare(report *r) {
     for (int i = 0; i < num_outputs; i++) {
         const declared *d = &outputs[i];
@@ -126,8 +126,8 @@ static bool is_one(const declared *a, const declared *b) {
     return a->exists ? is_same(&a->file, &b->file) : is_same_place(a->path, b->path);
 }
 
-/* Declares a file. Several outputs may write to one device, so a device is not kept: the result is
- * NULL, without a failure. If the path is a folder, opening it will fail later. */
+/* Declares a file. Returns NULL, without a failure, for a device, because several outputs may write
+ * to one device. If the path is a folder, opening the output will fail later. */
 static declared *declare(const char *path, report *r) {
     const os_kind kind = strcmp(path, "-") ? os_kind_of(path) : OS_NONE;
     declared *d = &outputs[num_outputs];
@@ -157,8 +157,8 @@ bool cli_output_declare(const char *path, report *r) {
     return !r->failed;
 }
 
-/* Updates a declaration after the output was written. Now the file may exist, and another output
- * may write it. */
+/* Updates a declaration after the output was written. The file may now exist, and another output
+ * may write the file. */
 static void undeclare(const char *path) {
     declared *d = find(path);
     if (!d) return;
@@ -197,7 +197,7 @@ void cli_temporary_folder(const char *path) {
 }
 
 /* Returns the slot of an unfinished temporary file; for "", a free slot. If no slot is free,
- * returns the last one. */
+ * returns the last slot. */
 static char *unfinished_place(const char *temporary) {
     int i = 0;
     while (i < UNFINISHED - 1 && strcmp(unfinished[i], temporary) != 0) i++;
@@ -213,7 +213,7 @@ static void watch(const char *temporary) {
 
 /* Returns the length of the part of the path that a temporary name keeps. A long name is cut to
  * make room for the suffix. A name that is too long for the system is not cut, because creating the
- * file must fail at once. UTF-8 letters stay whole. */
+ * file must fail at once. UTF-8 characters are not split. */
 static int kept_of(const char *path) {
     const char *name = path;
     size_t length;
@@ -228,8 +228,8 @@ static int kept_of(const char *path) {
     return (int)(name - path + (ptrdiff_t)length);
 }
 
-/* Creates "TARGET.tmp-PID" (or -PID-1, ...) with the permissions of a new file, or of the file
- * that it will replace. */
+/* Creates "TARGET.tmp-PID" (or -PID-1, ...) with the permissions of a new file, or of the file to
+ * replace. */
 static bool open_temporary(cli_output *output, const char *replaced) {
     size_t size = strlen(output->path) + 48;
     output->temporary = malloc(size);
@@ -297,7 +297,7 @@ bool cli_output_open(cli_output *output, const char *path, report *r) {
         undeclare(path);
         return false;
     }
-    /* A symbolic link stays; its target is replaced. */
+    /* A symbolic link stays, and its target is replaced. */
     output->path = kind == OS_FILE ? os_real_path(path) : copy_text(path);
     errno = output->path ? 0 : errno;
     if (!output->path) {

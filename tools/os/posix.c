@@ -1,11 +1,11 @@
 #if defined(__linux__)
-#define _GNU_SOURCE /* O_PATH */
+#define _GNU_SOURCE /* for O_PATH */
 #endif
 #if !defined(_WIN32)
-#define _DEFAULT_SOURCE /* madvise */
+#define _DEFAULT_SOURCE /* for madvise */
 #define _DARWIN_C_SOURCE
 #define _POSIX_C_SOURCE   200809L
-#define _XOPEN_SOURCE     700 /* realpath */
+#define _XOPEN_SOURCE     700 /* for realpath */
 #define _FILE_OFFSET_BITS 64
 #endif
 
@@ -44,9 +44,9 @@
 
 /* === The beginning === */
 
-/* Keeps files from taking the descriptor of a closed standard stream and receiving messages.
- * Instead it opens the root folder there, which names like /dev/stdout can open neither for reading
- * nor for writing. Reading and writing the stream still fail. */
+/* Keeps files from taking the descriptor of a closed standard stream and receiving messages. Opens
+ * the root folder at this descriptor instead. Names like /dev/stdout cannot open the folder for
+ * reading or writing, and reading and writing the stream still fail. */
 static void keep_closed(int descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0 && open("/", O_RDONLY | O_PATH) != descriptor) {
         perror("standard streams");
@@ -54,7 +54,8 @@ static void keep_closed(int descriptor) {
     }
 }
 
-/* The parent process may have made the system ignore children, which then have no exit status. */
+/* Restores the default handling of children, because a parent process may have disabled their exit
+ * status. */
 void os_start(int *argc, char ***argv) {
     (void)argc, (void)argv;
     for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) keep_closed(i);
@@ -64,7 +65,8 @@ void os_start(int *argc, char ***argv) {
 static void (*before_end)(void);
 static const char *lost_program;
 
-/* Several threads may get here at once; the first one ends the program. */
+/* Ends the program. Several threads may call this function at once; the first of them ends the
+ * program. */
 static void on_lost(int number) {
     static const char text[] = ": a file was truncated while it was in use, or its disk failed\n";
     static int lost;
@@ -76,7 +78,7 @@ static void on_lost(int number) {
     _exit(1);
 }
 
-/* A sanitizer's handler stays. */
+/* Sets the handler of SIGBUS. Keeps an existing handler, such as a sanitizer's. */
 void os_on_lost(const char *program) {
     struct sigaction old;
     lost_program = program;
@@ -123,8 +125,9 @@ FILE *os_create(const char *path, const char *like) {
     return NULL;
 }
 
-/* Linux (ext4 since 6.16, XFS since 5.18) caches a file in pages that are as large as the writes,
- * up to 2 MB. With such pages, a program that maps a file of 300 MB starts 20 ms sooner. */
+/* Returns 2 MB: Linux (ext4 since 6.16, XFS since 5.18) caches a file in pages that are as large as
+ * the writes, up to 2 MB. With such pages, a program that maps a file of 300 MB starts 20 ms
+ * sooner. */
 size_t os_write_size(void) { return 2 << 20; }
 
 /* True if the path now leads to another file, because the file was replaced before the lock was
@@ -136,8 +139,8 @@ static bool is_gone(int descriptor, const char *path) {
             named.st_dev != locked.st_dev);
 }
 
-/* Uses fcntl's locks, which work on NFS and which children do not inherit. On file systems without
- * locks the file is opened unlocked. */
+/* Uses fcntl's locks, which work on NFS, and which children do not inherit. On file systems without
+ * locks, opens the file without a lock. */
 FILE *os_open_alone(const char *path) {
     struct flock lock;
     int descriptor = -1, why;
@@ -170,7 +173,7 @@ bool os_cut(FILE *file, uint64_t size) {
 bool os_close_copy(FILE *file) {
     const int copy = dup(fileno(file));
     errno = 0;
-    return copy < 0 || close(copy) == 0; /* there is no duplicate, so nothing was written to it */
+    return copy < 0 || close(copy) == 0; /* without a duplicate, nothing was written */
 }
 
 bool os_make_folder(const char *path) { return mkdir(path, 0777) == 0; }
@@ -189,7 +192,7 @@ static void on_signal(int number) {
     raise(number);
 }
 
-/* Signals that are ignored stay ignored (nohup). */
+/* Sets handlers, except for signals that are ignored (nohup). */
 static void catch_signals(void) {
     static const int numbers[] = { SIGHUP,  SIGINT,  SIGTERM, SIGQUIT, SIGPIPE,
                                    SIGXFSZ, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2 };
@@ -295,7 +298,7 @@ static char *copy_text(const char *text) {
     return copy;
 }
 
-/* Reads the links of Linux, FreeBSD and NetBSD; macOS has a function. */
+/* Reads a link on Linux, FreeBSD and NetBSD; calls a function on macOS. */
 char *os_executable(void) {
     char path[PATH_MAX];
 #if defined(__APPLE__)
@@ -322,7 +325,7 @@ char *os_temporary_folder(void) {
 long os_process(void) { return (long)getpid(); }
 
 double os_private_bytes(void) {
-    FILE *file = fopen("/proc/self/smaps_rollup", "r"); /* only Linux has it */
+    FILE *file = fopen("/proc/self/smaps_rollup", "r"); /* exists only on Linux */
     char line[128];
     double bytes = (double)NAN;
     long kilobytes;
@@ -334,7 +337,7 @@ double os_private_bytes(void) {
     return bytes;
 }
 
-/* Called in the child of fork; does not return. */
+/* Runs in the child of fork, and does not return. */
 static void become(char **arguments, const char *executable, int output) {
     if (dup2(output, STDOUT_FILENO) >= 0) {
         if (executable) execv(executable, arguments);
@@ -369,8 +372,8 @@ bool os_run_again(char **arguments, void *output, size_t size) {
 
 extern char **environ;
 
-/* Returns the absolute path, malloc'ed. Links in the path are kept, because a program may depend on
- * the name under which it was called. */
+/* Returns the absolute path, malloc'ed. Keeps links in the path, because a program may depend on
+ * the name under which it is called. */
 static char *from_root(const char *path) {
     char folder[PATH_MAX] = "", *whole;
     if (*path != '/' && !getcwd(folder, sizeof folder)) return NULL;
@@ -455,7 +458,7 @@ static void close_others(void) {
     for (int i = 3; i < count; i++) (void)fcntl(i, F_SETFD, FD_CLOEXEC);
 }
 
-/* Runs in the child of fork. It makes only system calls, because other threads may hold locks. */
+/* Runs in the child of fork. Makes only system calls, because other threads may hold locks. */
 static void become_command(const os_command *c, char **environment, int say) {
     const int create = O_WRONLY | O_CREAT | O_EXCL;
     sigset_t none;
@@ -478,8 +481,8 @@ static void become_command(const os_command *c, char **environment, int say) {
     _exit(127);
 }
 
-/* This process's handlers must not run in the child, because they remove files. The pipe closes
- * when the program begins. */
+/* Starts a command. This process's handlers must not run in the child, because they remove files.
+ * The pipe closes when the program begins. */
 static pid_t start_command(const os_command *c) {
     char **environment = other_environment(c->folder);
     int ends[2], why = ENOMEM;
@@ -506,8 +509,8 @@ static pid_t start_command(const os_command *c) {
     return child;
 }
 
-/* Waits in naps. Each counts with its nominal length, because a job may be stopped for hours. The
- * process number stays reserved until the process is waited for. */
+/* True if the child ends in time. Waits in naps; each nap counts with its nominal length, because a
+ * job may be stopped for hours. The child's process number stays reserved until waitpid. */
 static bool ends_in_time(pid_t child, int seconds) {
     int64_t nap = 1000000, waited = 0; /* nanoseconds */
     for (;; waited += nap, nap = nap < 20000000 ? nap * 13 / 10 : nap) {
@@ -549,12 +552,13 @@ void os_remove_empty(const char *path) { (void)rmdir(path); }
 
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *at) {
     (void)status, (void)at;
-    if (kind == FTW_DNR) (void)chmod(path, 0700); /* the next time */
+    if (kind == FTW_DNR) (void)chmod(path, 0700); /* the next pass removes it */
     else (void)remove(path);
     return 0;
 }
 
-/* Processes that are being killed may still write into the folder. */
+/* Removes a folder in several passes, because processes that are being killed may still write into
+ * the folder. */
 void os_remove_folder(const char *path) {
     const struct timespec nap = { 0, 10000000 };
     for (int i = 0; i < 50 && os_kind_of(path) == OS_FOLDER; i++) {

@@ -19,7 +19,8 @@
 
 /* === Errors === */
 
-/* ETXTBSY, which the library defines but never uses, stands for "open in another program". */
+/* Returns the errno for an error of Windows. ETXTBSY, which the library defines but never uses,
+ * stands for "open in another program". */
 static int error_number(DWORD error) {
     switch (error) {
     case ERROR_SUCCESS: return 0;
@@ -66,7 +67,8 @@ const char *os_error(int number) {
 
 /* === Text === */
 
-/* Converts UTF-8 to UTF-16, malloc'ed. NULL if memory is exhausted, or if the text is not UTF-8. */
+/* Converts UTF-8 to UTF-16, malloc'ed. Returns NULL if memory is exhausted, or if the text is not
+ * UTF-8. */
 static wchar_t *to_wide(const char *text) {
     const int size = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
     wchar_t *wide = size > 0 ? malloc((size_t)size * sizeof *wide) : NULL;
@@ -82,8 +84,7 @@ static char *to_utf8(const wchar_t *wide) {
     return text;
 }
 
-/* Makes the path absolute and adds a prefix, with which the system accepts more than 260
- * characters. */
+/* Makes the path absolute, and adds the prefix for paths of more than 260 characters. */
 static wchar_t *lengthened(wchar_t *path) {
     const DWORD size = GetFullPathNameW(path, 0, NULL, NULL);
     wchar_t *full = size ? malloc(((size_t)size + 8) * sizeof *full) : NULL, *from;
@@ -136,8 +137,9 @@ static void start_console(DWORD number) {
         SetConsoleMode(handle, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING);
 }
 
-/* Sets one precision of the x87 for all threads, for equal results: MinGW-w64's exp and log use the
- * x87. MinGW sets 64 bits in the first thread, and the system sets 53 bits in all others. */
+/* Sets the same precision of the x87 in all threads, because MinGW-w64's exp and log use the x87,
+ * and results must be equal. MinGW sets 64 bits in the first thread, and the system sets 53 bits in
+ * all others. */
 static void start_x87(void) {
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
     const unsigned short control = 0x27f;
@@ -145,7 +147,7 @@ static void start_x87(void) {
 #endif
 }
 
-/* If memory is exhausted, the arguments stay unchanged. */
+/* Starts the program (os.h). If memory is exhausted, the arguments stay unchanged. */
 void os_start(int *argc, char ***argv) {
     wchar_t **wide = CommandLineToArgvW(GetCommandLineW(), argc);
     char **arguments = wide ? malloc(((size_t)*argc + 1) * sizeof *arguments) : NULL;
@@ -202,7 +204,7 @@ os_kind os_kind_of_link(const char *path) {
 
 bool os_is_slash(char c) { return c == '/' || c == '\\'; }
 
-/* Opens a handle whatever access and sharing modes other programs use. */
+/* Opens a handle, independently of other programs' access and sharing modes. */
 static HANDLE open_name(const char *path) {
     wchar_t *wide = wide_path(path);
     HANDLE file = wide
@@ -249,7 +251,7 @@ char *os_real_path(const char *path) {
     wide = malloc(((size_t)size + 1) * sizeof *wide);
     if (wide && size && GetFinalPathNameByHandleW(file, wide, size + 1, 0)) {
         real = plain_path(wide);
-    } else if (wide) { /* not every file system has short names */
+    } else if (wide) { /* some file systems have no short names */
         free(wide);
         wide = to_wide(path);
         wide = wide ? lengthened(wide) : NULL;
@@ -260,7 +262,8 @@ char *os_real_path(const char *path) {
     return real;
 }
 
-/* Returns -1 on failure. As on other systems, an open file can be read, renamed and removed. */
+/* Opens a descriptor; returns -1 on failure. Others can read, rename and remove the open file, as
+ * on other systems. */
 static int open_descriptor(const char *path, DWORD access, DWORD how, int flags) {
     wchar_t *wide = wide_path(path);
     DWORD share = FILE_SHARE_READ | FILE_SHARE_DELETE;
@@ -307,7 +310,7 @@ bool os_cut(FILE *file, uint64_t size) {
 size_t os_write_size(void) { return 1 << 16; }
 
 FILE *os_create(const char *path, const char *like) {
-    (void)like; /* permissions are the folder's */
+    (void)like; /* the folder determines the permissions */
     return as_file(open_descriptor(path, GENERIC_WRITE | DELETE, CREATE_NEW, _O_WRONLY), "wb");
 }
 
@@ -354,7 +357,8 @@ bool os_rename_new(const char *from, const char *to) {
     return good;
 }
 
-/* False, because only an administrator, or a developer with a system setting, may make links. */
+/* Returns false, because only an administrator, or a developer with a system setting, may make
+ * links. */
 bool os_has_links(void) { return false; }
 
 bool os_link(const char *to, const char *path) {
@@ -402,7 +406,7 @@ static BOOL WINAPI on_event(DWORD event) {
     const bool asks = event == CTRL_C_EVENT || event == CTRL_BREAK_EVENT;
     if (is_soft && asks && !InterlockedExchange(&is_stopped, 1)) return TRUE;
     if (before_end) before_end();
-    return FALSE; /* the default follows, which ends the program */
+    return FALSE; /* the default action follows, and ends the program */
 }
 
 static void catch_events(void) {
@@ -528,7 +532,7 @@ void os_folder_close(os_folder *folder) {
     free(folder);
 }
 
-/* Opens a file that the system keeps in memory as long as there is room, and removes when it is
+/* Opens a file. The system keeps it in memory if there is room, and removes it when it is
  * closed. */
 FILE *os_memory_open(char **text, size_t *size) {
     char *folder = os_temporary_folder();
@@ -630,7 +634,7 @@ char *os_executable(void) {
 char *os_temporary_folder(void) {
     wchar_t folder[MAX_PATH + 1];
     const DWORD length = GetTempPathW(MAX_PATH + 1, folder);
-    if (length > 0 && length <= MAX_PATH) folder[length - 1] = L'\0'; /* its last backslash */
+    if (length > 0 && length <= MAX_PATH) folder[length - 1] = L'\0'; /* the last backslash */
     return to_utf8(length > 0 && length <= MAX_PATH ? folder : L".");
 }
 
@@ -719,8 +723,8 @@ bool os_run_again(char **arguments, void *output, size_t size) {
     return good && status == 0;
 }
 
-/* Returns the path of a program, malloc'ed, or NULL if there is none. The current folder is
- * searched only if PATH contains it. */
+/* Returns the path of a program, malloc'ed, or NULL if there is none. Searches the current folder
+ * only if PATH contains this folder. */
 static wchar_t *program_path(const char *name) {
     enum { LONGEST = 32768 };
     wchar_t *wide = to_wide(name), *folders = malloc(LONGEST * sizeof *folders);

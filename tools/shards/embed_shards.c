@@ -16,11 +16,11 @@
 
 /* === One task === */
 
-/* The work on one shard, from its first byte to its record. */
+/* The state of the work on one shard, from its first byte to its record. */
 typedef struct shard_job {
     const shard_task *task;
     const char *file, *number, *name;
-    photo_decoder *decoder; /* for all shards */
+    photo_decoder *decoder; /* the decoder for all shards */
     shard_source source;
     shard_writer writer;
     infer_counts counts;
@@ -67,7 +67,7 @@ static bool take_result(void *user, infer_result *result, report *r) {
     if (result->error) {
         good = take_unreadable(j, &s, result, r);
     } else {
-        const int top = best_classes(j, result); /* perhaps logits, which the next line scales */
+        const int top = best_classes(j, result); /* may make logits, which the next line scales */
         const float *row = embedding_of(&recipe->choice, recipe->model, result);
         j->forward_ms += result->forward_ms;
         good = shard_writer_add(&j->writer, &s, result->name, row, j->top, top, r);
@@ -121,8 +121,7 @@ static bool commit(shard_job *j, report *r) {
     return shard_writer_commit(&j->writer, &w, r);
 }
 
-/* Checks if the model's file was overwritten while it was mapped, because then the vectors are
- * wrong. */
+/* Fails if the model's file was overwritten while mapped, because the vectors are then wrong. */
 static bool check_model(const shard_job *j, report *r) {
     vit_model model = *j->task->recipe.model; /* a copy, because its message must not change */
     if (vit_model_verify(&model) == VIT_OK) return true;
@@ -217,7 +216,7 @@ static bool same_archive(const char *file, int64_t bytes) {
     return (int64_t)s.size == bytes;
 }
 
-/* Reports the problems of an existing output, which is then made again. */
+/* Checks an existing output. Reports its problems; the output is then made again. */
 static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, report *r) {
     const shard_task *task = j->task;
     char recipe[SHARD_RECIPE_SIZE];
@@ -337,7 +336,7 @@ void shard_totals_print(const shard_task *task, const shard_totals *totals, bool
 
 /* === Names in a folder === */
 
-/* Lists the names in a folder; none if the folder does not exist yet. */
+/* Lists the names in a folder. The list is empty if the folder does not exist yet. */
 static bool names_in(const char *folder, const char *kind, photo_list *names, report *r) {
     const size_t size = strlen(folder) + strlen(kind) + 2;
     char *path = malloc(size);
@@ -350,7 +349,7 @@ static bool names_in(const char *folder, const char *kind, photo_list *names, re
     return good;
 }
 
-/* Returns "00017" of "stats_00017.json", in place; NULL for other names. */
+/* Cuts "stats_00017.json" in place, and returns "00017"; NULL for other names. */
 static char *number_in(char *name, const char *kind, const char *suffix) {
     const size_t before = strlen(kind) + 1, after = strlen(suffix), length = strlen(name);
     if (length <= before + after || memcmp(name, kind, before - 1) != 0 ||
@@ -430,7 +429,7 @@ static bool check_found(const char *program, const char *folder, shard_collected
     return good;
 }
 
-/* Names vectors without a record, because readers of the folder would use them. */
+/* Reports vectors without a record, because readers of the folder would use such vectors. */
 static bool check_unrecorded(const char *program, const char *folder, shard_collected *all,
                              report *r) {
     photo_list names;

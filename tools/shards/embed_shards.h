@@ -15,7 +15,7 @@
 
 /* === The shards named on a command line === */
 
-/* For each shard of the photo_list, in order, the number in the names of its outputs. */
+/* The shards of a command line, and for each shard the number in the names of its outputs. */
 typedef struct shard_list {
     photo_list files; /* "-": standard input */
     char **numbers;   /* the digits at the end of the file's name, before its suffix; */
@@ -37,10 +37,11 @@ const char *shard_name(const char *file, const char *name);
 
 /* === One task's part === */
 
-/* The part of all shards that a task embeds: given as "3/8", or by variables of the launcher. */
+/* A task embeds a part of all shards. The part is given as "3/8", or by variables of the
+ * launcher. */
 
 typedef struct shard_part {
-    long index, count; /* every count-th shard, from index on */
+    long index, count; /* every count-th shard, beginning with shard `index` */
 } shard_part;
 
 /* Chooses the part of a task. `text` is "I/N", with I from 0 to N - 1; "auto"; or NULL for all
@@ -48,7 +49,7 @@ typedef struct shard_part {
  *
  *     OMPI_COMM_WORLD_RANK, _SIZE         mpirun of Open MPI
  *     PMI_RANK, PMI_SIZE                  other MPIs
- *     SLURM_PROCID, SLURM_STEP_NUM_TASKS a task of srun, which SLURM_STEP_ID proves: a lone batch
+ *     SLURM_PROCID, SLURM_STEP_NUM_TASKS a task of srun, if SLURM_STEP_ID is set: a lone batch
  *                                         script has a SLURM_PROCID too
  *
  * and, if parts is given, the number of a job in an array: SLURM_ARRAY_TASK_ID (from 0), or GNU
@@ -58,7 +59,8 @@ bool shard_part_choose(shard_part *part, const char *text, int parts, report *r)
 
 /* === Photos of a shard === */
 
-/* Gives the photos of an archive as they are read, with their metadata. */
+/* A shard_source gives the photos of an archive, with their metadata, while it reads the
+ * archive. */
 
 struct shard_queued;
 
@@ -77,16 +79,17 @@ bool shard_source_open(shard_source *s, const char *file, const char *name, size
 void shard_source_close(shard_source *s);
 
 photo_source shard_source_photos(shard_source *s);
-/* Returns the sample of the next photo in order, without its bytes; the caller frees it. */
+/* Returns the sample of the next photo in order, without the photo's bytes. The caller frees the
+ * sample. */
 sample shard_source_take(shard_source *s);
 
 /* === Embedding === */
 
 typedef struct shard_task {
     const char *program;      /* begins messages on stderr */
-    const char *folder;       /* of the output */
+    const char *folder;       /* folder of the output */
     const char *name;         /* name of standard input; NULL for none */
-    const shard_list *shards; /* all of them */
+    const shard_list *shards; /* the shards of all tasks */
     shard_part part;
     shard_recipe recipe;
     int num_threads, batch; /* as in infer_settings */
@@ -94,9 +97,9 @@ typedef struct shard_task {
 } shard_task;
 
 typedef struct shard_totals {
-    uint64_t shards, complete;   /* number of shards in the part; of complete shards */
-    uint64_t failed;             /* named on stderr */
-    uint64_t images, unreadable; /* now */
+    uint64_t shards, complete;   /* number of shards in the part; number of complete shards */
+    uint64_t failed;             /* number of failed shards, named on stderr */
+    uint64_t images, unreadable; /* numbers in this run */
     double seconds;
 } shard_totals;
 
@@ -110,12 +113,12 @@ void shard_totals_print(const shard_task *task, const shard_totals *totals, bool
 
 /* === All tasks === */
 
-/* The combined results of all tasks: which shards are complete, and totals. */
+/* shard_collect combines the results of all tasks: it finds complete shards, and adds up totals. */
 
 typedef struct shard_collected {
     uint64_t complete, missing, damaged; /* shards */
-    uint64_t unrecorded;                 /* vectors without a record */
-    uint64_t unfinished;                 /* temporary files of killed tasks */
+    uint64_t unrecorded;                 /* number of files of vectors without a record */
+    uint64_t unfinished;                 /* number of temporary files of killed tasks */
     int64_t images, unreadable, bytes;
     double seconds;   /* of all tasks */
     char recipe[256]; /* the common recipe of all shards */
@@ -123,13 +126,13 @@ typedef struct shard_collected {
 
 /* Verifies every shard that has a record in the folder, and adds up the results. Lists on stderr
  * the shards that are missing or damaged, or have another recipe than the first. `shards` lists the
- * expected shards. If it is empty, gaps between the numbers count as missing. False only if the
- * folder cannot be read. */
+ * expected shards. If it is empty, gaps between the numbers count as missing. Returns false only if
+ * the folder cannot be read. */
 bool shard_collect(const char *program, const char *folder, const shard_list *shards,
                    shard_collected *all, report *r);
 bool shard_all_there(const shard_collected *all);
 
-/* Prints a line, or an object; reports leftovers of killed tasks on stderr. */
+/* Prints a line or an object. Reports leftovers of killed tasks on stderr. */
 void shard_collected_print(const char *program, const char *folder, const shard_collected *all,
                            bool json);
 

@@ -25,7 +25,7 @@ typedef struct copy_header {
 
 static const uint64_t magic = 0x76697420693831u;
 
-enum { BLOCK = 4096 }; /* rows made at a time */
+enum { BLOCK = 4096 }; /* number of rows made at a time */
 
 /* Fills in the header that a valid copy has. `time` is the time of the mapped vectors: fails if
  * another file has replaced them. */
@@ -45,8 +45,8 @@ static bool expected_header(const char *vectors, int64_t time, const nearest_par
     return report_fail(r, "was rewritten since the search began");
 }
 
-/* Rows are made and written one block after the other. The scales are written last, although they
- * precede the rows in the file. */
+/* Makes and writes rows, one block after the other. Writes the scales last, although they precede
+ * the rows in the file. */
 static bool write_rows(const int8_copies *c, FILE *file, const nearest_part *part,
                        nearest_scale *scales, int8_t *bytes) {
     const size_t dim = (size_t)c->dim, count = (size_t)part->count;
@@ -90,7 +90,7 @@ static bool write_copy(const int8_copies *c, const char *path, const char *vecto
     return !r->failed;
 }
 
-/* Maps the file; returns NULL if it must be made. */
+/* Maps the file of copies; returns NULL if the file must be made. */
 static void *map_copy(const char *path, const copy_header *h, size_t *size) {
     void *data = os_map(path, size);
     const uint64_t each = sizeof(nearest_scale) + (uint64_t)h->dim;
@@ -153,7 +153,7 @@ static shard_times times_of(const char *vectors, const char *names, const char *
     return times;
 }
 
-/* "FOLDER/BEFORE" "MIDDLE" "AFTER"; malloc'ed. */
+/* Returns "FOLDER/BEFORE" "MIDDLE" "AFTER", malloc'ed. */
 static char *join(const char *folder, const char *before, const char *middle, const char *after) {
     const size_t size = strlen(folder) + strlen(before) + strlen(middle) + strlen(after) + 2;
     char *path = malloc(size);
@@ -162,7 +162,7 @@ static char *join(const char *folder, const char *before, const char *middle, co
     return path;
 }
 
-/* Takes `other` over. Checks that all shards come from one model, by one recipe. */
+/* Takes over `other`. Checks that all shards come from one model and have one recipe. */
 static bool check_same(shard_index *index, const indexed_shard *shard, embedding_index *other,
                        report *r) {
     embedding_index *first = &index->about;
@@ -212,9 +212,9 @@ static void leave_out(shard_index *index, const char *program, const report *why
     report_error(program, NULL, "%s; it is left out", why->text);
 }
 
-/* Takes over `vectors` and `names`, which may be NULL. `json` is the description of the shard, or
- * NULL. `seen` has the files' times before the shard was read, because a task may be making the
- * shard again. */
+/* Opens a shard. Takes over `vectors` and `names`, which may be NULL. `json` is the description of
+ * the shard, or NULL. `seen` has the files' times before the shard was read, because a task may be
+ * making the shard again. */
 static bool open_shard(shard_index *index, const char *program, char *vectors, char *names,
                        int64_t unreadable, const char *json, const shard_times *seen, report *r) {
     indexed_shard shard;
@@ -378,7 +378,7 @@ static bool open_embedded(shard_index *index, const char *program, const char *v
 
 /* === A folder of .npy files === */
 
-/* Opens STEM.npy and its lines, which are in metadata_N.jsonl for img_emb_N.npy, otherwise in
+/* Opens STEM.npy and the file of its lines: metadata_N.jsonl for img_emb_N.npy, otherwise
  * STEM.txt. */
 static bool open_file(shard_index *index, const char *program, const char *stem, report *r) {
     const char *folder = index->about.path, *number = "img_emb_";
@@ -546,7 +546,8 @@ static bool read_line(const indexed_shard *shard, indexed_row *found, const char
     return good && (found->name || make_name(shard, found, r));
 }
 
-/* All lines are counted. The lines after those of the rows belong to unreadable images. */
+/* Reads the lines of the wanted rows, and counts all lines. Lines after the rows' lines belong to
+ * unreadable images. */
 static bool read_lines(const indexed_shard *shard, const char *text, size_t size,
                        indexed_row *const *wanted, int count, report *r) {
     const int64_t rows = shard->array.dims[0];
@@ -568,7 +569,7 @@ static bool read_lines(const indexed_shard *shard, const char *text, size_t size
     return true;
 }
 
-/* `wanted` lists rows of the shard in rising order. */
+/* Reads the names of `wanted` rows of the shard, which are in rising order. */
 static bool read_names(const indexed_shard *shard, indexed_row *const *wanted, int count,
                        report *r) {
     size_t size = 0;

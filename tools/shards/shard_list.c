@@ -12,9 +12,9 @@
 /* === Ranges === */
 
 typedef struct range {
-    const char *open, *close; /* of the brackets */
+    const char *open, *close; /* positions of the brackets */
     unsigned long first, last;
-    int width; /* with leading zeros; 0 for none */
+    int width; /* number of digits with leading zeros; 0: no leading zeros */
 } range;
 
 enum { MAX_DIGITS = 9 };
@@ -138,7 +138,7 @@ const char *shard_name(const char *file, const char *name) {
     return paths_file_name(file);
 }
 
-/* "00017" of "part-00017.tar", "birds" of "birds.tar", "0" of "-". */
+/* Returns "00017" for "part-00017.tar", "birds" for "birds.tar", and "0" for "-"; malloc'ed. */
 static char *number_of(const char *file, const char *name) {
     const char *text = shard_name(file, name);
     size_t length = strlen(text), first;
@@ -155,7 +155,7 @@ static char *number_of(const char *file, const char *name) {
     return number;
 }
 
-/* Compares numbers; files with equal numbers keep their order. */
+/* Compares the numbers of two files; files with equal numbers keep their order. */
 static int compare_numbers(const void *a, const void *b) {
     char **const x = *(char **const *)a, **const y = *(char **const *)b;
     const int order = strcmp(*x, *y);
@@ -229,8 +229,8 @@ static bool read_part(shard_part *part, const char *text, report *r) {
                        text);
 }
 
-/* Reads two variables; *found is set if both exist. One variable alone means nothing: batch scripts
- * of Slurm have a rank without a size. */
+/* Reads two variables; *found becomes true if both exist. One variable alone is ignored, because
+ * batch scripts of Slurm have a rank without a size. */
 static bool read_pair(const char *rank_name, const char *size_name, shard_part *part, bool *found,
                       report *r) {
     const char *rank = getenv(rank_name), *size = getenv(size_name);
@@ -243,7 +243,7 @@ static bool read_pair(const char *rank_name, const char *size_name, shard_part *
                        size);
 }
 
-/* Reads the rank among tasks started together; *found is set if there is one. */
+/* Reads the rank among tasks started together; *found becomes true if there is a rank. */
 static bool read_rank(shard_part *part, bool *found, report *r) {
     long step;
     part->index = 0;
@@ -350,8 +350,8 @@ static bool queue(shard_source *s, sample *one, report *r) {
     return true;
 }
 
-/* Fills in the name, such as "part-00017.tar/a/000.jpg", and the bytes or the reason why there are
- * none. */
+/* Fills in the photo's name, such as "part-00017.tar/a/000.jpg", and its bytes, or the reason why
+ * it has no bytes. */
 static bool fill(const shard_source *s, sample *one, photo *p, report *r) {
     const size_t size = strlen(s->name) + strlen(one->name) + 2;
     p->name = malloc(size);
@@ -365,7 +365,7 @@ static bool fill(const shard_source *s, sample *one, photo *p, report *r) {
     return true;
 }
 
-/* photo_source.next */
+/* Implements photo_source.next. */
 static bool next_photo(void *user, photo *p, report *r) {
     shard_source *s = user;
     sample one;

@@ -18,7 +18,7 @@
 
 /* === Names === */
 
-/* "OUT/img_emb/img_emb_00017.npy" */
+/* Returns a path such as "OUT/img_emb/img_emb_00017.npy", malloc'ed. */
 static char *file_path(const char *folder, const char *kind, const char *number,
                        const char *suffix) {
     const size_t size = strlen(folder) + 2 * strlen(kind) + strlen(number) + strlen(suffix) + 4;
@@ -215,7 +215,7 @@ bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *
 
 /* === Lines and rows === */
 
-/* Writes the text of a .cls file as a number if it is one, otherwise as a word. */
+/* Writes the text of a .cls file as a number if the text is a number, otherwise as a string. */
 static void put_label(json_writer *w, const char *label) {
     char text[64];
     long number;
@@ -264,7 +264,7 @@ static bool end_line(shard_writer *w, json_writer *line, report *r) {
     return !ferror(w->metadata.file) || write_failed(&w->metadata, r);
 }
 
-/* A half cannot exceed 65504. */
+/* True if all values of the row fit into the output's type. A half cannot exceed 65504. */
 static bool fits(shard_writer *w, const float *row) {
     if (w->recipe->type != NPY_F16) return true;
     for (size_t i = 0; i < w->each; i++)
@@ -359,8 +359,8 @@ static bool put_files(shard_writer *w, json_writer *record, report *r) {
     return fflush(w->stats.file) == 0 || write_failed(&w->stats, r);
 }
 
-/* Writes the record last, because it promises that the files exist. An existing record of an
- * archive that has changed does not match these files, so this record is removed first. */
+/* Writes the record last, because the record promises that the files exist. Removes an older record
+ * first, because it does not match these files if the archive has changed. */
 bool shard_writer_commit(shard_writer *w, json_writer *record, report *r) {
     cli_output *const outputs[3] = { &w->metadata, &w->vectors, &w->stats };
     bool good;

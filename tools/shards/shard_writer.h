@@ -1,5 +1,5 @@
-/* shard_writer.h - writes the three files of a shard, one of which records that they are
- * complete. */
+/* shard_writer.h - writes the three files of a shard. One of them is the record, which proves that
+ * the files are complete. */
 #ifndef SHARD_WRITER_H
 #define SHARD_WRITER_H
 
@@ -22,7 +22,7 @@
 /* The files that vit-embed writes for a shard:
  *
  *     OUT/img_emb/img_emb_N.npy          the vectors, in clip-retrieval's layout
- *     OUT/metadata/metadata_N.jsonl      a line for each, then one for each unreadable image
+ *     OUT/metadata/metadata_N.jsonl      a line for each vector, then one for each unreadable image
  *     OUT/stats/stats_N.json             written last: counts, times, checksums of the other two
  */
 
@@ -48,9 +48,9 @@ enum { SHARD_RECIPE_SIZE = 512 };
 void shard_recipe_text(const shard_recipe *recipe, char text[SHARD_RECIPE_SIZE]);
 
 typedef struct shard_record {
-    json_document document;            /* all its members */
+    json_document document;            /* all members of the record */
     const char *shard, *recipe;        /* texts of the document */
-    int64_t images, unreadable, bytes; /* the last is the archive's */
+    int64_t images, unreadable, bytes; /* bytes: size of the archive */
     double seconds;
     char *text; /* private */
 } shard_record;
@@ -61,8 +61,8 @@ typedef enum shard_state {
     SHARD_DAMAGED, /* a file is missing or does not match its record */
 } shard_state;
 
-/* Reads the record and verifies both files; without `bytes`, compares only their sizes. If a file
- * is damaged, sets only *r, to the reason. Close the record in any state. */
+/* Reads the record and verifies both files. If `bytes` is false, compares only the sizes of the
+ * files. If a file is damaged, sets only *r, to the reason. Close the record in any state. */
 shard_state shard_record_open(shard_record *record, const shard_paths *paths, bool bytes,
                               report *r);
 
@@ -76,16 +76,16 @@ bool shard_record_put_file(json_writer *w, const char *key, const char *place, r
 
 /* === Writing === */
 
-/* The three files of a shard, which appear when all are complete. */
+/* The three files of a shard appear when all of them are complete. */
 
 typedef struct shard_writer {
     const shard_recipe *recipe;
     shard_paths paths;
     cli_output metadata, vectors, stats;
-    int opened; /* number of the outputs, in this order */
+    int opened; /* number of open outputs, in this order */
     int64_t dims[3];
     int ndim;
-    size_t each;        /* floats of a row */
+    size_t each;        /* number of floats in a row */
     sample *unreadable; /* samples with errors, whose lines come at the end */
     size_t num_unreadable, capacity;
 } shard_writer;
@@ -95,16 +95,16 @@ typedef struct shard_writer {
 bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *folder,
                        const char *number, const char *shard, report *r);
 
-/* Writes the next row and its line. `top` has the best classes, at most recipe->classes; `path` is
- * the name of the image in the metadata. */
+/* Writes the next row and the line of the row. `top` has the best classes, at most recipe->classes;
+ * `path` is the name of the image in the metadata. */
 bool shard_writer_add(shard_writer *w, const sample *s, const char *path, const float *row,
                       const vit_prediction *top, int num_top, report *r);
-/* Adds a sample without a row, because it has an error. Takes over the sample, and keeps `path` as
+/* Adds a sample that has an error, and therefore no row. Takes over the sample, and keeps `path` as
  * its name. */
 bool shard_writer_add_unreadable(shard_writer *w, sample *s, const char *path, report *r);
 
 /* Writes and checks all files. Then puts "shape", "vectors" and "metadata" into the record, an
- * object. shard_writer_record has begun this object, and the caller may have added members. Then
+ * object that shard_writer_record has begun and to which the caller may have added members. Then
  * renames all files. Closes the writer in any case. */
 bool shard_writer_commit(shard_writer *w, json_writer *record, report *r);
 json_writer shard_writer_record(shard_writer *w);
@@ -129,13 +129,13 @@ typedef struct int8_copies {
 /* `time` is the time of NAME.npy when it was opened; if the file has changed since, the call fails.
  * Maps NAME.i8 and sets part->bytes and part->scales within it; returns the argument of os_unmap.
  * Makes the file if it is missing or does not match NAME.npy's shape, size and time; a line on
- * stderr reports it. NULL if it cannot be made. */
+ * stderr reports this. Returns NULL if the file cannot be made. */
 void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, nearest_part *part,
                      size_t *size, report *r);
 
 /* === Folders === */
 
-/* A folder of vectors, for searching: the output of vit-embed --tar or clip-retrieval, or .npy
+/* A folder of vectors for searching is the output of vit-embed --tar or clip-retrieval, or has .npy
  * files with their names in NAME.txt. */
 
 /* Times of the files' last changes; -1 if missing. */
@@ -144,11 +144,11 @@ typedef struct shard_times {
 } shard_times;
 
 typedef struct indexed_shard {
-    char *vectors; /* path */
-    char *names;   /* of .jsonl or .txt; NULL without either */
+    char *vectors; /* path of the vectors */
+    char *names;   /* path of .jsonl or .txt; NULL if there is neither */
     npy_array array;
     shard_times times;  /* times of the files when they were opened */
-    int64_t unreadable; /* lines after those of the rows; -1 if unknown */
+    int64_t unreadable; /* number of lines after the rows' lines; -1 if unknown */
     void *copy;         /* mapped int8 rows, and their size */
     size_t copy_size;
 } indexed_shard;
@@ -156,7 +156,7 @@ typedef struct indexed_shard {
 typedef struct shard_index {
     embedding_index about; /* an index that gives only dims, and no names */
     indexed_shard *shards;
-    nearest_part *parts; /* parallel */
+    nearest_part *parts; /* part i has the rows of shard i */
     nearest_set set;
     int left_out;    /* number of shards left out, each named on stderr */
     size_t capacity; /* private */
@@ -164,8 +164,8 @@ typedef struct shard_index {
 
 /* Opens all shards of a folder. Reports and leaves out a shard that is missing, damaged or being
  * written, or that lacks a record if other shards have records. Shards of different widths or
- * models are a failure. It does not verify checksums; vit-embed --collect does. Close the folder in
- * any case. `folder` must live as long. */
+ * models are a failure. Does not verify checksums, unlike vit-embed --collect. Close the index in
+ * any case. `folder` must live as long as the index. */
 bool shard_index_open(shard_index *index, const char *program, const char *folder, report *r);
 void shard_index_close(shard_index *index);
 
@@ -176,14 +176,14 @@ bool shard_index_copies(shard_index *index, const char *program, const vit_execu
 
 /* The metadata of a row. Texts other than name may be NULL. */
 typedef struct indexed_row {
-    const char *shard; /* file of vectors */
-    int64_t row;       /* there */
+    const char *shard; /* path of the file of vectors */
+    int64_t row;       /* number of the row in this file */
     char *name;        /* its path, or a line of NAME.txt; else "FILE.npy#ROW" */
     char *key, *caption, *label, *url;
 } indexed_row;
 
-/* Fills in the rows, in which only .row is set. Row numbers count through all shards, and must all
- * differ. Fails if a file lacks the line of a row. Free the rows even after a failure. */
+/* Fills in the rows, whose member .row must be set. Row numbers count through all shards, and must
+ * all differ. Fails if a file lacks the line of a row. Free the rows even after a failure. */
 bool shard_index_rows(const shard_index *index, indexed_row *rows, int count, report *r);
 void indexed_row_free(indexed_row *row);
 

@@ -75,7 +75,7 @@ static void set_name(tar_stream *s, const char *text, size_t length) {
     s->long_name = length > 0;
 }
 
-/* Reads decimal digits, up to 2^63 - 1. */
+/* Reads a decimal number, up to 2^63 - 1. */
 static bool read_decimal(const char *text, size_t length, uint64_t *value) {
     *value = 0;
     for (size_t i = 0; i < length; i++) {
@@ -89,7 +89,7 @@ static bool is_key(const char *key, size_t length, const char *name) {
     return length == strlen(name) && memcmp(key, name, length) == 0;
 }
 
-/* "path=photos/1.jpg". */
+/* Applies a record of PAX, such as "path=photos/1.jpg". */
 static bool apply(tar_stream *s, const char *record, size_t length, report *r) {
     const char *equals = memchr(record, '=', length), *value;
     size_t key, size;
@@ -179,7 +179,7 @@ static bool leads_out(const char *name) {
     }
 }
 
-/* Checks the name, and makes it printable for terminals. */
+/* True if the name has control characters. Makes the name printable for terminals. */
 static bool has_controls(char *name) {
     bool found = false;
     for (; *name; name++) {
@@ -204,7 +204,7 @@ static void describe(tar_stream *s, const tar_header *h, tar_member *m) {
                  : !*name           ? "has no name"
                  : leads_out(name)  ? "has a name that leads out of the archive"
                                     : NULL;
-    /* Links, devices and folders have no data, whatever their size field holds. */
+    /* Links, devices and folders have no data, whatever value their size field has. */
     s->left = h->type >= '1' && h->type <= '6' ? 0 : m->size;
     s->padding = padding_of(s->left);
 }
@@ -332,7 +332,7 @@ void samples_end(samples *s) {
 
 /* === Names === */
 
-/* Returns the length of the key, without the dot that ends it; 0 if the member belongs to no
+/* Returns the length of the key, without the dot after the key; 0 if the member belongs to no
  * sample. */
 static size_t key_length(const char *name) {
     const char *file = paths_file_name(name), *dot = strchr(file, '.');
@@ -345,12 +345,12 @@ static bool is_of(const samples *s, const char *name) {
     return length == strlen(s->shared.key) && memcmp(name, s->shared.key, length) == 0;
 }
 
-/* Returns the text of a sample that a member holds; NULL for none. */
+/* Returns the place for the text of a member in the sample; NULL for other members. */
 static char **text_of(samples *s, const char *name) {
     const char *suffix = name + key_length(name);
     return strcasecmp(suffix, ".txt") == 0    ? &s->shared.caption
            : strcasecmp(suffix, ".cls") == 0  ? &s->shared.label
-           : strcasecmp(suffix, ".json") == 0 ? &s->shared.url /* temporarily: all of it */
+           : strcasecmp(suffix, ".json") == 0 ? &s->shared.url /* temporarily has all of KEY.json */
                                               : NULL;
 }
 
@@ -406,7 +406,7 @@ static bool take_image(samples *s, report *r) {
     sample *image = &s->images[s->count];
     char text[128];
     memset(image, 0, sizeof *image);
-    s->count++; /* from here on, failures free it */
+    s->count++; /* from here on, `samples` frees it after a failure */
     if (!copy_text(&image->name, m->name, r) || !copy_text(&image->key, s->shared.key, r))
         return false;
     if (m->refused) return copy_text(&image->error, m->refused, r);
@@ -480,8 +480,8 @@ static bool begin_sample(samples *s, report *r) {
     return true;
 }
 
-/* Reads all members up to the next sample. If they do not fit, the remaining members become a
- * separate sample. */
+/* Reads all members up to the next sample. If the members do not fit, the remaining members become
+ * a separate sample. */
 static bool read_sample(samples *s, report *r) {
     while (s->count < SAMPLE_MAX_IMAGES && (s->pending || tar_next(&s->tar, &s->member, r))) {
         s->pending = false;

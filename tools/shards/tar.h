@@ -7,9 +7,9 @@
  *         if (!m.refused && !tar_data(&s, bytes, m.size, &r)) break;
  *     tar_end(&s);
  *
- * V7, ustar, PAX (path, size) and GNU's long names and sizes. Archives may be hostile: a member
- * that is not a plain file, or whose name leads out of the archive, is refused with a reason and
- * skipped. An archive that is damaged, truncated or followed by more than zeros is a failure,
+ * Supports V7, ustar, PAX (path, size) and GNU's long names and sizes. Archives may be hostile: a
+ * member that is not a plain file, or whose name leads out of the archive, is refused with a reason
+ * and skipped. An archive that is damaged, truncated or followed by more than zeros is a failure,
  * because members may be missing.
  *
  * tools/shards owns tar archives of photos, one task's part of them, the output shard of each,
@@ -26,15 +26,15 @@
 
 enum { TAR_MAX_NAME = 4095, TAR_MAX_EXTENDED = 1 << 20 };
 
-/* Works like fread: fewer bytes than requested mean the end, or an error. */
+/* Works like fread: returns fewer bytes than requested at the end, or after an error. */
 typedef size_t tar_read(void *user, void *to, size_t size);
-size_t tar_read_file(void *file, void *to, size_t size); /* of a FILE */
+size_t tar_read_file(void *file, void *to, size_t size); /* reads a FILE */
 
 typedef struct tar_member {
     char name[TAR_MAX_NAME + 1]; /* name; '?' replaces control characters of a refused member */
     uint64_t size;
     const char *refused; /* reason why there are no data, such as "is a symbolic link" */
-    bool folder;         /* also refused */
+    bool folder;         /* true for a folder, also refused */
 } tar_member;
 
 typedef struct tar_stream {
@@ -45,7 +45,7 @@ typedef struct tar_stream {
     bool long_name, resized, sparse, name_too_long; /* values from the headers before a member */
     uint64_t size;
     char name[TAR_MAX_NAME + 1];
-    char *text; /* of an extended header */
+    char *text; /* text of an extended header */
 } tar_stream;
 
 void tar_begin(tar_stream *s, tar_read *read, void *user);
@@ -66,11 +66,11 @@ bool tar_data(tar_stream *s, void *to, size_t size, report *r);
  * label (KEY.cls, or "label") and a "url". An archive that holds only photos has this form too.
  */
 
-/* malloc'ed texts; NULL if missing. */
+/* A sample. Its texts are malloc'ed, and NULL if missing. */
 typedef struct sample {
     char *key, *name; /* whole name of the image in the archive */
     char *caption, *label, *url;
-    char *note;  /* texts that could not be used, and the reasons */
+    char *note;  /* text: the texts that could not be used, and why */
     char *error; /* reason why there are no bytes */
     void *data;
     size_t size;
@@ -79,14 +79,14 @@ typedef struct sample {
 void sample_free(sample *s);
 
 enum {
-    SAMPLE_MAX_IMAGES = 64,    /* of one sample */
-    SAMPLE_MAX_TEXT = 1 << 20, /* bytes of KEY.txt, KEY.cls, KEY.json */
+    SAMPLE_MAX_IMAGES = 64,    /* images of one sample */
+    SAMPLE_MAX_TEXT = 1 << 20, /* largest size of KEY.txt, KEY.cls, KEY.json */
 };
 
 typedef struct samples {
     uint64_t others;              /* number of members of other kinds */
-    char other[TAR_MAX_NAME + 1]; /* the first of them */
-    uint64_t without_image;       /* samples */
+    char other[TAR_MAX_NAME + 1]; /* name of the first of these members */
+    uint64_t without_image;       /* number of samples without an image */
     size_t max_bytes;             /* private, like the members below */
     tar_stream tar;
     tar_member member;
