@@ -27,7 +27,7 @@ typedef struct walk {
     vote patch, height, width, chans, order, pool;
     vote head_activation, scale;  /* activation between the layers of a head */
     vote kernel, stride, padding; /* size of the patches that an operation cuts */
-    vote root;                    /* that divides the scores */
+    vote root;                    /* the root that divides the scores */
     vote pool_prefix, final_norm, fc_norm;
     vote end; /* a model_end */
     const checkpoint_attribute *unknown_activation, *unknown_code;
@@ -306,7 +306,7 @@ static void see_head_activation(walk *w, const checkpoint_attribute *a, size_t a
     if (strstr(a->module, "patch") || strstr(a->module, "embed") || strstr(a->module, "stem"))
         return;
     plain_activation(a->value, plain);
-    if (!strcmp(plain, "sigmoid")) return; /* at the end */
+    if (!strcmp(plain, "sigmoid")) return; /* a sigmoid ends the model */
     if (read_activation(a->value, &value)) {
         if (value < VIT_GELU_TANH && is_by_tanh(w, at)) value = VIT_GELU_TANH;
         found = setting_find_word(SETTING_REPRESENTATION_ACTIVATION,
@@ -536,7 +536,7 @@ static void put(const vote *v, setting_key key, settings *tensors, attributes_to
                     v->module[0] ? "." : "", v->name);
 }
 
-/* Counts calls, not definitions. */
+/* Refuses an unknown activation that the code calls or, without code, that a module has. */
 static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], report *r) {
     const checkpoint_attribute *a = w->unknown_code       ? w->unknown_code
                                     : w->activation.given ? NULL

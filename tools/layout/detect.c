@@ -94,7 +94,8 @@ static int64_t blocks_shown(const layout_map *map, const checkpoint_tensor_info 
     return (int64_t)block + 1;
 }
 
-/* The highest number decides. A gap below that number is reported later as a missing tensor. */
+/* Counts the blocks by their highest number. A gap below it is reported later as a missing
+ * tensor. */
 static bool count_blocks(layout_map *map, report *r) {
     size_t i;
     map->depth = 0;
@@ -118,8 +119,7 @@ static size_t count_known(const layout_map *map) {
     return known;
 }
 
-/* Takes as prefix the text before a rule's key. If the key belongs to a block, it must be the first
- * block. */
+/* Takes as prefix the text before a rule's key. A key of a block must belong to the first block. */
 static bool guess_prefix(layout_map *map, const layout_rule *rule) {
     char key[LAYOUT_MAX_KEY];
     size_t length, i;
@@ -159,8 +159,8 @@ static bool is_excluded(const layout_map *map) {
     return false;
 }
 
-/* Counts the tensors that a layout's rules match under each prefix; *best is the map with the
- * *most. */
+/* Counts the tensors that a layout's rules match under each prefix. *most receives the largest
+ * number, and *best its map. */
 static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *most) {
     const layout_rule *rule;
     layout_map map;
@@ -296,14 +296,15 @@ bool layout_check_features(const layout_map *map, const text_list *ignore, repor
 
 /* === Settings that the user must give === */
 
-/* If each token attends only to itself, attention has no heads. */
+/* True if the setting has no effect: attention has no heads if each token attends only to
+ * itself. */
 static bool plays_no_part(const settings all[FROM_COUNT], setting_key key) {
     double attention = VIT_ATTENTION_ALL;
     settings_get(all, SETTING_ATTENTION, &attention);
     return key == SETTING_NUM_HEADS && attention == VIT_ATTENTION_SELF;
 }
 
-/* The possible numbers of heads depend on the model. */
+/* Returns the options of a question. The possible numbers of heads depend on the model. */
 static const char *options_of(const layout_map *map, const layout_question *q,
                               const settings_seen *seen, char text[HEADS_TEXT]) {
     const int64_t width = seen->qkv_rows ? seen->qkv_rows / 3 : map->embed_dim;
@@ -328,7 +329,7 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
 
 /* === Completeness === A missing or renamed tensor must not look like an option that is off. */
 
-/* A setting for models without such a tensor. */
+/* A setting of models that lack this tensor. */
 typedef struct absence {
     const char *tensor;
     setting_key key;
@@ -363,10 +364,10 @@ typedef struct missing {
     const settings *all;
     name_groups groups;
     uint64_t *keys;     /* hashes of the keys found */
-    size_t count, most; /* their number, and the largest number of lookups */
+    size_t count, most; /* number of keys, and limit of lookups */
 } missing;
 
-/* Two tensors may use the same key. */
+/* True if no earlier tensor uses this key. */
 static bool is_new(missing *m, const char *key) {
     vit_hash hash;
     uint64_t sum;
@@ -455,8 +456,8 @@ static bool check_blocks(missing *m, const layout_target *target) {
     return true;
 }
 
-/* The tensors in the stages of a stem are not checked here. One of these tensors counts the blocks
- * of a stage; the plan detects any missing one. */
+/* Does not check the stages of a stem. One tensor of a stage shows the number of its blocks; the
+ * plan detects other missing tensors. */
 static bool find_missing(missing *m) {
     const char *why;
     size_t i;
@@ -523,7 +524,7 @@ static bool check_depth(const layout_map *map, const settings all[FROM_COUNT], f
     if (map->depth > 0) return true;
     for (from = FROM_NAME; from < FROM_COUNT; from++)
         if (all[from].given[SETTING_DEPTH] && all[from].value[SETTING_DEPTH] == 0) return true;
-    while (path[1]) path++; /* the plainest */
+    while (path[1]) path++; /* the last path is the plainest */
     snprintf(text, sizeof text,
              "there are no blocks: expected tensors called %s%s*; --set depth=0 "
              "if this model has none",

@@ -20,8 +20,8 @@ bool layout_detect_text(checkpoint *c, layout_map *map, report *r);
 /* Uses a known layout, without a prefix. */
 bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r);
 
-/* True if the layout does not explain all tensors and, in addition, its names are common (is_open)
- * or usual tensors are missing. In that case names were changed, or the layout is the wrong one. */
+/* True if the layout does not explain all tensors, and either its names are common (is_open) or
+ * usual tensors are missing. Then names were changed, or the layout is wrong. */
 bool layout_falls_short(const layout_map *map, const text_list *ignore);
 
 /* True if the rules of the layout match at least half of the tensors. */
@@ -34,9 +34,9 @@ bool layout_knows_most(const layout_map *map);
 /* Refuses tensors of features that vit.h cannot run, unless --ignore names them. */
 bool layout_check_features(const layout_map *map, const text_list *ignore, report *r);
 
-/* Records in *f missing tensors that other tensors imply, and tensors that no rule matches and
- * `ignore` does not name. Call it before a missing tensor is taken for an option that is off. False
- * if memory is exhausted. */
+/* Records two kinds of problems in *f: missing tensors that other tensors imply, and tensors that
+ * neither a rule nor `ignore` names. Call it before a missing tensor counts as an option that is
+ * off. False if memory is exhausted. */
 bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
                         const text_list *ignore, findings *f, report *r);
 
@@ -49,7 +49,8 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
 /* attributes.c reads the classes and attributes of a pickled module, the code of TorchScript, and
  * the options that a training program stored with the weights. */
 
-/* The last step of the original model, after the logits or the embedding that a .vit file gives. */
+/* The last step of the original model, after the logits or the embedding that the .vit file
+ * computes. */
 typedef enum model_end {
     MODEL_END_NONE, /* or unknown */
     MODEL_END_SOFTMAX,
@@ -61,20 +62,21 @@ typedef enum model_end {
 typedef struct attributes_told {
     char text[REPORT_SIZE]; /* "num_heads=3 (blocks.0.attn.num_heads), ..."; "" for none */
     char code[REPORT_SIZE]; /* "activation=relu (model.py:41: nn.ReLU()), ..." of --code */
-    settings by_code;       /* these settings */
+    settings by_code;       /* the settings in `code` */
     /* True for an encoder layer of torch.nn without batch_first. With an input [batch, tokens, D]
      * such a layer attends over the batch; only the code of forward() shows the input. */
     bool batch_second;
-    const char *activation_doubt; /* reason to ask for it, or NULL */
+    const char *activation_doubt; /* reason to ask for the activation, or NULL */
     model_end end;
     bool head_is_plain; /* the code calls no activation outside the blocks */
     bool size_is_hint;  /* the size of the input counts only if it fits the tensors */
 } attributes_told;
 
-/* Puts settings that all statements agree on into all[FROM_TENSORS]. Call it before layout_inspect,
- * so that the tensors overrule these settings, and these overrule the layout's defaults. `patch` is
- * the checkpoint's name of the weight that reads the patches of the input; NULL if there is none.
- * Fails for an activation or patches that vit.h lacks, unless a higher source gives others. */
+/* Puts settings that all statements agree on into all[FROM_TENSORS]. Call it before layout_inspect:
+ * the tensors overrule these settings, and these settings overrule the layout's defaults. `patch`
+ * is the checkpoint's name of the weight that reads the patches of the input; NULL if there is
+ * none. If vit.h lacks the activation or the patches, fails unless a source of higher precedence
+ * gives others. */
 bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_COUNT],
                     attributes_told *told, report *r);
 
@@ -82,13 +84,13 @@ bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_CO
 
 /* The facts that convert/code.c read about the class that makes the tensors. */
 typedef struct code_found {
-    checkpoint_attribute *items; /* like those of a whole saved model, with their lines */
+    checkpoint_attribute *items; /* attributes as in a whole saved model, with their lines */
     size_t count, capacity;
     const char *model;         /* "model.py:90: ViT(dim=64)"; NULL: no class fits */
     bool shapes_differ;        /* the class makes other shapes, so its numbers were not read */
-    int mean_count, std_count; /* of transforms.Normalize; 0: none, or several */
+    int mean_count, std_count; /* values in transforms.Normalize; 0: no call, or several */
     double mean[VIT_MAX_CHANS], std[VIT_MAX_CHANS];
-    const char *normalize; /* its line */
+    const char *normalize; /* line of transforms.Normalize */
     struct code_names {
         const char **names;
         size_t count;
@@ -105,9 +107,9 @@ void code_put(const checkpoint *c, const char *patch, const code_found *found,
 
 /* === Settings that the tensors show === */
 
-/* Fills all[FROM_TENSORS] with the settings that the tensors show, and for the other settings with
- * the defaults of the layout's library. Call it after the other origins are filled in. Also fills
- * *seen, and the map's patch_order and embed_dim, because slices and axes depend on these two. */
+/* Fills all[FROM_TENSORS] with the settings that the tensors show. The defaults of the layout's
+ * library fill the rest. Call it after all other origins are filled in. Also fills *seen, and the
+ * map's patch_order and embed_dim, because slices and axes depend on these two. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r);
 
 /* Passes the settings for the order of a tensor's elements to layout_rule_axes. A second call
@@ -131,12 +133,12 @@ const char *layout_patch_weight(const layout_map *map);
 typedef struct stacked {
     layout_part parts[LAYOUT_MAX_PARTS];
     int part_count;
-    int64_t count; /* of all values */
+    int64_t count; /* number of all values */
 } stacked;
 
-/* `width` is the width of attention. Attention is treated as a single head, so rows come in the
- * order of the file. False if there is no such tensor, or if its rows of `columns` values depend on
- * unknown settings. */
+/* Finds the parts of a matrix; `width` is the width of attention. Attention is treated as a single
+ * head, so rows have the order of the file. False if there is no such tensor, or if its rows of
+ * `columns` values depend on unknown settings. */
 bool stacked_find(const layout_map *map, int block, const char *name, int64_t width,
                   int64_t columns, stacked *out);
 
@@ -146,8 +148,8 @@ bool stacked_read(const layout_map *map, const stacked *matrix, int64_t first, i
 
 /* === The number of heads === */
 
-/* The number of heads, read from trained weights. No tensor's shape shows it, and a model with a
- * wrong number runs without an error.
+/* The number of heads, read from trained weights. No tensor's shape shows this number, and a model
+ * with a wrong number runs without an error.
  *
  * Row i of q and row i of k affect a model only through their product q_i k_i^T, and the products
  * are summed over the rows of a head. The same is true of row i of v and column i of proj. Training
@@ -168,8 +170,8 @@ bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, repor
  * head by head, or all queries first.
  *
  * The bias of a key adds the same number to all scores of a query, and softmax removes this number
- * again. So the bias of a key stays as small as its initial value, or shrinks, while training makes
- * the biases of queries and values grow.
+ * again. Therefore the bias of a key stays as small as its initial value, or shrinks. Training
+ * makes the biases of queries and values grow.
  */
 
 /* Reads blocks.N.attn.stacked.bias. False if the biases cannot be read. */
@@ -180,10 +182,11 @@ bool key_bias_read(const layout_map *map, int heads, key_bias_evidence *out, rep
 /* Finds out from trained weights whether the norms of a block come before attention and the MLP, or
  * after the sums with their outputs.
  *
- * If the output of a norm is scaled, and the columns of the matrix that reads it are divided by the
- * same numbers, the model does not change. So training moves the norm and the columns in the same
- * direction. The weights of a norm therefore correlate with the column lengths of the matrix that
- * reads the norm, and hardly with those of other matrices.
+ * The model does not change if a norm's output is multiplied by numbers, and the columns of the
+ * matrix that reads this output are divided by the same numbers. Training therefore moves the norm
+ * and the columns in the same direction. As a result, the weights of a norm correlate with the
+ * column lengths of the matrix that reads the norm. They hardly correlate with the column lengths
+ * of other matrices.
  */
 
 /* Call it after embed_dim is known; `width` is the width of attention. False if the weights cannot
@@ -195,13 +198,13 @@ bool norm_order_read(const layout_map *map, int64_t width, norm_order_evidence *
 /* Finds out from trained weights in which order the values of a patch are flattened.
  *
  * The filters of a trained patch embedding are smooth: the weights of neighbouring pixels resemble
- * each other. Only in the right order do neighbours stay next to each other.
+ * each other. Neighbours stay next to each other only in the right order.
  */
 
 typedef struct patch_order_evidence {
     bool found;
     int order;         /* PATCH_ORDER_... */
-    double best, next; /* mean correlation of neighbours, in this and the other order */
+    double best, next; /* mean correlation of neighbours: in this order, in the other order */
 } patch_order_evidence;
 
 /* Reads the matrix of patch_embed.proj.weight, whose axes have "(patch)". If `chans` is 0, the

@@ -183,7 +183,7 @@ static void add_group(heads_reader *h, const float *x, const float *y,
     }
 }
 
-/* The result is in standard deviations. */
+/* Computes *z, a score in standard deviations. */
 static void compare(heads_reader *h, const float *x, const float *y, const heads_evidence *evidence,
                     double *z) {
     heads_sums sums = { { 0 }, { 0 } };
@@ -334,7 +334,7 @@ static double error2(const sizes *s, bool is_key) {
     return fmax(variance, 0) / (s->count[is_key] - 1);
 }
 
-/* Returns the number of standard errors by which the biases of the keys are smaller. */
+/* Returns the number of standard errors by which the biases of keys are smaller than the others. */
 static double errors_below(const sizes *s) {
     const double error = sqrt(error2(s, false) + error2(s, true));
     return error > 0 ? (mean(s, false) - mean(s, true)) / error : 0;
@@ -347,7 +347,8 @@ static double root_mean_square(const float *values, int64_t count) {
     return sqrt(sum / (double)count);
 }
 
-/* `values` holds the biases of 3 x heads heads. Sizes that are not finite are ignored. */
+/* Adds a block; `values` holds the biases of 3 x heads heads. Sizes that are not finite are
+ * ignored. */
 static void add_block(const float *values, int64_t count, int heads, sizes *by_head,
                       sizes *by_kind) {
     const int64_t width = count / (3 * heads);

@@ -144,7 +144,7 @@ static void inspect_stem(const layout_map *map, settings *s) {
         vit_stem stem;
         int pixels;
     } kernels[] = {
-        /* of the first statement */
+        /* kernel of the first convolution */
         { VIT_STEM_RESNET, 7 * 7 },
         { VIT_STEM_CONV, 4 * 4 },
     };
@@ -163,7 +163,7 @@ static void inspect_stem(const layout_map *map, settings *s) {
         settings_put(s, (setting_key)(SETTING_STEM_STAGE1 + stage), count_units(map, stage));
 }
 
-/* A grid has a position for each pair of its sources' rows. */
+/* Returns the number of positions. A grid has one for each pair of its sources' rows. */
 static int64_t count_positions(const layout_map *map, int64_t width) {
     const layout_match match = layout_find(map, "pos_embed");
     layout_part rows, columns;

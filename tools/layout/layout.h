@@ -24,7 +24,7 @@
  * gives the size of any other letter. "(patch)" is a patch's values in an order that a setting must
  * give. If the axes show this order, patch_order can still overrule them.
  *
- * A condition is a key that must exist, or "!key", where the key must not exist. For defaults and
+ * A condition is a key that must exist, or "!key", a key that must not exist. For defaults and
  * questions, a condition may also be ":tensor", a tensor of the .vit file that some rule makes.
  * Conditions of a layout and of its defaults refer to the first block.
  *
@@ -56,15 +56,15 @@
     X(STANDARD, 1, 1)    /* each row minus its mean, divided by its deviation */                   \
     X(BATCH_NORM, 3, 3)  /* a weight and the norm after it: each row of parts[0] times */          \
                          /* parts[1] / sqrt(parts[2] + 1e-5), the norm's weight and variance */    \
-    X(BATCH_SHIFT, 4, 4) /* the bias of both; parts: the norm's mean, weight, variance, bias */    \
+    X(BATCH_SHIFT, 4, 4) /* matching bias; parts: the norm's mean, weight, variance, bias */       \
     X(ZERO, 0, 0)        /* zeros */                                                               \
     X(IDENTITY, 0, 0)    /* ones on the diagonal, or a vector of ones: an omitted layer */         \
     X(GROUPED, 3, 3)     /* query, key, value; neighbouring heads share a key and value head */    \
     X(NARROW, 1, 5)      /* attention pooling narrower than the tokens, filled up with zeros */    \
     X(REL_POS, 1, 1)     /* relative positions: turns query minus key into key minus query */      \
     X(REL_POS_MLP, 4, 4) /* the same, computed from distances: weight and bias of two layers */    \
-    X(COS, 0, 1)         /* of the angles of rotary positions, whose frequencies are settings */   \
-    X(SIN, 0, 1)         /* or from parts[0]: periods, or frequencies [2, depth, ...] */           \
+    X(COS, 0, 1)         /* cosines of rotary positions, from the settings or from parts[0] */     \
+    X(SIN, 0, 1)         /* sines likewise; parts[0]: periods, or frequencies [2, depth, ...] */   \
     X(ROTATIONS, 0, 1)   /* the data of these tables, for other input sizes at run time */         \
     X(LAMBDA, 4, 4)      /* exp(parts[0] parts[1]) - exp(parts[2] parts[3]) + lambda_init ... */   \
     X(LESS_LAMBDA, 1, 1) /* parts[0] (1 - lambda_init), both for differential attention */
@@ -94,7 +94,7 @@ typedef struct layout_rule {
 #define LAYOUT_NONE NULL, NULL, NULL, NULL
 #define LAYOUT_ALWAYS                                                                              \
     { NULL, NULL }
-/* A tensor that stays unchanged, under the same name or another. */
+/* Copies a tensor unchanged, under the same name or another. */
 #define LAYOUT_SAME(name)                                                                          \
     { name, LAYOUT_STACK, NULL, { name, NULL, NULL }, LAYOUT_ALWAYS }
 #define LAYOUT_FROM(name, key)                                                                     \
@@ -109,10 +109,10 @@ typedef struct layout_rule {
     {                                                                                              \
         name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { LAYOUT_REQUIRED, condition }              \
     }
-/* Defaults: images are squashed to the input's size, as by torchvision's Resize((N, N)). */
+/* Squashes images to the input's size by default, like torchvision's Resize((N, N)). */
 #define LAYOUT_SQUASHED                                                                            \
     { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }
-/* A tensor with named axes. */
+/* Makes a tensor from a key with named axes. */
 #define LAYOUT_VIEW(name, key, axes)                                                               \
     { name, LAYOUT_STACK, axes, { key, NULL, NULL }, LAYOUT_ALWAYS }
 #define LAYOUT_ROWS2(name, axes, a, b)                                                             \
@@ -131,13 +131,13 @@ typedef struct layout_rule {
         LAYOUT_ZEROS("attn_pool.mlp.fc1.bias", condition),                                         \
         LAYOUT_ZEROS("attn_pool.mlp.fc2.weight", condition),                                       \
         LAYOUT_ZEROS("attn_pool.mlp.fc2.bias", condition)
-/* Tables of rotary positions, computed from the settings or taken from the checkpoint. */
+/* Makes tables of rotary positions from the settings, or takes them from the checkpoint. */
 #define LAYOUT_ROPE(name, key)                                                                     \
     { name ".cos", LAYOUT_COS, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS },                         \
         { name ".sin", LAYOUT_SIN, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }, {                   \
         name ".rotations", LAYOUT_ROTATIONS, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS              \
     }
-/* The weight and the bias of a linear layer or a norm. */
+/* Copies the weight and the bias of a linear layer or a norm. */
 #define LAYOUT_SAME2(name) LAYOUT_SAME(name ".weight"), LAYOUT_SAME(name ".bias")
 #define LAYOUT_FROM2(name, key)                                                                    \
     LAYOUT_FROM(name ".weight", key ".weight"), LAYOUT_FROM(name ".bias", key ".bias")
@@ -151,7 +151,7 @@ typedef struct layout_rule {
 #define LAYOUT_QKV(q, k, v)                                                                        \
     LAYOUT_ROWS3("{b}attn.qkv.weight", NULL, q ".weight", k ".weight", v ".weight"),               \
         LAYOUT_ROWS3("{b}attn.qkv.bias", NULL, q ".bias", k ".bias", v ".bias")
-/* A convolution and the batch norm after it. */
+/* Joins a convolution with the batch norm after it. */
 #define LAYOUT_CONV_BN(name, conv, bn)                                                             \
     { name ".weight",                                                                              \
       LAYOUT_BATCH_NORM,                                                                           \
@@ -165,20 +165,20 @@ typedef struct layout_rule {
 #define LAYOUT_END                                                                                 \
     { NULL, LAYOUT_STACK, NULL, { LAYOUT_NONE }, LAYOUT_ALWAYS }
 
-/* A tensor outside the rules: its meaning, or the reason why it does not matter. */
+/* A tensor that no rule reads, with its meaning or the reason why it has no effect. */
 typedef struct layout_extra {
     const char *pattern; /* shell pattern; "../" at the start: outside the prefix */
     const char *meaning;
 } layout_extra;
 
-/* Tensors that have no effect if certain others exist, such as those of a text tower if its table
- * of words exists. */
+/* Tensors that have no effect if a tensor `beside` exists. For example, a table of words shows that
+ * the tensors belong to a text tower. */
 typedef struct layout_company {
     const char *pattern, *beside; /* patterns as above */
     const char *meaning;
 } layout_company;
 
-/* The library's default: "norm_eps=1e-12". */
+/* A default of the library, such as "norm_eps=1e-12". */
 typedef struct layout_default {
     const char *assignment;
     const char *when; /* a condition, or NULL */
@@ -188,12 +188,12 @@ typedef struct layout_default {
 typedef struct layout_question {
     setting_key setting;
     const char *options; /* "--set activation=gelu or --set activation=quick_gelu" */
-    const char *when;    /* as above */
+    const char *when;    /* a condition, or NULL */
 } layout_question;
 
 typedef struct layout {
     const char *name;  /* name in messages */
-    const char *probe; /* a key that only this layout has, if these conditions hold */
+    const char *probe; /* a key that identifies this layout if the conditions hold */
     const char *when[LAYOUT_MAX_CONDITIONS];
     const char *const *prefixes; /* prefixes of wrappers; "*." is any prefix; ends with NULL */
     const char *const *blocks;   /* paths of a block; ends with NULL */
@@ -201,7 +201,7 @@ typedef struct layout {
     bool is_open; /* hand-written code has such names too, so hidden settings become assumptions */
     /* Each list is NULL, or ends with an entry of NULL. */
     const layout_extra *harmless;  /* without effect; dropped */
-    const layout_company *company; /* without effect if certain others exist */
+    const layout_company *company; /* without effect if other tensors exist */
     const layout_extra *lacking;   /* features that this version of vit.h cannot run */
     const layout_default *defaults;
     const layout_question *questions;

@@ -99,7 +99,7 @@ static const char *describe_dims(const layout_item *item, char text[SHAPE_TEXT_S
     return shape_text(item->dims, item->tensor.ndim, text, SHAPE_TEXT_SIZE);
 }
 
-/* True for the patch embedding's weight as stored, if it reads the feature map of a stem. */
+/* Takes the channels and the patch size from the shape of the patch embedding's weight. */
 static void put_map_sizes(const vit_config *config, layout_sizes *sizes) {
     vit_tensor weight;
     int i = 0;
@@ -229,7 +229,7 @@ static bool vectors_fit(const layout_item *item, int64_t count, int *culprit) {
     return *culprit == item->part_count;
 }
 
-/* Each part has as many values as its layer, in a pooling of this width. */
+/* Checks that each part has as many values as its layer in a pooling of this width. */
 static bool narrow_fits(const layout_item *item, const vit_config *config, int *culprit) {
     const char *name = item->tensor.name;
     const int64_t width = item->narrow, heads = item->pool_heads;
@@ -246,7 +246,7 @@ static bool narrow_fits(const layout_item *item, const vit_config *config, int *
     return true;
 }
 
-/* *culprit receives the first part that does not fit. */
+/* Checks the shapes of the parts. *culprit receives the first part that does not fit. */
 static bool parts_fit(layout_item *item, const char *axes, const vit_config *config, int *culprit) {
     const int64_t rows = item->dims[0];
     *culprit = 0;
@@ -430,8 +430,8 @@ static bool plan_stored(const layout_map *map, const settings_resolved *model, l
     return plan_sources(map, &match, model, item, r);
 }
 
-/* Finds a layer of the block in the form for attention over all tokens; if `columns` is 0, its
- * bias. */
+/* Puts the weight that a layer of the block has in attention over all tokens; if `columns` is 0,
+ * puts its bias. */
 static void put_layer(layout_item *item, int block, const char *layer, int rows, int columns) {
     vit_tensor *t = &item->tensor;
     snprintf(t->name, sizeof t->name, "blocks.%d.attn.%s.%s", block, layer,
@@ -506,7 +506,7 @@ static bool plan_items(const layout_map *map, const settings_resolved *model, la
     return true;
 }
 
-/* If several blocks have the same failure, there is one message. */
+/* Writes one message for all blocks that have the same failure. */
 static bool put_failures(const name_groups *failures, findings *f) {
     char text[GROUP_TEXT_SIZE], line[GROUP_TEXT_SIZE + 40];
     size_t i;
@@ -610,7 +610,7 @@ static void list_used(const layout_plan *plan, used_names *used) {
     qsort(used->names, used->count, sizeof *used->names, compare_pointers);
 }
 
-/* Names are unique within a checkpoint. */
+/* True if the list has the name. Names are unique within a checkpoint. */
 static bool is_used(const used_names *used, const char *name) {
     return bsearch(&name, used->names, used->count, sizeof *used->names, compare_pointers) != NULL;
 }

@@ -25,8 +25,8 @@ typedef enum source_kind {
     SOURCE_FOLDED, /* attn.proj of attention=self, multiplied by the layer of the values */
     SOURCE_SINCOS, /* computed positions */
     SOURCE_MEAN,
-    SOURCE_STD,      /* of the preprocessing */
-    SOURCE_SELFTEST, /* outputs of the finished file */
+    SOURCE_STD,      /* mean and deviation of the preprocessing */
+    SOURCE_SELFTEST, /* the self-test: outputs of the finished file */
 } source_kind;
 
 /* The items of a folded tensor. */
@@ -44,7 +44,7 @@ typedef struct layout_item {
     rope_grid rope; /* for LAYOUT_COS, SIN, ROTATIONS */
     int part_count; /* 0 unless layout_is_stored */
     layout_part parts[LAYOUT_MAX_PARTS];
-    double divisor;             /* every value is divided by it at the end; 0: none */
+    double divisor;             /* the last step divides every value by this; 0: no such step */
     struct layout_item *folded; /* SOURCE_FOLDED: attn.proj.weight, attn.qkv.weight; of a bias */
                                 /* attn.proj.weight, attn.qkv.bias, attn.proj.bias */
 } layout_item;
@@ -58,7 +58,7 @@ typedef struct layout_dropped {
 typedef struct layout_plan {
     layout_item *items;
     size_t count;
-    layout_dropped *dropped; /* keys of the checkpoint */
+    layout_dropped *dropped; /* unused tensors of the checkpoint */
     size_t dropped_count;
 } layout_plan;
 
@@ -75,7 +75,7 @@ void layout_free_plan(layout_plan *plan);
 /* Returns the item of the self-test; NULL for a file without one. */
 const layout_item *layout_selftest(const layout_plan *plan);
 
-/* True if its values come from the checkpoint, so that layout_read can read them. */
+/* True if the item's values come from the checkpoint. layout_read can read such items. */
 bool layout_is_stored(const layout_item *item);
 
 /* Returns the key of the first source, for messages. */
@@ -95,7 +95,7 @@ void layout_standardise(float *row, int64_t depth);
 /* === Other sizes === */
 
 /* Adapts the weights of the patch embedding to another number of channels or another patch size, as
- * timm does, or those of a stem's first convolution to other channels.
+ * timm does. Adapts a stem's first convolution only to other channels.
  *
  *     channels  1: the sum of all channels; n: the first three in turn, times 3 / n
  *     patches   FlexiViT's weights, by the pseudo-inverse of the resize: for a resized patch, their

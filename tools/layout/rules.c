@@ -513,8 +513,7 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]) {
 
 /* === Missing === */
 
-/* If blocks have two numbers, finds the chunk of a block, which another tensor of the block
- * shows. */
+/* Finds the chunk of a block if blocks have two numbers. Another tensor of the block shows it. */
 static int chunk_of(const layout_map *map, int block) {
     char key[LAYOUT_MAX_KEY];
     size_t i;
@@ -576,7 +575,7 @@ const layout_rule *names_meant_rule(const layout_map *map, const char *tensor) {
         score = 4 * names_parts_present(map, rule, block) + names_is_required(rule);
         if (block >= 0) score += 2 * layout_applies(map, rule, block ? block - 1 : 1, &fits);
         if (names_absent_key(map, rule, block, key)) score += has_sibling(map, key);
-        if (score > most) best = rule; /* the first of equal ones, as for complete checkpoints */
+        if (score > most) best = rule; /* of equal rules the first, as in complete checkpoints */
         if (score > most) most = score;
     }
     return best;
@@ -620,7 +619,7 @@ const layout_extra *names_find_extra(const layout_map *map, const layout_extra *
     return NULL;
 }
 
-/* Without a prefix, the level above is the top level, beside the model. */
+/* True if the checkpoint has this key. Without a prefix, "../" means the top level. */
 static bool has_beside(const layout_map *map, const char *key) {
     if (!*map->prefix && !strncmp(key, "../", 3)) key += 3;
     return layout_find_key(map, key, 0) != NULL;

@@ -14,7 +14,7 @@
 enum {
     LAYOUT_MAX_KEY = 1200,
     LAYOUT_STAGES = 4,
-    LAYOUT_STAGE_BLOCKS = 100, /* of a convolutional stem */
+    LAYOUT_STAGE_BLOCKS = 100, /* most blocks in a stage of a stem */
 };
 
 /* The rule that makes a tensor of the .vit file. If `found` is false, the rule is only the first
@@ -28,7 +28,7 @@ typedef struct layout_match {
 /* The matches of all tensors that one name with {b}, or with {s} and {u}, stands for. */
 typedef struct layout_target {
     const char *tensor;    /* "{b}norm1.weight" */
-    layout_match *matches; /* of each block */
+    layout_match *matches; /* one for each block */
     int count;
 } layout_target;
 
@@ -37,13 +37,13 @@ typedef struct layout_map {
     checkpoint *checkpoint;
     char prefix[128];       /* text to strip from every key, such as "module." */
     const char *blocks;     /* the path in use */
-    int depth;              /* blocks */
-    layout_target *targets; /* matches, in the order of the rules */
+    int depth;              /* number of blocks */
+    layout_target *targets; /* all targets, in the order of the rules */
     size_t target_count;
-    layout_match *matches; /* those of all targets */
-    int patch_order;       /* 1 + PATCH_ORDER_...; 0: not told */
+    layout_match *matches; /* the matches of all targets */
+    int patch_order;       /* 1 + PATCH_ORDER_...; 0: not given */
     int qkv_order;         /* QKV_ORDER_... */
-    int qkv_interleave;    /* 1 + QKV_INTERLEAVE_...; 0: not told */
+    int qkv_interleave;    /* 1 + QKV_INTERLEAVE_...; 0: not given */
     int64_t embed_dim;     /* 0 until the tensors have shown it */
 } layout_map;
 
@@ -70,12 +70,13 @@ size_t layout_common_path(const checkpoint *c);
  * "module.vit.". */
 size_t layout_parent_length(const char *prefix, size_t length);
 
-/* Returns the name without the map's prefix, or the whole name if it has another. */
+/* Returns the name without the map's prefix, or the whole name if it does not begin with this
+ * prefix. */
 const char *layout_strip(const layout_map *map, const char *name);
 
-/* Returns the number of a name's block under this path, -1 if it has none. */
+/* Returns the number of the block that the name gives under this path; -1 for none. */
 int layout_block_of(const layout_map *map, const char *path, const char *name);
-bool layout_is_stacked(const layout_map *map); /* all blocks in one tensor */
+bool layout_is_stacked(const layout_map *map); /* true if one tensor holds all blocks */
 
 bool layout_holds(const layout_map *map, const char *condition, int block);
 bool layout_all_hold(const layout_map *map, const char *const *when, int block);
@@ -100,7 +101,7 @@ bool layout_is_known(const layout_map *map, const char *name);
 
 /* === Matches === */
 
-/* Decides which rule makes which tensor. The result depends only on the prefix, the path of the
+/* Finds the rule that makes each tensor. The result depends only on the prefix, the path of the
  * blocks and the depth. */
 bool layout_match_all(layout_map *map, report *r);
 void layout_free_map(layout_map *map);
@@ -127,7 +128,7 @@ bool layout_peek(const layout_map *map, const char *tensor, int i, layout_part *
 enum { GROUPS_MAX = 64, GROUP_NUMBERS = 4, GROUP_TEXT_SIZE = 4096 };
 
 typedef struct name_group {
-    char *name; /* of the first */
+    char *name; /* name of the first tensor */
     char *note; /* text that the names share: a shape, a reason */
     long first[GROUP_NUMBERS], last[GROUP_NUMBERS];
     size_t count;
@@ -143,7 +144,7 @@ typedef struct name_groups {
 bool groups_add(name_groups *groups, const char *name, const char *note);
 void groups_free(name_groups *groups);
 
-/* "blocks.{0..11}.attn.foo" */
+/* Writes "blocks.{0..11}.attn.foo". */
 const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]);
 
 /* === Names === */
@@ -152,9 +153,9 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]);
 
 /* === Missing === */
 
-/* Returns the rule that should probably have made a missing tensor. The file has some parts of this
- * rule, or the rule makes the same tensor of another block or another tensor of the module. NULL if
- * the layout has no such tensor. */
+/* Returns the rule that should probably have made a missing tensor. Either the file has some parts
+ * of this rule, or the rule makes the same tensor in another block or another tensor in the module.
+ * NULL if the layout has no such tensor. */
 const layout_rule *names_meant_rule(const layout_map *map, const char *tensor);
 
 /* Returns the key from which a missing tensor should come; if no rule has a key, the name of the
@@ -175,8 +176,7 @@ bool names_is_required(const layout_rule *rule);
 /* === Unknown === */
 
 /* Collects a tensor for a message, in a group with the tensors whose names differ only in numbers.
- * False
-   if memory is exhausted. */
+ * False if memory is exhausted. */
 bool names_add_unknown(const layout_map *map, const checkpoint_tensor_info *info,
                        name_groups *unknown);
 
@@ -195,7 +195,7 @@ const char *names_why_harmless(const layout_map *map, const char *name);
    dots. */
 bool names_match(const text_list *patterns, const char *name);
 
-/* True if `ignore` names it, with or without the prefix. */
+/* True if `ignore` names this tensor, with or without the prefix. */
 bool names_is_ignored(const layout_map *map, const text_list *ignore, const char *name);
 
 /* Returns the entry of the layout for this tensor; NULL if there is none. */

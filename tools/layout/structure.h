@@ -7,9 +7,9 @@
  * role, or be known to need none. Otherwise nothing changes, and the report names all tensors
  * without a role.
  *
- *     structure_parts.c    tensors into parts, parts into blocks
- *     structure_block.c    roles within a block; parts stored twice
- *     structure_rest.c     roles before and after the blocks; names for unnamed arrays
+ *     structure_parts.c    makes parts from tensors, and blocks from parts
+ *     structure_block.c    finds roles within a block, and parts stored twice
+ *     structure_rest.c     finds roles before and after the blocks; names unnamed arrays
  *     structure_tensors.c  gives the tensors their roles' names, and folds parts
  */
 #ifndef STRUCTURE_H
@@ -64,7 +64,7 @@ typedef enum part_kind {
     PART_NORM,   /* a weight and a bias, both [rows] */
     PART_VECTOR, /* [rows] alone: a norm without bias, a token, LayerScale */
     PART_TABLE,  /* a bare parameter of more dimensions: positions, tokens, a matrix */
-    PART_BATCH,  /* of a batch norm */
+    PART_BATCH,  /* a batch norm */
     PART_OTHER,  /* whole numbers, norms over several dimensions, anything else */
 } part_kind;
 
@@ -77,15 +77,15 @@ typedef struct structure_part {
     const checkpoint_tensor_info *weight, *bias; /* NULL if missing */
     part_kind kind;
     int64_t rows, cols;
-    int block, place;          /* -1: not in a block */
-    const char *inner;         /* the path after the number of the block */
-    int heads;                 /* if > 0, this is the first of this many parts, one for each head */
-    int next;                  /* index of the next such part; 0 for none */
-    bool is_next;              /* one of the parts for each head, but not the first */
+    int block, place;  /* -1: not in a block */
+    const char *inner; /* the path after the number of the block */
+    int heads;         /* > 0: the number of parts, one for each head, of which this is the first */
+    int next;          /* index of the part of the next head; 0 for none */
+    bool is_next;      /* one of the parts for each head, but not the first */
     const char *role, *reason; /* NULL: not found yet */
     bool is_bare;              /* a parameter, not the weight of a module */
     bool is_dropped;
-    bool is_outside;                            /* kind within a block, by the words of its name */
+    bool is_outside; /* its name shows that it is outside the only block */
     char words[PART_MAX_WORDS][PART_WORD_SIZE]; /* words of `inner`, or of the path */
     int word_count;
 } structure_part;
@@ -96,14 +96,14 @@ typedef struct structure_parts {
     int count;
     int depth, places;                 /* number of blocks, and of parts in each */
     structure_part **in_blocks;        /* [depth, places] */
-    int64_t width;                     /* of a token */
+    int64_t width;                     /* width of a token */
     const structure_part *shared_norm; /* the only norm, which all blocks use; NULL for none */
     int64_t rows;                      /* rows of the table of positions; 0 if not found */
     bool is_sorted; /* the file is sorted by name, so its order carries no information */
     checkpoint_tensor_info
         *ordered; /* all tensors, named by their order; NULL if their names are useful */
     char *ordered_names;
-    char unsure[2048]; /* roles that names, shapes and order do not decide; or "" */
+    char unsure[2048]; /* message about undecided roles, or "" */
     bool is_matched;   /* as in structure_find */
     structure *result;
 } structure_parts;
@@ -125,7 +125,7 @@ void structure_read_words(structure_part *part, const char *text);
  * stands for two consecutive words. */
 bool structure_says(const structure_part *part, const char *words);
 
-/* Returns the name of a part in messages, in place of internal names. */
+/* Returns the name of a part for messages, without internal names. */
 const char *structure_shown(const structure_parts *p, const structure_part *part);
 
 structure_part *structure_at(const structure_parts *p, int block, int place);
@@ -139,7 +139,7 @@ bool structure_find_blocks(structure_parts *p, report *r);
 bool structure_name_block(structure_parts *p, report *r);
 bool structure_name_rest(structure_parts *p, report *r);
 
-/* Gives a part its role, unless it has one. */
+/* Gives a role to a part that has none. */
 void structure_name(structure_part *part, const char *role, const char *reason);
 
 /* True if the order in the file, or the last number in the names, distinguishes parts of a block.

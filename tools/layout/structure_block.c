@@ -192,7 +192,7 @@ static bool is_mlp(const structure_parts *p, const matrix_list *list, const stru
     return false;
 }
 
-/* [3 I, D] in front of [D, I]. */
+/* Takes a matrix [3 I, D] in front of a matrix [D, I]. */
 static bool name_fused(const structure_parts *p, const matrix_list *list) {
     int i;
     for (i = 0; i + 1 < list->count; i++) {
@@ -535,7 +535,7 @@ bool structure_name_block(structure_parts *p, report *r) {
 typedef struct part_copy {
     const structure_part *original; /* NULL if it is no copy */
     size_t from, to;
-    size_t storage; /* of the weight */
+    size_t storage; /* storage of the weight */
 } part_copy;
 
 enum { MOST_NAMES = 8 }; /* limit of the names compared for a tensor */
@@ -548,7 +548,7 @@ static bool same_view(const checkpoint_tensor_info *a, const checkpoint_tensor_i
            !memcmp(a->strides, b->strides, size);
 }
 
-/* The modules are the paths of both, without the last components that they have in common. */
+/* Finds the modules: the paths of both parts without the last components that the paths share. */
 static void split_paths(const structure_part *copy, part_copy *c) {
     const structure_part *original = c->original;
     size_t i = original->path_size, j = copy->path_size;

@@ -185,7 +185,7 @@ static bool add_tensor(part_table *table, const checkpoint_tensor_info *t, repor
     return true;
 }
 
-/* running_mean and running_var mark a batch norm. */
+/* Finds batch norms by running_mean and running_var. */
 static void mark_batch_norms(part_table *table) {
     structure_parts *p = table->parts;
     int i;
@@ -199,7 +199,7 @@ static void mark_batch_norms(part_table *table) {
     }
 }
 
-/* Words that all paths share carry no information. */
+/* Reads the words of all paths. Words that all paths share carry no information. */
 static void read_all_words(structure_parts *p) {
     const size_t shared = p->ordered ? 0 : layout_common_path(p->checkpoint);
     int i;
@@ -394,9 +394,9 @@ typedef struct numbered {
 /* A run of consecutive numbers, of which `period` make a block. */
 typedef struct block_run {
     const numbered *first; /* range of the entries, which are sorted by series and number */
-    size_t count;          /* entries */
+    size_t count;          /* number of entries */
     int blocks, period;
-    int64_t elements; /* of all its tensors */
+    int64_t elements; /* values in all its tensors */
     bool is_complete;
 } block_run;
 

@@ -178,7 +178,7 @@ static void name_token(structure_parts *p, structure_part *part) {
     else if (structure_says(part, CLASS_WORDS)) name_once(p, part, "cls_token", structure_by_name);
 }
 
-/* True for a bare parameter that is as long as a token and that no word explains. */
+/* Takes the only bare parameter that is as long as a token and that no word explains. */
 static void name_last_token(structure_parts *p) {
     structure_part *found = NULL;
     int i;
@@ -346,7 +346,7 @@ static void name_patch(structure_parts *p) {
     }
 }
 
-/* Finds a second layer over the same values, whose output is added to that of the first. */
+/* Finds a second layer over the same values. Its output is added to that of the first. */
 static void name_patch_added(structure_parts *p) {
     const structure_part *first = with_role(p, "patch_embed.proj");
     int i;
@@ -359,8 +359,8 @@ static void name_patch_added(structure_parts *p) {
     }
 }
 
-/* Finds a bare bias in the same module. Its name need not match that of the weight, as patch_bias
- * matches patch_weight. */
+/* Finds a bare bias in the same module. Any name counts, not only patch_bias for
+ * patch_weight. */
 static void name_patch_bias(structure_parts *p) {
     structure_part *matrix = with_role(p, "patch_embed.matrix");
     int i;
@@ -399,7 +399,7 @@ static void name_norm(const structure_parts *p, structure_part *part, bool has_c
     if (role) name_once(p, part, role, says ? structure_by_name : left_over);
 }
 
-/* True for two norms with the same values, unless these are the initial values of a norm. */
+/* True if two norms have the same values, other than the initial values of a norm. */
 static bool read_alike(const structure_parts *p, const structure_part *a, const structure_part *b,
                        bool *alike, report *r) {
     const size_t size = (size_t)p->width;
@@ -430,8 +430,8 @@ static int list_norms(structure_parts *p, structure_part *norms[MAX_NORMS]) {
     return count;
 }
 
-/* True for one norm under two names: as an attribute of the model, and in a head that is an
- * nn.Sequential. */
+/* Drops the second name of a norm that has two: as an attribute of the model, and in a head that is
+ * an nn.Sequential. */
 static bool drop_norm_copies(structure_parts *p, report *r) {
     structure_part *norms[MAX_NORMS];
     char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
@@ -690,7 +690,7 @@ typedef enum layer_kind {
 typedef struct layer {
     layer_kind kind;
     int weight, bias;  /* -1: none */
-    bool is_turned;    /* [inputs, outputs] */
+    bool is_turned;    /* stored as [inputs, outputs] */
     uint64_t likeness; /* number for the kind and the shape; equal layers have the same number */
 } layer;
 
@@ -701,7 +701,7 @@ typedef struct order {
     layer *layers;
     int count;
     int first, period, blocks; /* the range of layers that are the blocks */
-    int64_t width;             /* of a token */
+    int64_t width;             /* width of a token */
 } order;
 
 static checkpoint_tensor_info *array_at(const order *o, int i) {
@@ -903,7 +903,7 @@ static void set_name(order *o, int array, const char *name, const char *leaf) {
     t->name = text;
 }
 
-/* [1, n] as [n] */
+/* Turns [1, n] into [n]. */
 static void flatten(checkpoint_tensor_info *t) {
     const int d = t->ndim > 1 && t->dims[0] == 1 ? t->ndim - 1 : 0;
     t->dims[0] = t->count;
@@ -962,13 +962,13 @@ static void name_block(order *o, int block) {
 
 /* The numbers of layers of each kind in front of the blocks. */
 typedef struct front {
-    int table; /* layer of the positions; -1: none */
+    int table; /* index of the layer with the positions; -1: none */
     int tokens, norms, matrices;
 } front;
 
 static bool is_in_front(const order *o, int i) { return i < o->first; }
 
-/* True if its rows are as long as a token. */
+/* True if the layer's rows are as long as a token. */
 static bool is_rows(const order *o, const layer *l) {
     const checkpoint_tensor_info *t = array_at(o, l->weight);
     return l->bias < 0 && t->dims[t->ndim - 1] == o->width && t->count > o->width;

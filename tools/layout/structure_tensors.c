@@ -26,7 +26,7 @@ enum { NEW_NAME_SIZE = 64 };
 typedef struct new_tensor {
     checkpoint_tensor_info view;
     char name[NEW_NAME_SIZE];
-    char *stored; /* name, malloc'ed; NULL: the view's */
+    char *stored; /* name, malloc'ed; NULL: the view has it */
     const char *reason;
 } new_tensor;
 
@@ -343,7 +343,7 @@ static bool add_patch_chain(new_tensors *n) {
     return !first || add_chain(n, first, second, "patch_embed.proj");
 }
 
-/* Gives each block the only norm as its norms. */
+/* Gives each norm of a block the values of the model's only norm. */
 static bool add_shared_norm(new_tensors *n, int block) {
     static const char *const roles[] = { "norm1", "norm2" };
     const structure_part *norm = n->parts->shared_norm;
@@ -374,7 +374,7 @@ static bool is_explained(const structure_part *part) {
     return part->role || part->is_dropped || part->is_next;
 }
 
-/* "decoder.*" */
+/* Writes the pattern "decoder.*". */
 static void put_decoder(const structure_part *part, char *pattern, size_t size) {
     const char *name = strstr(part->path, "decoder");
     const size_t before = name ? (size_t)(name - part->path) : 0;

@@ -22,7 +22,7 @@ const layout *const layout_texts[] = { &layout_hf_text, &layout_open_clip_text,
 /* === timm === */
 
 /* A .vit file uses the names of timm. DeiT, DeiT-3, DINO, MAE, I-JEPA, BEiT, EVA, EVA-02, RoPE-ViT
- * and the original DINOv2 and DINOv3 use them too, with the variants below.
+ * and the original DINOv2 and DINOv3 use these names too, with the variants below.
  */
 
 static const char *const prefixes[] = {
@@ -350,7 +350,7 @@ static const char *const vit_prefixes[] = {
 /* DeiT's distillation token has a second head only in the model "with teacher". If there is one
  * head, the distillation token is an ordinary token, and so a register that has a position. */
 #define ONE_HEAD "../classifier.weight"
-/* BEiT lacks it. */
+/* BEiT has no such bias. */
 #define KEY_BIAS "{b}attention.attention.key.bias"
 
 /* BEiT has a table for each block, or one for all blocks. */
@@ -482,8 +482,8 @@ static const layout_company dinov2_company[] = {
 
 #define DINOV2_CPP "{b}attention.attention.qkv.weight"
 
-/* If it has registers, positions are resampled as in timm. The files of dinov2.cpp do not state how
- * images are prepared, so the original's preparation applies. */
+/* If the model has registers, positions are resampled as in timm. The files of dinov2.cpp do not
+ * state how images are prepared, so the original's preparation applies. */
 static const layout_default dinov2_defaults[] = {
     { "mean=0.485,0.456,0.406", DINOV2_CPP }, { "std=0.229,0.224,0.225", DINOV2_CPP },
     { "crop_pct=0.875", DINOV2_CPP },
@@ -742,7 +742,7 @@ const layout layout_llama_cpp = {
 
 #endif
 
-/* The text encoders of CLIP and of SigLIP. SigLIP's has its projection, `head`, inside. */
+/* The text encoders of CLIP and of SigLIP. SigLIP's encoder contains its projection, `head`. */
 
 static const char *const text_prefixes[] = {
     "module.", "_orig_mod.", "model.", "text_model.", "clip.", "siglip.", NULL

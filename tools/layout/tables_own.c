@@ -15,7 +15,7 @@ static const char *const list_blocks[] = { "{i}.", NULL };   /* an nn.ModuleList
 
 #define BESIDE(tensor, name)                                                                     \
     LAYOUT_FROM(tensor, name), LAYOUT_FROM(tensor, "../" name), LAYOUT_FROM(tensor, "../../" name)
-/* A convolution, a linear layer, or a bare matrix that patches are multiplied by. */
+/* Rules for a convolution, a linear layer, or a bare matrix that patches are multiplied by. */
 #define PATCH_AT(key)                                                                            \
     LAYOUT_VIEW("patch_embed.proj.weight", key ".weight", "dcpq>dcpq"),                          \
     LAYOUT_VIEW("patch_embed.proj.weight", key ".weight", "d(patch)>dcpq"),                      \
@@ -140,7 +140,7 @@ static const char *const lucidrains_blocks[] = { "transformer.layers.{i}.", NULL
     LAYOUT_MUST_WHEN("patch_embed.proj.bias", "to_patch_embedding.2.bias", NEW_STEM),            \
     LAYOUT_MUST_WHEN("patch_embed.proj.bias", "to_patch_embedding.1.bias", OLD_STEM),            \
     LAYOUT_MUST_WHEN2("patch_embed.norm", "to_patch_embedding.3", NEW_STEM)
-/* Without a projection. */
+/* Rules for attention without a projection. */
 #define NO_PROJECTION(qkv, out)                                                                  \
     { "{b}attn.proj.weight", LAYOUT_IDENTITY, NULL, { LAYOUT_NONE }, { qkv, "!" out } },         \
     { "{b}attn.proj.bias", LAYOUT_ZERO, NULL, { LAYOUT_NONE }, { qkv, "!" out } }
@@ -222,9 +222,9 @@ const layout layout_simple_vit = {
 };
 
 /* === ViT until 2021-03 ===
- * A linear layer over patches (p1 p2 c), each branch in a Residual. Until 2020-12 the head is two
- * linear layers with GELU between them. Until 2021-01 q k^T is divided by the root of embed_dim.
- * Since 2020-12 the head may read the mean of all tokens. */
+ * It has a linear layer over patches (p1 p2 c), and each branch is in a Residual. Until 2020-12 the
+ * head is two linear layers with GELU between them. Until 2021-01 q k^T is divided by the root of
+ * embed_dim. Since 2020-12 the head may read the mean of all tokens. */
 
 #define OLD_BRANCHES(attn, mlp)                                                                  \
     LAYOUT_SAME("cls_token"),                                                                    \
@@ -318,7 +318,7 @@ const layout layout_lucidrains_first = {
 
 /* ViTs that people write from a tutorial and train themselves. */
 
-/* Only ToTensor follows. */
+/* Images are squashed, and only ToTensor follows. */
 #define SQUASHED LAYOUT_SQUASHED, { "mean=0", NULL }, { "std=1", NULL }
 
 /* === einops and nn.Sequential === Modules within modules: 0 the stem, 1 the blocks, 2 the head;
@@ -517,8 +517,8 @@ static const layout_default torch_defaults[] = {
     { NULL, NULL }
 };
 
-/* These follow transformers' code, with its first GELU, or were written with NumPy, which has no
- * erf. */
+/* Models that follow transformers' code have its first GELU. Models written with NumPy cannot use
+ * erf, which NumPy lacks. */
 static const layout_default tanh_defaults[] = {
     USUAL, { "activation=gelu_tanh", NULL }, { "block_type=pre_norm", NULL },
     { NULL, NULL }

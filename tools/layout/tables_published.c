@@ -280,8 +280,8 @@ static const layout_extra mobileclip_harmless[] = {
     { NULL, NULL }
 };
 
-/* These values are those of its own code; timm's model with the same weights has another epsilon
- * and another resizing. Without a class token it uses the mean. */
+/* These values are those of Apple's code; timm's model with the same weights has another epsilon
+ * and another resizing. Without a class token the model uses the mean. */
 static const layout_default mobileclip_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
     { "mean=0", NULL }, { "std=1", NULL }, { "crop_pct=1", NULL },
@@ -326,7 +326,7 @@ static const char *const qwen_prefixes[] = {
     "module.", "model.", "visual.", "vision_tower.", "thinker.", NULL
 };
 
-/* No Qwen model has the first path, which prevents a guess of this layout without its probe. */
+/* No Qwen model has the first path. It prevents a guess of this layout without its probe. */
 static const char *const qwen_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 static const layout_rule qwen_rules[] = {
@@ -410,8 +410,8 @@ static const char *const radio_prefixes[] = {
     "module.", "radio_model.model.", "base_model.", "model.", NULL
 };
 
-/* Hand-written code also has blocks with these names. No RADIO model has the first path,
- * which prevents a guess of this layout for such code if the probe is missing. */
+/* Hand-written code also has blocks with these names. No RADIO model has the first path. It
+ * prevents a guess of this layout for such code if the probe is missing. */
 static const char *const radio_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 #define RADIO_TOKENS "patch_generator.cls_token.token"

@@ -7,7 +7,7 @@
 
 /* === Values === */
 
-/* Zeros have no tensor. */
+/* Reads values of one part. A part of zeros has no tensor. */
 static bool read_part(checkpoint *c, const layout_part *part, int64_t first, int64_t count,
                       float *to, report *r) {
     if (part->info) return checkpoint_read(c, &part->view, first, count, to, r);
@@ -15,7 +15,7 @@ static bool read_part(checkpoint *c, const layout_part *part, int64_t first, int
     return true;
 }
 
-/* The range may begin in one part and end in another. */
+/* Reads stacked parts. The range may begin in one part and end in another. */
 static bool read_stack(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                        float *to, report *r) {
     int i;
@@ -61,7 +61,7 @@ static bool read_grouped(checkpoint *c, const layout_item *item, int64_t first, 
     return true;
 }
 
-/* Sums and products. */
+/* Computes sums and products. */
 static bool read_joined(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                         float *to, report *r) {
     const bool multiplies = item->method == LAYOUT_PRODUCT;
@@ -392,7 +392,7 @@ static bool read_batch_norm(checkpoint *c, const layout_item *item, int64_t firs
     return true;
 }
 
-/* y = (x - mean) factor + bias, for a convolution that has no bias. */
+/* Computes the bias of y = (x - mean) factor + bias, for a convolution without a bias. */
 static bool read_batch_shift(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                              float *to, report *r) {
     double v[LAYOUT_MAX_PARTS] = { 0 };
@@ -445,7 +445,7 @@ typedef struct folding {
 
 enum { FOLDED_ROWS = 16, FOLDED_VALUES = 65536 };
 
-/* Products of floats are exact in a double. Sums follow the order of the inner dimension. */
+/* Sums in the order of the inner dimension. Products of floats are exact in a double. */
 static bool sum_rows(const folding *f, int64_t first, int64_t rows, report *r) {
     checkpoint *c = f->checkpoint;
     const int64_t v = 2 * f->inner; /* after q and k */
@@ -517,7 +517,7 @@ bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t 
 
 /* === The pseudo-inverse of resizing one side ===
  * A resize of both sides is the Kronecker product of two resizes of one side. Its inverse is the
- * product of their inverses. */
+ * Kronecker product of their inverses. */
 
 /* Fills b [to, from] with the share that each old pixel has in each new pixel, by resizing unit
  * vectors. False if memory is exhausted. */
@@ -566,15 +566,15 @@ static bool solve(double *gram, double *x, int n, int columns) {
     return true;
 }
 
-/* to [columns, rows] */
+/* Writes the transpose to `to` [columns, rows]. */
 static void transpose(const double *from, int rows, int columns, double *to) {
     int i, j;
     for (i = 0; i < rows; i++)
         for (j = 0; j < columns; j++) to[j * rows + i] = from[i * columns + j];
 }
 
-/* (B' B)^-1 B' if the patch grows; otherwise B' (B B')^-1, the transpose of the solution x of (B
- * B') x = B. work: [new, old] and then [n, n]. */
+/* Computes (B' B)^-1 B' if the patch grows; otherwise B' (B B')^-1, the transpose of the solution x
+ * of (B B') x = B. work: [new, old] and then [n, n]. */
 static bool invert(const adaptation *a, double *work) {
     const int old = a->from.side, new = a->to.side;
     const bool grows = new > old;
@@ -626,7 +626,7 @@ static void mix_channels(const adaptation *a, const float *from, int c, double *
     }
 }
 
-/* out [new, new] = inverse' plane inverse */
+/* Computes out [new, new] = inverse' plane inverse. */
 static void resize_plane(const adaptation *a, float *out) {
     const int old = a->from.side, new = a->to.side;
     int y, x, k;

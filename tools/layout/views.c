@@ -18,7 +18,7 @@ static void count_elements(checkpoint_tensor_info *view) {
     for (i = 0; i < view->ndim; i++) view->count *= view->dims[i];
 }
 
-/* "#a/n" */
+/* Reads "#a/n". */
 static bool piece_bounds(const char *text, int64_t size, int64_t *first, int64_t *count) {
     char *end;
     const long number = strtol(text, &end, 10), pieces = strtol(end + 1, NULL, 10);
@@ -27,7 +27,7 @@ static bool piece_bounds(const char *text, int64_t size, int64_t *first, int64_t
     return size % pieces == 0;
 }
 
-/* "@a", "@a:" or "@:a" */
+/* Reads "@a", "@a:" or "@:a". */
 static bool row_bounds(const char *text, int64_t size, int64_t embed_dim, int64_t *first,
                        int64_t *count) {
     const bool before = *text == ':';
@@ -124,7 +124,7 @@ static int64_t known_size(const layout_sizes *sizes, char letter) {
     }
 }
 
-/* Indexed by the letter, in ASCII. */
+/* Sizes and strides of axes, indexed by the letter in ASCII. */
 typedef struct letter_table {
     int64_t size[128], stride[128];
 } letter_table;
@@ -198,7 +198,7 @@ static void transpose(const float *from, int64_t rows, int64_t cols, float *to) 
         for (j = 0; j < cols; j++) to[j * rows + i] = from[i * cols + j];
 }
 
-/* Stored [cols, rows]. */
+/* Reads a weight that is stored as [cols, rows]. */
 static bool read_transposed(checkpoint *c, const checkpoint_tensor_info *weight, fold_layer *layer,
                             report *r) {
     float *stored = make_floats(layer->rows, layer->cols, r);

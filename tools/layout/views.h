@@ -7,7 +7,7 @@
 
 #include "checkpoint/checkpoint.h"
 
-/* The letters of axes whose size comes from the configuration. */
+/* The sizes of axes that come from the configuration. */
 typedef struct layout_sizes {
     int64_t patch, chans, heads, head_dim;
 } layout_sizes;
@@ -48,8 +48,8 @@ typedef struct fold_layer {
     int64_t rows, cols;
 } fold_layer;
 
-/* All dimensions but the first count as columns. `is_transposed` means that it is stored as [cols,
- * rows]. */
+/* Reads a weight and its bias. All dimensions but the first count as columns. `is_transposed` means
+ * that the weight is stored as [cols, rows]. */
 bool fold_read(checkpoint *c, const checkpoint_tensor_info *weight,
                const checkpoint_tensor_info *bias, bool is_transposed, fold_layer *layer,
                report *r);
@@ -67,8 +67,8 @@ bool fold_chain(const fold_layer *first, const fold_layer *second, fold_layer *r
 bool fold_heads(const fold_layer *heads, int count, bool is_diagonal, int groups,
                 fold_layer *result, report *r);
 
-/* Makes [cols, rows] from a layer that maps the number of a row to a vector: its columns plus its
- * bias. */
+/* Makes a table [cols, rows] from a layer that maps the number of a position to a vector. The rows
+ * of the table are the layer's columns plus its bias. */
 bool fold_positions(const fold_layer *layer, float **table, report *r);
 
 #endif
