@@ -125,6 +125,10 @@ check("a batch of scores of words", same(model.scores([noise[0], cat], words=thr
 check("a batch of classes", model.classify([noise[0], cat])[1] == model.classify(cat))
 check("no photos", model.embed([]).shape == (0, model.embedding_dim) and model.classify([]) == [])
 check("no photos, tokens", model.tokens([]).shape == (0, *tokens.shape))
+best = np.argsort(-model.scores(cat), kind="stable")
+check("the order", [p.index for p in model.classify(cat, 10)] == best.tolist() ==
+      [p.index for p in model.classify([cat], 10)[0]])
+check("a prediction", [type(v) for v in vars(model.classify(cat)[0]).values()] == [str, float, int])
 check("k", len(model.classify(cat, 3)) == 3 and len(model.classify(cat, 99)) == 10)
 check("a text", same(model.text("a cat"), model.text(["a cat"])[0]))
 check("other words", model.classify(cat, words=["a truck", "a cat"])[0].index == 1)
@@ -367,7 +371,7 @@ if torch:
 # is therefore measured by itself, too: the part of a call that is outside of the library.
 from vit_h import _native  # noqa: E402
 
-library, inside, outside = _native._run, [0.0], []
+library, inside, outside = _native._run_one, [0.0], {"scores": [], "classify": []}
 tiny = vit_h.Model(data("tiny.vit"), threads=1)
 
 
@@ -378,23 +382,23 @@ def timed(*arguments):
     return result
 
 
-_native._run = timed
+_native._run_one = timed
 native = python = 1e30
 for _ in range(6):
     command = [data("native"), data("tiny.vit"), data("cat.ppm"), "10"]
     output = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
     native = min(native, float(output.split()[0]))
-    for _ in range(10):
+    for name, costs in 10 * list(outside.items()):
         start = time.thread_time()
-        tiny.scores(cat)
+        getattr(tiny, name)(cat)
         took = time.thread_time() - start
         python = min(python, 1e3 * took)
-        outside.append(1e3 * (took - inside[0]))
-_native._run = library
-cost = float(np.median(outside))
-print("RAN ViT-Ti/16, CPU time of an image: %.2f ms, of a C program %.2f ms; outside of the library %.3f ms, "
+        costs.append(1e3 * (took - inside[0]))
+_native._run_one = library
+cost = max(float(np.median(costs)) for costs in outside.values())
+print("RAN ViT-Ti/16, CPU time of an image: %.2f ms, of a C program %.2f ms; outside of the library at most %.3f ms, "
       "%.1f %%" % (python, native, cost, 100 * cost / native))
-check("Python adds at most 4 %", cost < 0.04 * native)
+check("Python adds at most 3 %", cost < 0.03 * native)  # other processes empty the caches, too
 check("an image takes at most 10 % longer than in C", python < 1.1 * native)
 
 print("%d passed, %d failed%s" % (count[True], count[False], ", %d skipped" % skipped if skipped else ""))

@@ -48,6 +48,7 @@ LAYOUT = {
 # an empty file.
 SOURCE = r"""
 #include <stddef.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <pthread.h>
 #if defined(__GLIBC__) && !defined(NEW_GLIBC) && (defined(__x86_64__) || defined(__aarch64__))
@@ -75,6 +76,25 @@ VIT_API const layout vit_h_layout[];
 const layout vit_h_layout[] = {
 @LAYOUT@    { NULL, 0, 0 }
 };
+/* One photo: the scores, the embedding and the k best classes to the addresses that are not NULL.
+   After a forward pass little of the interpreter is left in the caches, so that one call in place of
+   many saves most of what Python costs. */
+VIT_API int vit_h_run(vit_session *session, const vit_model *model, const uint8_t *pixels, int width,
+                      int height, int stride, int format, float *scores, float *embedding, int k,
+                      vit_prediction *top);
+int vit_h_run(vit_session *session, const vit_model *model, const uint8_t *pixels, int width,
+              int height, int stride, int format, float *scores, float *embedding, int k,
+              vit_prediction *top) {
+    const vit_image image = { pixels, width, height, stride, (vit_pixel)format };
+    const size_t classes = (size_t)model->config.num_classes, dim = (size_t)vit_embedding_dim(model);
+    vit_answer answer;
+    const vit_result result = vit_run(session, &image, 1, &answer);
+    if (result) return (int)result;
+    if (scores) memcpy(scores, answer.scores, classes * sizeof *scores);
+    if (embedding) memcpy(embedding, answer.embedding, dim * sizeof *embedding);
+    if (top) vit_top_k(answer.scores, (int)classes, k, top);
+    return 0;
+}
 """
 
 

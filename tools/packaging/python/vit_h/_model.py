@@ -10,8 +10,8 @@ from typing import (TYPE_CHECKING, Any, Callable, Iterable, List, Optional, Sequ
 import numpy as np
 
 from . import _native
-from ._native import BlockOutput, Error, Native, Outputs
-from ._photos import Photo, batches, images_of, is_one, pixels_of, row_major
+from ._native import Best, BlockOutput, Error, Native, Outputs, array_of
+from ._photos import Photo, batches, image_of, images_of, is_one, pixels_of, row_major
 
 if TYPE_CHECKING:
     import numpy.typing as npt  # which takes longer to import than the rest
@@ -147,20 +147,33 @@ class Model:
         if isinstance(photo, np.ndarray) and photo.ndim == 4:
             raise ValueError("one photo or a list of photos expected, found an array of four "
                              "dimensions: classify(list(photos))")
-        scores = self.scores(photo, words=words)
-        best = [self._best(row, k, words) for row in np.atleast_2d(scores)]
-        return best[0] if scores.ndim == 1 else best
+        if words is None and is_one(photo):
+            native = self._with_classes()
+            pixels = pixels_of(photo)
+            k = min(k, native.num_classes)
+            best = array_of(Best, k)()
+            native.run_one(image_of(pixels), None, None, k, best)
+            return self._told(best, None)
+        scores = np.atleast_2d(self.scores(photo, words=words))
+        address, count = scores.__array_interface__["data"][0], scores.shape[1]
+        found = [_native.best_of(address + 4 * i * count, count, min(k, count))
+                 for i in range(len(scores))]
+        told = [self._told(best, words) for best in found]
+        return told[0] if is_one(photo) else told
 
     def scores(self, photos: Union[Photo, Iterable[Photo]], *,
                words: Optional[Sequence[str]] = None) -> Floats:
         """The probability of each class, [num_classes], or of each of `words`. Like all that follow:
         for a list of photos, or an array [n, height, width, channels], one row for each."""
-        native = self._opened()
         if words is not None:
             return self._word_scores(photos, words)
+        native = self._with_classes()
         classes = native.num_classes
-        if classes == 0:
-            raise Error("%s: the model has no classes, only embeddings" % self.path)
+        if is_one(photos):
+            pixels = pixels_of(photos)
+            scores, address = row_major((classes,))
+            native.run_one(image_of(pixels), address, None)
+            return scores
 
         def run(pixels: List[Pixels]) -> Floats:
             scores, address = row_major((len(pixels), classes))
@@ -172,6 +185,13 @@ class Model:
     def embed(self, photos: Union[Photo, Iterable[Photo]], *, normalize: bool = False) -> Floats:
         """The embedding, [embedding_dim], divided by its length if `normalize`."""
         native = self._opened()
+        if is_one(photos):
+            pixels = pixels_of(photos)
+            vector, address = row_major((native.embedding_dim,))
+            native.run_one(image_of(pixels), None, address)
+            if normalize:
+                _native.normalize(address, native.embedding_dim)
+            return vector
 
         def run(pixels: List[Pixels]) -> Floats:
             vectors, address = row_major((len(pixels), native.embedding_dim))
@@ -242,11 +262,16 @@ class Model:
         if not -depth <= block < depth:
             raise ValueError("block: %d to %d expected, found %d" % (-depth, depth - 1, block))
 
-    def _best(self, scores: Floats, k: int, words: Optional[Sequence[str]]) -> List[Prediction]:
+    def _with_classes(self) -> Native:
         native = self._opened()
-        order = np.argsort(-scores, kind="stable")[:k]
-        return [Prediction(native.label(i) if words is None else words[i], float(scores[i]), i)
-                for i in map(int, order)]
+        if native.num_classes == 0:
+            raise Error("%s: the model has no classes, only embeddings" % self.path)
+        return native
+
+    def _told(self, best: Iterable[Best], words: Optional[Sequence[str]]) -> List[Prediction]:
+        native = self._opened()
+        return [Prediction(native.label(one.index) if words is None else words[one.index],
+                           one.score, one.index) for one in best]
 
     def _word_scores(self, photos: Any, words: Sequence[str]) -> Floats:
         native = self._opened()

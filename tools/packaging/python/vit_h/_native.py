@@ -4,6 +4,7 @@ ctypes releases Python's global lock during each call."""
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import threading
 import weakref
@@ -24,6 +25,16 @@ class Error(Exception):
 class Image(ctypes.Structure):
     _fields_ = [("pixels", c_void_p), ("width", c_int), ("height", c_int), ("stride", c_int),
                 ("format", c_int)]
+
+
+class Best(ctypes.Structure):
+    _fields_ = [("index", c_int), ("score", c_float)]
+
+
+@functools.lru_cache(maxsize=64)
+def array_of(struct: Any, count: int) -> Any:
+    """The type `struct * count`, which ctypes makes anew for each call unless something keeps it."""
+    return struct * count
 
 
 class Executor(ctypes.Structure):
@@ -83,7 +94,7 @@ _layout = _read_layout()
 
 
 def _check_layout() -> None:
-    structs = {"vit_image": Image, "vit_executor": Executor, "vit_params": Params,
+    structs = {"vit_image": Image, "vit_prediction": Best, "vit_executor": Executor, "vit_params": Params,
                "vit_answer": Answer, "vit_input": Input, "vit_block_output": BlockOutput,
                "vit_outputs": Outputs, "vit_tokenizer": Tokenizer, "vit_text_ids": TextIds}
     for name, (offset, size) in _layout.items():
@@ -124,6 +135,9 @@ _session_close = _function("vit_session_close", None, _pointer)
 _threads_create = _function("vit_threads_create", c_int, c_int, _pointer, _pointer)
 _threads_destroy = _function("vit_threads_destroy", None, _pointer)
 _run = _function("vit_run", c_int, _pointer, _pointer, c_int, _pointer)
+_run_one = _function("vit_h_run", c_int, _pointer, _pointer, _pointer, c_int, c_int, c_int, c_int,
+                     _pointer, _pointer, c_int, _pointer)
+_top_k = _function("vit_top_k", c_int, _pointer, c_int, c_int, _pointer)
 _preprocess = _function("vit_preprocess", c_int, _pointer, _pointer, _pointer, _pointer, c_size_t)
 _forward = _function("vit_forward", c_int, _pointer, _pointer, _pointer)
 _tokenize_size = _function("vit_tokenize_size", c_size_t, _pointer, c_size_t)
@@ -168,6 +182,7 @@ class Native:
         self._params = Params()
         self._free: List[Any] = []
         self._lock = threading.Lock()
+        self._labels: Dict[int, Optional[str]] = {}
         code = _model_open(_abi(), path, flags, byref(self.model))
         if code:
             raise Error(_detail(self.model), code)
@@ -204,8 +219,10 @@ class Native:
             raise Error("%s: %s" % (self.shown, _detail(self.model)), code)
 
     def label(self, index: int) -> Optional[str]:
-        name = _label(byref(self.model), index)
-        return None if name is None else name.decode(errors="replace")
+        if index not in self._labels:
+            name = _label(byref(self.model), index)
+            self._labels[index] = None if name is None else name.decode(errors="replace")
+        return self._labels[index]
 
     # --- sessions ---
 
@@ -240,6 +257,17 @@ class Native:
                 ctypes.memmove(embedding, answer.embedding, 4 * count * self.embedding_dim)
         finally:
             self.give(session)
+
+    def run_one(self, image: Tuple[int, int, int, int, int], scores: Optional[int],
+                embedding: Optional[int], k: int = 0, best: Any = None) -> None:
+        """The answers for one photo, given as the members of a vit_image."""
+        session = self.take()
+        try:
+            code = _run_one(session, self.model, *image, scores, embedding, k, best)
+        finally:
+            self._free.append(session)
+        if code:
+            self.check(code)
 
     def fitted(self, image: Image) -> Any:
         """Returns a copy of the model with the input size of an image. They share the bytes."""
@@ -298,6 +326,13 @@ class Native:
 
 def address_of(struct: ctypes.Structure) -> int:
     return ctypes.addressof(struct)
+
+
+def best_of(scores: int, count: int, k: int) -> Any:
+    """The k best, best first. Of equal scores the first is better."""
+    best = array_of(Best, k)()
+    _top_k(scores, count, k, best)
+    return best
 
 
 def normalize(vector: int, width: int) -> None:

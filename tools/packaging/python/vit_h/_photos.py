@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Iterator, List, Tuple, Union
 
 import numpy as np
 
-from ._native import Image
+from ._native import Image, array_of
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # [height, width, channels] with 3, 4 or 1 channels, or [height, width].
 Photo = Union["npt.NDArray[np.uint8]", "PillowImage", str, "os.PathLike[str]"]
 
+_UINT8 = np.dtype(np.uint8)
 _FORMATS = {3: 0, 4: 1, 1: 2}  # channels: vit_pixel
 MOST_PHOTOS, MOST_BYTES = 32, 64 << 20  # decoded at once
 
@@ -68,16 +69,16 @@ def pixels_of(photo: object) -> npt.NDArray[np.uint8]:
     """Returns the pixels of a photo, each row without gaps."""
     if isinstance(photo, bytes):
         photo = os.fsdecode(photo)
-    if isinstance(photo, (str, os.PathLike)):
+    if isinstance(photo, np.ndarray):
+        pixels = photo
+    elif isinstance(photo, (str, os.PathLike)):
         pixels = _decoded(photo)
     elif hasattr(photo, "getexif"):
         pixels = _from_pillow(photo)
-    elif isinstance(photo, np.ndarray):
-        pixels = photo
     else:
         raise TypeError("a photo is a NumPy array, an image of Pillow or a path, found %s" %
                         type(photo).__name__)
-    if pixels.dtype != np.uint8:
+    if pixels.dtype != _UINT8:
         hint = "; for values from 0 to 1: (255 * x).round().astype(np.uint8)"
         raise TypeError("a photo of uint8 expected, found %s%s" %
                         (pixels.dtype, hint if pixels.dtype.kind == "f" else ""))
@@ -95,15 +96,16 @@ def pixels_of(photo: object) -> npt.NDArray[np.uint8]:
     return pixels
 
 
+def image_of(pixels: npt.NDArray[np.uint8]) -> Tuple[int, int, int, int, int]:
+    """Returns the members of a vit_image, which the array must outlive."""
+    shape = pixels.shape
+    return (pixels.__array_interface__["data"][0], shape[1], shape[0],
+            pixels.strides[0] if shape[0] > 1 else 0, _FORMATS[shape[2] if len(shape) == 3 else 1])
+
+
 def images_of(arrays: List[npt.NDArray[np.uint8]]) -> Any:
     """Returns an array of vit_image, which the arrays must outlive."""
-    images = (Image * len(arrays))()
-    for image, pixels in zip(images, arrays):
-        image.pixels = pixels.__array_interface__["data"][0]
-        image.height, image.width = pixels.shape[:2]
-        image.stride = pixels.strides[0] if image.height > 1 else 0
-        image.format = _FORMATS[pixels.shape[2] if pixels.ndim == 3 else 1]
-    return images
+    return array_of(Image, len(arrays))(*map(image_of, arrays))
 
 
 def batches(photos: object) -> Iterator[List[npt.NDArray[np.uint8]]]:
