@@ -50,7 +50,8 @@ choose() {
 
 # Lists each instruction of a tier once, as "INSTRUCTION<tab>FUNCTION". Jumps and no-ops are left
 # out, because the assembler does not accept their targets and prefixes. vit.h runs xgetbv only on
-# CPUs that announce it. tzcnt is the code of `rep bsf`. MinGW has constants between its functions.
+# CPUs that announce it. tzcnt is the code of `rep bsf`. MinGW has between its functions constants
+# (one, limit), and the addresses of constructors and destructors.
 collect() {
     "$prefix"objdump -d --no-show-raw-insn "$1" | awk -v tiers="$tiers" -v comment="$comment" -v work="$work" '
         BEGIN {
@@ -75,7 +76,8 @@ collect() {
             if (text ~ /^(bnd |notrack |rex[.][A-Z]+ )*(j[a-z]+|call|loop[a-z]*)(,p[nt])? / || text ~ /nop[wl] /) next
             if (text ~ /^(b|bl|b[.][a-z]+|adrp?|ldr(sw)? [a-z0-9]+,|prfm [a-z0-9]+,) [0-9a-f]+ *$/) next
             if (text ~ /^(cbn?z|tbn?z|ldr(sw)?|adrp?) .*, (0x)?[0-9a-f]+ *$/) next
-            if (text ~ /[(]bad[)]/ && function_name ~ /^(one|limit|__[CD]TOR_LIST__)$/) next
+            if (function_name ~ /^(__[CD]TOR_LIST__|[.][cd]tors[.].*)$/) next
+            if (text ~ /[(]bad[)]/ && function_name ~ /^(one|limit)$/) next
             sub(/^tzcnt/, "rep bsf", text)
             if (text ~ /^xgetbv/ && function_name ~ /^vit__(choose_kernels|detect_x86|xgetbv)/) next
             if (!((tier, text) in seen)) print text "\t" function_name > (work "/" name[tier])
