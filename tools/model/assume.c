@@ -206,7 +206,8 @@ static bool assume_overlap(const assumer *a) {
     return assume(a, SETTING_PATCH_STRIDE, c->patch_stride, why);
 }
 
-/* The model may cut the positions of a longer sequence instead of resampling them. */
+/* Assumes how positions are used: the model may cut those of a longer sequence instead of
+ * resampling them. */
 static bool assume_rows(const assumer *a) {
     const settings_stored *stored = &a->model->stored;
     const vit_config *c = &a->model->config;
@@ -313,7 +314,7 @@ static bool is_vector_told(const assumer *a, bool is_std) {
     return false;
 }
 
-/* A processor that keeps the size of each photo has no size of its own. */
+/* Assumes one size if the published processor keeps the size of each photo. */
 static bool assume_one_size(const assumer *a) {
     const vit_config *c = &a->model->config;
     double own_sizes = 0;
@@ -378,7 +379,7 @@ void settings_from_arch(settings *s, const arch_choice *choice) {
     if (choice->arch->options & ARCH_NAFLEX) {
         settings_put(s, SETTING_MAX_PATCHES, 576);
         settings_put(s, SETTING_POS_RESAMPLE, config.pos_resample);
-        s->given[SETTING_IMG_HEIGHT] = s->given[SETTING_IMG_WIDTH] = false; /* the positions' */
+        s->given[SETTING_IMG_HEIGHT] = s->given[SETTING_IMG_WIDTH] = false; /* positions decide */
     }
     arch_mean_std(choice->norm, s->mean, s->std);
     s->mean_count = s->std_count = 3;

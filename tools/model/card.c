@@ -256,7 +256,7 @@ static void hash_option(vit_hash *hash, const char *name, uint32_t bits) {
                                            "selftest_tolerance" };
     for (size_t i = 0; i < sizeof of_head / sizeof of_head[0]; i++)
         if (!strcmp(name, of_head[i])) return;
-    if (!bits) return; /* so that new options of vit.h do not change the hashes of older files */
+    if (!bits) return; /* new options of vit.h must not change the hashes of older files */
     hash_text(hash, name);
     hash_number(hash, bits);
 }

@@ -321,7 +321,7 @@ static bool put_pooler_act(settings *s, const json_value *object, report *r) {
                                           json_string(value, "?"));
 }
 
-/* In newer files the base of rotary positions is in a separate object. */
+/* Reads the base of rotary positions, which newer files store in a separate object. */
 static bool put_rope(settings *s, const json_value *object, report *r) {
     double base;
     if (config_is_null(json_get(object, "rope_theta")))
@@ -372,7 +372,7 @@ static bool put_problem(settings *s, const json_value *root, report *r) {
     return true;
 }
 
-/* Placeholders: "LABEL_0". */
+/* True for a placeholder such as "LABEL_0". */
 static bool is_placeholder(const json_value *value) {
     const char *text = json_string(value, "LABEL_");
     return !strncmp(text, "LABEL_", 6);
@@ -407,7 +407,7 @@ static bool put_labels(config_file *config, const json_value *id2label, report *
 
 typedef struct hf_frame {
     int64_t height, width; /* 0: not given */
-    int64_t multiple;      /* sides of photos are multiples of it; 0: of any length */
+    int64_t multiple;      /* sides of photos are multiples of this; 0: any length */
     bool shortest;         /* `height` is the shorter side */
 } hf_frame;
 
@@ -451,7 +451,7 @@ static bool put_resample(settings *s, const json_value *root, const hf_processor
 }
 
 /* Returns the fraction of the resized image that the crop keeps. The fraction is reduced slightly,
- * so that size / fraction is not rounded to less than the resized size. */
+ * because size / fraction must not be rounded to less than the resized size. */
 static double share(int64_t crop, int64_t size) {
     return crop == size ? 1 : (double)crop / ((double)size + 1e-6);
 }
@@ -478,7 +478,8 @@ static bool put_aspect(settings *s, const json_value *root, report *r) {
     return true;
 }
 
-/* Squashes photos to one size, because vit.h has no such crop mode: assume.c names the size. */
+/* Squashes photos to one size, because vit.h has no crop mode that keeps each photo's size.
+ * assume.c names the size. */
 static bool put_own_sizes(settings *s) {
     settings_put(s, SETTING_CROP_MODE, VIT_CROP_SQUASH);
     settings_put(s, SETTING_CROP_PCT, 1);
@@ -496,7 +497,8 @@ static bool check_padding(const json_value *root, int64_t multiple, report *r) {
                           "expected false, or a size_divisor that divides ensure_multiple_of");
 }
 
-/* Returns the multiple nearest to a side; 0 if two are, of which rounding errors choose one. */
+/* Returns the multiple nearest to a side; 0 if two multiples are equally near, because rounding
+ * errors would choose one of them. */
 static int64_t nearest_multiple(int64_t side, int64_t multiple) {
     const int64_t rest = side % multiple;
     return 2 * rest == multiple ? 0 : side - rest + (2 * rest > multiple ? multiple : 0);
@@ -637,8 +639,8 @@ static const hf_processor *find_processor(const json_value *root, const hf_model
     return NULL;
 }
 
-/* Accepts the fields that are read, and fields that cannot change the input. Any other field,
- * unless it is off, might add a step, such as do_pad, do_flip_channel_order, crop_pct or offset. */
+/* Accepts the fields that are read, and fields that cannot change the input. Any other field that
+ * is on, such as do_pad, do_flip_channel_order, crop_pct or offset, might add a step. */
 static bool check_fields(const json_value *root, const hf_processor *processor, report *r) {
     static const char *const of_dpt[] = { "do_pad", "ensure_multiple_of", "keep_aspect_ratio",
                                           "size_divisor" };
@@ -760,7 +762,7 @@ static bool find_preprocessor(config_file *config, settings *s, const char *path
 
 /* === Everything === */
 
-/* Fields that, if they are there at all, change the meaning of the tensors. */
+/* Refuses fields that change the meaning of the tensors whenever they are present. */
 static bool check_weights(const json_value *root, const json_value *vision, report *r) {
     static const char *const keys[] = { "quantization_config", "pruned_heads" };
     size_t i;
@@ -807,7 +809,7 @@ typedef struct own_reader {
         char name[OWN_NAME];
     } levels[OWN_DEPTH]; /* the sections around a line of YAML */
     int depth;
-    char list[OWN_VALUE]; /* numbers of the innermost section, one a line in the file; "" if none */
+    char list[OWN_VALUE]; /* numbers of the innermost section, each on its own line; or "" */
 } own_reader;
 
 /* Sections whose numbers do not belong to the encoder. */
@@ -887,7 +889,7 @@ static char *unquote(char *text) {
     return text + 1;
 }
 
-/* "[0.5, 0.5]" or "(0.5, 0.5)" */
+/* Passes on a row such as "[0.5, 0.5]" or "(0.5, 0.5)". */
 static void pass_row(own_reader *o, const char *key, char *text) {
     char list[OWN_VALUE] = "", *next;
     for (text++; text; text = next) {

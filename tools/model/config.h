@@ -19,8 +19,8 @@ typedef struct config_file {
     const char *architecture; /* NULL if unknown; with the tag if there is one */
     const json_value *label_names, *label_descriptions;
     const char *processor; /* class of transformers whose defaults were used; NULL for none */
-    int input_height, input_width; /* preprocessor_config.json's size if it differs; or 0 */
-    int multiple;                  /* of which the sides of a photo are multiples; or 0 */
+    int input_height, input_width; /* the size in preprocessor_config.json if it differs, or 0 */
+    int multiple;                  /* the sides of a photo are multiples of this; 0: any */
     char *text;                    /* private */
     char full_name[256];           /* private */
     json_document document;        /* private */
@@ -66,7 +66,7 @@ bool config_timm_apply(config_file *config, settings *s, report *r);
 
 bool config_open_clip_is(const json_value *root);
 
-/* A "timm_model_name" becomes the architecture. */
+/* Fills s from the parsed file. A "timm_model_name" becomes the architecture. */
 bool config_open_clip_apply(config_file *config, settings *s, report *r);
 
 /* === transformers' === */
@@ -90,8 +90,7 @@ bool config_hf_apply(config_file *config, settings *s, const char *path, report 
  * any depth, words with or without quotes, lists of numbers. Calls `take` for each number, word and
  * list, with the last part of its name and with the value as text: "12", "true", "(0.5, 0.5, 0.5)".
  * Skips the sections of a decoder or an optimizer, and lines that it cannot parse. The text is
- * changed. If `take` returns false, the function stops and fails, as it does if memory is
- * exhausted. */
+ * changed. The function fails if `take` returns false or memory is exhausted. */
 typedef bool config_take(void *user, const char *key, const char *value);
 bool config_read_own(char *text, size_t size, config_take *take, void *user);
 
@@ -100,8 +99,8 @@ bool config_read_own(char *text, size_t size, config_take *take, void *user);
 /* Config.json, as it is stored beside the weights: timm's, Hugging Face transformers' or
  * open_clip's. */
 
-/* Fills s from the file. If vit.h does not run the model, only sets *foreign, or fails if `foreign`
- * is NULL. */
+/* Fills s from the file. If vit.h cannot run the model, sets only *foreign; if `foreign` is NULL,
+ * fails. */
 bool config_read(config_file *config, settings *s, const char *path, bool *foreign, report *r);
 /* Reads a text in timm's form. The text is malloc'ed; config_free frees it, or this function after
  * a failure. */

@@ -15,7 +15,7 @@ typedef enum key_action {
     TO_WORD,       /* a word for `setting` */
     TO_MEAN,
     TO_STD,
-    TO_PRE_NORM,  /* the patches have a bias if it is false */
+    TO_PRE_NORM,  /* false: the patch embedding has a bias */
     TO_ABSENCE,   /* null or false clears the flag `setting`; a number sets it */
     TO_POSITIONS, /* pos_embed, use_abs_pos_emb, no_embed_class */
     TO_ROPE,      /* use_rot_pos_emb: false means none; true does not name the type */
@@ -26,7 +26,7 @@ typedef enum key_action {
     TO_MLP,
     TO_SWIGLU,     /* true: a gated MLP with SiLU */
     TO_FINAL_NORM, /* false: no norm; otherwise the tensors show the place of the norm */
-    TO_NOTHING,    /* vit.h lacks it: anything but null is refused */
+    TO_NOTHING,    /* vit.h lacks the option: any value but null is refused */
 } key_action;
 
 typedef struct key_rule {

@@ -162,7 +162,7 @@ static bool add(finding_list *list, const char *what, const char *why, const cha
 /* How often an assumed value is wrong, and how far another value moves the output if the effect was
  * not measured. Among 21 hand-written models, the activation was wrong for eight, and every other
  * setting of the network for at most one; mean and std are wrong for half of all models. The rows
- * are in falling order of the product. */
+ * are in falling order of the product of both numbers. */
 static const struct {
     const char *name;
     double wrong, effect;
@@ -221,8 +221,8 @@ static double harm_of(const finding *item) {
     return harms[rank].wrong * effect;
 }
 
-/* For settings without a measured effect: those from attn_root to norm_eps are the same in nearly
- * all models, or affect only late digits. */
+/* Applies to settings without a measured effect: the rows from attn_root to norm_eps are the same
+ * in nearly all models, or affect only late digits. */
 bool findings_is_minor(const finding *item) {
     const double no_effect = 1e-4;
     const size_t rank = harm_rank(item->what);

@@ -66,8 +66,8 @@ typedef struct finding {
     char *why;  /* "nn.LayerNorm's own" */
     char *
         options; /* options that decide: "--set norm_eps=N", "--set pool=token or --set pool=avg" */
-    char *otherwise; /* likeliest other value, "relu"; NULL if it was not tried */
-    double effect;   /* its effect on the output, relative to the output's length */
+    char *otherwise; /* the likeliest other value, such as "relu"; NULL if not tried */
+    double effect;   /* effect of `otherwise` on the output, relative to the output's length */
 } finding;
 
 typedef struct finding_list {
@@ -82,8 +82,8 @@ typedef struct findings {
     finding_list wrong; /* missing, unknown or misshapen tensors; `why` is the advice, or "" */
 } findings;
 
-/* These functions copy their arguments. False if memory is exhausted. If a question is repeated, it
- * is dropped. */
+/* These functions copy their arguments. False if memory is exhausted. Repeated questions are
+ * dropped. */
 bool findings_assume(findings *f, const char *what, const char *why, const char *options);
 bool findings_ask(findings *f, const char *what, const char *why, const char *options);
 void findings_answer(findings *f, const char *what); /* removes the question */
@@ -110,7 +110,7 @@ bool findings_are_open(const findings *f);
 /* True if there are questions but no problems; then the assumptions are useful too. */
 bool findings_only_ask(const findings *f);
 
-/* Fails if there are open questions or problems or, if `strict`, assumptions; the message has all
+/* Fails if there are open questions or problems or, if `strict`, assumptions; the message lists all
  * of them. Returns false. */
 bool findings_refuse(const findings *f, bool strict, report *r);
 

@@ -13,13 +13,13 @@
 /* Rotary positions, as timm and the models' own code compute them. Each pair of elements of a head
  * has a frequency, and each patch has two coordinates. */
 
-/* timm's names for its kinds. */
+/* timm's names for the kinds of rotary positions. */
 typedef enum rope_type {
     ROPE_NONE,
     ROPE_CAT,    /* half of the pairs belong to each axis; neighbours form pairs */
     ROPE_MIXED,  /* learned frequencies for both axes, of each block and head */
     ROPE_DINOV3, /* coordinates in [-1, 1]; elements of the two halves form pairs */
-    ROPE_QWEN,   /* as ROPE_CAT, but elements of the two halves form pairs */
+    ROPE_QWEN,   /* like ROPE_CAT, but elements of the two halves form pairs */
 } rope_type;
 
 typedef enum rope_indexing {
@@ -73,7 +73,7 @@ enum {
     SINCOS_1D_PLAIN,
 };
 
-/* True if there is such a table of this width. */
+/* True if this kind of positions exists for this width. */
 bool sincos_fits(int kind, int embed_dim);
 
 /* Fills pos_embed [rows, embed_dim]. The rows are for all tokens or for the patches, depending on

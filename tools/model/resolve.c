@@ -18,7 +18,7 @@ typedef struct resolver {
     const settings_seen *seen;
     const patch_request *wanted;
     settings_resolved *model;
-    vit_config *config; /* this and the next two belong to the model */
+    vit_config *config; /* `config` and the next two members belong to the model */
     settings_stored *stored;
     settings_notes *notes;
     findings *found;
@@ -55,8 +55,8 @@ static bool ask(const resolver *m, const char *what, const char *why, const char
     return findings_ask(m->found, what, why, options) || report_no_memory(r);
 }
 
-/* Asks because a tensor is missing, unless there are problems: then the tensor may have another
- * name. */
+/* Asks because a tensor is missing. If there are problems, does not ask: the tensor may have
+ * another name. */
 static bool ask_for_lack(const resolver *m, const char *what, const char *why, const char *options,
                          report *r) {
     return m->found->wrong.count > 0 || ask(m, what, why, options, r);
@@ -139,7 +139,7 @@ static void forget_other_width(resolver *m) {
     if (value_or(m, SETTING_EMBED_DIM, named) != named) name->given[SETTING_MLP_DIM] = false;
 }
 
-/* If a model has no blocks, no tensor shows mlp_dim. */
+/* Gives mlp_dim for a model without blocks, whose tensors do not show it. */
 static void fill_mlp_dim(resolver *m) {
     if (!is_told(m, SETTING_MLP_DIM))
         settings_put(&m->all[FROM_TENSORS], SETTING_MLP_DIM,
@@ -197,7 +197,8 @@ static bool resolve_flat_patch(resolver *m, report *r) {
 
 /* === Heads === */
 
-/* attn.proj is linear, so the weight can be divided instead of the input. */
+/* Sets the scale of the scores. attn.proj is linear, so its weight can be divided instead of its
+ * input. */
 static void resolve_scale(resolver *m) {
     vit_config *c = m->config;
     const int root = (int)value_of(m, SETTING_ATTN_ROOT);
@@ -317,7 +318,7 @@ static void take_grid(resolver *m, const settings *told) {
     m->stored->grid_width = grid_side(m->config, told->value[SETTING_IMG_WIDTH]);
 }
 
-/* True if the rows are as many as the patches of the grid, with or without the prefix tokens. */
+/* True if there are as many rows as patches in the grid, with or without the prefix tokens. */
 static bool grid_explains_rows(resolver *m) {
     settings_stored *stored = m->stored;
     stored->patch_rows = stored->grid_height * stored->grid_width;
@@ -473,7 +474,7 @@ static bool may_overlap(const resolver *m) {
            !(m->seen->is_timm && arch_has_size(c->embed_dim, c->depth));
 }
 
-/* Returns the stride with which overlapping patches of an input of this size make the stored grid,
+/* Returns the stride at which overlapping patches turn an input of this size into the stored grid;
  * 0 for none. */
 static int stride_for(const resolver *m, double height, double width) {
     const settings_stored *stored = m->stored;
@@ -546,13 +547,13 @@ static bool put_img_size(resolver *m, report *r) {
            put_field(m, SETTING_IMG_WIDTH, value_or(m, SETTING_IMG_WIDTH, width), r);
 }
 
-/* Applies if only a table of relative positions shows the size. */
+/* Resolves the size if only a table of relative positions shows it. */
 static bool resolve_relative_size(resolver *m, report *r) {
     m->config->positions = VIT_POS_NONE;
     return find_relative_grid(m, r) && put_img_size(m, r);
 }
 
-/* Without positions the tensors do not show the size. */
+/* Resolves the size of a model without positions, whose tensors do not show the size. */
 static bool resolve_free_size(resolver *m, report *r) {
     vit_config *c = m->config;
     c->img_height = (int)value_of(m, SETTING_IMG_HEIGHT);
@@ -649,7 +650,7 @@ static bool ask_positions(const resolver *m, report *r) {
                         choices_of_words(SETTING_ROPE_TYPE, sincos, options), r);
 }
 
-/* timm's values are the defaults. */
+/* Resolves the rotary positions; timm's values are the defaults. */
 static bool resolve_rope(resolver *m, report *r) {
     vit_config *c = m->config;
     rope_options *o = &m->model->rope;
@@ -708,7 +709,7 @@ static bool resolve_activation(resolver *m, report *r) {
     if (is_told(m, SETTING_ACTIVATION) &&
         !(m->seen->activation_doubt && m->seen->by_default[SETTING_ACTIVATION]))
         return true;
-    if (c->mlp_dim == 0 && c->pool != VIT_POOL_MAP) return true; /* there is none */
+    if (c->mlp_dim == 0 && c->pool != VIT_POOL_MAP) return true; /* there is no activation */
     if (m->seen->activation_doubt)
         return ask(m, "activation", m->seen->activation_doubt,
                    choices_of_words(SETTING_ACTIVATION, "", options), r);
@@ -760,8 +761,7 @@ static bool resolve_pool(resolver *m, report *r) {
                "--set pool=avg|token|max|avgmax" NAME_OR_CONFIG, r);
 }
 
-/* The default mean and deviation of a library do not apply to a model with another number of
- * channels. */
+/* Drops the library's default mean and deviation if the model has another number of channels. */
 static void forget_colours(resolver *m) {
     settings *s = &m->all[FROM_TENSORS];
     const int chans = m->stored->chans;
@@ -781,7 +781,7 @@ static bool adapt_patches(resolver *m, report *r) {
     return true;
 }
 
-/* Only a model with a variable input size needs this. */
+/* Resolves the resampling, which only a model with a variable input size needs. */
 static bool resolve_resampling(resolver *m, report *r) {
     vit_config *c = m->config;
     const vit_pos_resample how = (vit_pos_resample)value_of(m, SETTING_POS_RESAMPLE);

@@ -15,7 +15,8 @@
 #include "vit.h"
 
 /* Mean correlations that show how well the weights of norms fit the columns of the matrices that
- * read them: `pre` if norms come before, `post` if they come after the sums. */
+ * read the norms: `pre` if norms come before attention and the MLP, `post` if norms come after the
+ * sums. */
 typedef struct norm_order_evidence {
     double pre, post;
     bool is_clear;
@@ -29,21 +30,21 @@ typedef struct key_bias_evidence {
     bool is_clear;
 } key_bias_evidence;
 
-/* Evidence from the tensors beyond single settings. The inspection of a checkpoint fills it in;
- * settings that --match-input or --match-folder settle are removed again. */
+/* Evidence from the tensors beyond single settings. The inspection of a checkpoint fills in this
+ * struct. Evidence for settings that --match-input or --match-folder decides is removed again. */
 typedef struct settings_seen {
-    int position_rows;      /* of pos_embed; 0 without it */
-    int relative_positions; /* columns of blocks.0.attn.rel_pos; 0 without it */
-    int64_t qkv_rows;       /* of attn.qkv.weight; 0 without blocks */
+    int position_rows;      /* rows of pos_embed; 0 without pos_embed */
+    int relative_positions; /* columns of blocks.0.attn.rel_pos; 0 without that table */
+    int64_t qkv_rows;       /* rows of attn.qkv.weight; 0 without blocks */
     int64_t patch_depth;    /* columns of a 2-D patch_embed.proj.weight (old form); else 0 */
     bool patch_order_read;  /* from the weights: the mean correlation of neighbouring pixels in */
     double patch_order_best, patch_order_next; /* the chosen order, and in the other */
-    heads_evidence heads;                      /* from the weights, if no source gives it */
-    norm_order_evidence norm_order;            /* likewise */
-    key_bias_evidence key_bias;                /* likewise */
+    heads_evidence heads;           /* read from the weights if no source gives num_heads */
+    norm_order_evidence norm_order; /* read from the weights */
+    key_bias_evidence key_bias;     /* read from the weights */
     bool by_default[SETTING_COUNT]; /* a default of the layout's library; no source gives it */
     bool mean_by_default, std_by_default;
-    const char *library;          /* that library */
+    const char *library;          /* name of the layout's library */
     bool is_open;                 /* see layout->is_open */
     bool is_torch_attention;      /* torch.nn.MultiheadAttention, whose scale is known */
     bool is_graph;                /* hand-written, and all tensors are used */
@@ -57,7 +58,7 @@ typedef struct settings_seen {
 /* The shapes in the checkpoint, which may differ from those in the .vit file. */
 typedef struct settings_stored {
     int chans, patch;            /* of the patch embedding */
-    int position_rows;           /* rows of pos_embed in use; 0 without it */
+    int position_rows;           /* rows of pos_embed in use; 0 without pos_embed */
     bool first_rows;             /* these are the first of more rows: see pos_first_rows */
     int patch_rows;              /* rows of pos_embed that belong to patches */
     int grid_height, grid_width; /* the grid that these rows, or relative positions, form */
@@ -66,13 +67,13 @@ typedef struct settings_stored {
 /* Facts for the report. */
 typedef struct settings_notes {
     bool heads_by_width;   /* num_heads is that of timm's models of this width */
-    bool heads_by_weights; /* read from the weights */
+    bool heads_by_weights; /* num_heads was read from the weights */
     bool chans_by_depth;   /* in_chans follows from the width of a linear layer */
-    bool patches_adapted;  /* adapted to other channels or another size */
+    bool patches_adapted;  /* to other channels or another size */
     bool positions_resampled;
     bool stride_by_size; /* patch_stride was chosen so that the stored positions fit the input */
     bool eps_by_size;    /* nn.LayerNorm's epsilon, because timm has no such model */
-    vit_pos_resample pos_resample; /* how */
+    vit_pos_resample pos_resample; /* how positions are resampled */
 } settings_notes;
 
 /* The result of all settings. Only settings_resolve writes it. */
@@ -85,9 +86,10 @@ typedef struct settings_resolved {
     rope_options rope;      /* parameters of the tables of rotary positions */
 } settings_resolved;
 
-/* Combines all settings; refuses contradictions to the tensors. Missing settings become questions
- * in *f, or usual values (assume_settings). If questions are open, *model is incomplete. If there
- * already are problems, missing tensors raise no questions, because they may have other names. */
+/* Combines all settings; refuses settings that contradict the tensors. Missing settings become
+ * questions in *f, or usual values (assume_settings). If questions are open, *model is incomplete.
+ * If there already are problems, missing tensors raise no questions, because they may have other
+ * names. */
 bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
                       const patch_request *wanted, settings_resolved *model, findings *f,
                       report *r);

@@ -32,8 +32,8 @@
 SETTING_LIST(X)
 #undef X
 
-/* Checks that a field of vit_config has as many words as its bounds allow values, and the type of
- * its kind. */
+/* Checks that a field of vit_config has the type of its kind, and a word for each value within its
+ * bounds. */
 #define IS_FLOAT_int   0
 #define IS_FLOAT_float 1
 enum {
@@ -366,9 +366,9 @@ void settings_from_rope(settings *s, const rope_options *rope) {
 
 /* === Choices === */
 
-enum { MAX_CHOICES = 12, WIDEST = 8 }; /* largest ratio of the sides of an input */
+enum { MAX_CHOICES = 12, WIDEST = 8 }; /* WIDEST: largest ratio of the sides of an input */
 
-/* Appends " (1, 2 or 4)". */
+/* Appends a list such as " (1, 2 or 4)". */
 static void append_numbers(char text[CHOICES_SIZE], const int *numbers, int count) {
     int i;
     for (i = 0; i < count; i++)
@@ -389,7 +389,7 @@ const char *choices_of_words(setting_key key, const char *others, char text[CHOI
 }
 
 const char *choices_of_heads(int64_t width, const char *others, char text[CHOICES_SIZE]) {
-    const int64_t narrowest = width < 8 ? 1 : width < 64 ? 2 : 8; /* heads in practice */
+    const int64_t narrowest = width < 8 ? 1 : width < 64 ? 2 : 8; /* the usual narrowest head */
     int numbers[MAX_CHOICES], count = 0, heads;
     for (heads = 1; heads <= 64 && count < MAX_CHOICES; heads++)
         if (width % heads == 0 && width / heads >= narrowest) numbers[count++] = heads;
@@ -430,8 +430,8 @@ bool choices_is_square(int64_t n, int *side) {
 
 /* === Preprocessing === */
 
-/* Returns the value of a channel that is made, like its weights, from the channels of the
- * checkpoint. */
+/* Returns the value of a new channel, which is made from the channels of the checkpoint as its
+ * weights are. */
 static double adapted_value(const double *values, int count, int chans, int channel) {
     double sum = 0;
     int i;

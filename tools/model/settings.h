@@ -50,7 +50,7 @@ typedef struct setting_word {
 typedef struct setting_row {
     const char *name, *help;
     setting_field field;
-    size_t offset; /* of the field in vit_config */
+    size_t offset; /* offset of the field in vit_config */
     double plain;
     setting_sources sources;
     setting_kind kind;
@@ -90,7 +90,7 @@ typedef struct settings {
     double mean[VIT_MAX_CHANS], std[VIT_MAX_CHANS];
 } settings;
 
-/* In rising order of precedence. */
+/* The origins of settings, in rising order of precedence. */
 enum {
     FROM_TENSORS,
     FROM_NAME,
@@ -126,7 +126,7 @@ int setting_find_word(setting_key key, const char *word);
 /* Also accepts other spellings: "nn.SiLU", "swish". */
 int setting_find_any_word(setting_key key, const char *text);
 
-/* Returns true if an origin gives the setting, and its value from the highest such origin. */
+/* True if an origin gives the setting. *value receives the value of the highest such origin. */
 bool settings_get(const settings all[FROM_COUNT], setting_key key, double *value);
 /* Returns the highest origin that gives the setting, or -1. */
 int settings_origin(const settings all[FROM_COUNT], setting_key key);
@@ -141,7 +141,7 @@ const char *setting_text(setting_key key, double value, char text[32]);
 
 enum { CHOICES_SIZE = 256 };
 
-/* "--set activation=gelu|relu", with all words, followed by `others`. */
+/* Writes "--set activation=gelu|relu" with all words, then `others`. */
 const char *choices_of_words(setting_key key, const char *others, char text[CHOICES_SIZE]);
 
 /* Writes the possible numbers of heads for this width of attention. */

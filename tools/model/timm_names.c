@@ -539,8 +539,7 @@ static const struct {
     { "vit_deit_*", "vit_", "", "", "" },
 };
 
-/* Names of timm that vit.h cannot run, with the option that vit.h lacks. The first match
- * decides. */
+/* Names of timm that vit.h cannot run, and the option that vit.h lacks. The first match decides. */
 static const struct {
     const char *pattern, *option;
 } lacking[] = {

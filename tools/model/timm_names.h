@@ -32,7 +32,7 @@ typedef enum arch_norm {
 #define ARCH_PATCH_NORM    ARCH_OPTION(5)  /* embed_norm_layer */
 #define ARCH_PRE_NORM      ARCH_OPTION(6)  /* pre_norm=True: no patch bias either */
 #define ARCH_RMS           ARCH_OPTION(7)  /* norm_layer=RmsNorm */
-#define ARCH_EPS5          ARCH_OPTION(8)  /* its eps=1e-5 */
+#define ARCH_EPS5          ARCH_OPTION(8)  /* eps=1e-5 in the norms */
 #define ARCH_RES_POST      ARCH_OPTION(9)  /* block_fn=ResPostBlock */
 #define ARCH_NO_QKV_BIAS   ARCH_OPTION(10) /* qkv_bias=False */
 #define ARCH_NO_PROJ_BIAS  ARCH_OPTION(11) /* proj_bias=False */
@@ -61,7 +61,7 @@ typedef enum arch_norm {
 #define ARCH_NAFLEX        ARCH_OPTION(34) /* each photo has its own aspect ratio */
 #define ARCH_PAR           ARCH_OPTION(35) /* pos_embed_ar_preserving=True */
 #define ARCH_FACTORS       ARCH_OPTION(36) /* pos_embed=factorized */
-/* Rotary positions, a kind from timm_names.c. */
+/* The lowest bit of the kind of rotary positions in the options. */
 #define ARCH_ROPE_SHIFT 60
 #define ARCH_ROPE(kind) ((uint64_t)(kind) << ARCH_ROPE_SHIFT)
 
@@ -73,7 +73,7 @@ typedef enum arch_rope {
     ARCH_ROPE_PE32,
     ARCH_ROPE_PE32_0, /* ... or, without a class token, from 0 */
     ARCH_ROPE_AXIAL,  /* RoPE-ViT: columns first */
-    ARCH_ROPE_MIXED,  /* and with frequencies of each block and head */
+    ARCH_ROPE_MIXED,  /* columns first; each block and head has its frequencies */
     ARCH_ROPE_DINOV3,
 } arch_rope;
 
@@ -82,7 +82,7 @@ typedef struct arch {
     int embed_dim, depth, num_heads, mlp_dim;
     int patch_size, img_size;
     uint64_t options; /* ARCH_NO_CLS and so on */
-    arch_norm norm;   /* of its default tag */
+    arch_norm norm;   /* mean and std of the default tag */
     double crop_pct;
 } arch;
 
@@ -121,10 +121,10 @@ void arch_mean_std(arch_norm norm, double mean[3], double std[3]);
 /* Returns row i of the table; NULL after the last row. */
 const arch *arch_at(size_t i);
 
-/* Returns the first architecture whose blocks and patches have the same sizes, NULL for none. */
+/* Returns the first architecture whose blocks and patches have these sizes; NULL for none. */
 const arch *arch_of_size(const vit_config *config, int patch_size);
 
-/* Returns the number of heads in timm's models of this width, 0 if timm has no such model. */
+/* Returns the number of heads in timm's models of this width; 0 if timm has no such model. */
 int arch_heads_of_width(int embed_dim);
 
 /* True if timm has a model of this width and depth. */

@@ -11,7 +11,7 @@ enum { MAX_PATH_SIZE = 4096 };
 
 /* === CLIP === */
 
-/* The cleaning of open_clip's and OpenAI's SimpleTokenizer, before and during the split into
+/* Adds the cleaning of open_clip's and OpenAI's SimpleTokenizer, before and during the split into
  * words. */
 static void clean_openai(tplan *p) {
     tplan_step_ftfy(p, &p->first);
@@ -21,7 +21,7 @@ static void clean_openai(tplan *p) {
     tplan_step_replace(p, &p->first, "\xcd\x85", " "); /* U+0345, which regex finds in no set */
 }
 
-/* CLIPTokenizerFast of transformers. */
+/* Adds the cleaning of transformers' CLIPTokenizerFast. */
 static void clean_clip_fast(tplan *p) {
     tplan_step_compose(p, &p->steps, true);
     tplan_step_collapse(p, &p->steps, TPLAN_WHITE_SPACE, 0);
@@ -55,7 +55,7 @@ static bool finish_clip(tplan *p, const tokenizer_source *from, const text_facts
 
 /* === Facts beside the tokenizer === */
 
-/* A token is a string, or an object with its content. */
+/* Copies a token, which is a string or an object with a content. */
 static void copy_token(char *to, size_t size, const json_value *token) {
     const char *text = json_string(token, json_string(json_get(token, "content"), ""));
     if (*text && strlen(text) < size) strcpy(to, text);

@@ -50,7 +50,8 @@ static size_t piece_bytes(const char *piece, size_t size, const char *suffix, un
     return n;
 }
 
-/* UTF-8 has no byte above 0xf4, so 0xff can stand for the end of a word. */
+/* True if the bytes can occur in UTF-8, which has no byte above 0xf4. 0xff can stand for the end of
+ * a word. */
 static bool occurs(const unsigned char *bytes, size_t size) {
     for (size_t i = 0; i < size; i++)
         if (bytes[i] > 0xf4 && !(bytes[i] == TPLAN_END_OF_WORD && i + 1 == size && i > 0))

@@ -9,8 +9,8 @@
 
 typedef struct field {
     uint32_t number, wire;
-    uint64_t value;      /* wire 0, 1, 5 */
-    const uint8_t *data; /* wire 2 */
+    uint64_t value;      /* of wire types 0, 1 and 5 */
+    const uint8_t *data; /* of wire type 2 */
     size_t size;
 } field;
 
@@ -77,7 +77,7 @@ static uint32_t unit_at(const charsmap *c, size_t i) { return bytes_load32(c->un
 
 static size_t unit_offset(uint32_t unit) { return (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6); }
 
-/* True if a key of the map begins with one of SentencePiece's symbols, so the key is never used. */
+/* True if a key of the map begins with one of SentencePiece's symbols. Such a key is never used. */
 static bool is_hidden(const charsmap *c, size_t size) {
     for (size_t n = 1; n <= size; n++)
         if (tplan_find(c->fixed, c->key, n)) return true;
@@ -230,8 +230,8 @@ static int compare_scores(const void *a, const void *b) { /* highest first */
     return (x < y) - (x > y);
 }
 
-/* In BPE each distinct score is a rank, and the highest score has rank 0. A piece may be made of
- * any two halves. */
+/* Adds the ranks of BPE: each distinct score is a rank, and the highest score has rank 0. A piece
+ * may be made of any two halves. */
 static bool add_ranks(tplan *p, const model *m, report *r) {
     float *scores = malloc(m->count * sizeof *scores);
     size_t count = 0, kept = 0;

@@ -44,9 +44,9 @@ enum {
 typedef struct tplan_entry {
     const char *key;
     uint32_t key_size;
-    uint32_t number;   /* of a piece, the score; of a merge, the rank; of a token, the id */
-    uint32_t id;       /* of a piece, the id; of a merge, the bytes of its left half (0: any) */
-    const char *value; /* maps */
+    uint32_t number;   /* the score of a piece, the rank of a merge, or the id of a token */
+    uint32_t id;       /* the id of a piece; for a merge, the bytes in the left half (0: any) */
+    const char *value; /* for maps */
     uint32_t value_size;
 } tplan_entry;
 
@@ -70,10 +70,10 @@ typedef struct tplan {
     int begin, end, pad, unknown;
     float lowest_score, first_score;
     tplan_table pieces, merges, words, raw, cleaned;
-    uint32_t byte_ids[256]; /* of unknown characters */
+    uint32_t byte_ids[256]; /* ids of the bytes of unknown characters */
     bool has_bytes;
     tplan_steps first, steps; /* the steps before and after raw tokens are found */
-    double growth;            /* largest of all steps */
+    double growth;            /* largest factor by which the steps lengthen a text */
     tplan_bytes blob;         /* tables of steps */
     memory_arena memory;      /* keys and values */
     unsigned char *unicode;   /* tables, in memory */
@@ -101,8 +101,8 @@ void tplan_step_prepend(tplan *p, tplan_steps *steps, const char *text, bool unl
 enum { TPLAN_TRIM_BEGIN = 1, TPLAN_TRIM_END = 2 };
 enum { TPLAN_LETTER = 1, TPLAN_NUMBER = 2, TPLAN_WHITE_SPACE = 4, TPLAN_PYTHON_SPACE = 8 };
 void tplan_step_collapse(tplan *p, tplan_steps *steps, unsigned kinds, unsigned trim);
-void tplan_step_collapse_spaces(tplan *p, tplan_steps *steps, unsigned trim); /* U+0020 alone */
-void tplan_step_trim_end(tplan *p, tplan_steps *steps, uint32_t code); /* of this character */
+void tplan_step_collapse_spaces(tplan *p, tplan_steps *steps, unsigned trim); /* U+0020 only */
+void tplan_step_trim_end(tplan *p, tplan_steps *steps, uint32_t code); /* removes this character */
 void tplan_step_lower(tplan *p, tplan_steps *steps);
 void tplan_step_lower_python(tplan *p, tplan_steps *steps); /* str.lower: with the final sigma */
 void tplan_step_compose(tplan *p, tplan_steps *steps, bool compose); /* NFC, or NFD */
@@ -135,7 +135,7 @@ bool read_text(const char *path, char **text, size_t *size, report *r);
 bool clip_read_bpe(tplan *p, const char *path, report *r); /* .txt or .txt.gz */
 bool clip_read_vocab(tplan *p, const char *vocab, const char *merges, report *r);
 
-/* Adds pieces written in GPT-2's characters; false if a piece is not written so. */
+/* Adds pieces written in GPT-2's characters; false if the piece has other characters. */
 bool clip_add_piece(tplan *p, const char *piece, size_t size, const char *suffix, uint32_t id);
 bool clip_add_merge(tplan *p, const char *left, size_t left_size, const char *right,
                     size_t right_size, const char *suffix, uint32_t rank);
@@ -144,7 +144,7 @@ bool clip_add_merge(tplan *p, const char *left, size_t left_size, const char *ri
  * `ignore_case`, U+017F counts as an s, as in Python's regex, and the tokens are words too. */
 void clip_add_words(tplan *p, bool ignore_case);
 
-/* Reads a tokenizer.json. *precompiled becomes true if a normalizer is only in the .model file. */
+/* Reads a tokenizer.json. *precompiled becomes true if only the .model file has a normalizer. */
 bool json_tokenizer_read(tplan *p, const char *path, const text_facts *facts, bool *precompiled,
                          report *r);
 

@@ -15,7 +15,7 @@
 
 #include "base/report.h"
 
-/* How the library that runs the model cleans a text before its tokenizer sees it. */
+/* How the model's library cleans a text before its tokenizer runs. */
 typedef enum text_cleaning {
     TEXT_HUGGING_FACE, /* transformers: by the tokenizer's own files                          */
     TEXT_OPENAI,       /* CLIP, open_clip: entities, lower case, one space between words      */
@@ -26,7 +26,7 @@ typedef enum text_cleaning {
 typedef struct tokenizer_source {
     const char *path; /* a file of the list below, or a folder with such a file */
     text_cleaning cleaning;
-    int context;     /* ids of a text, with begin and end; 0: given by the files, or 77 or 64 */
+    int context;     /* ids of a text with begin and end; 0: as in the files, else 77 or 64 */
     bool lower_case; /* convert to lower case, even if the files do not set it */
 } tokenizer_source;
 
@@ -36,7 +36,7 @@ typedef struct tokenizer_source {
     "bpe_simple_vocab_16e6.txt or bpe_simple_vocab_16e6.txt.gz"
 
 typedef struct tokenizer_blob {
-    unsigned char *data; /* of vit_tokenizer_open; malloc'ed */
+    unsigned char *data; /* input of vit_tokenizer_open; malloc'ed */
     size_t size;
 } tokenizer_blob;
 

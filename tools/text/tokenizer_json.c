@@ -232,7 +232,7 @@ static bool read_piece(reader *d, const char *text, int64_t id, uint32_t score) 
     if (id < 0 || id >= 0x1000000)
         return report_fail(d->r, "the piece '%s' has no id in 0 to 16777215", text);
     if (id >= d->p->num_ids) d->p->num_ids = (int)id + 1;
-    if (size == 0) return true; /* no text has it */
+    if (size == 0) return true; /* no text contains an empty piece */
     if (d->bytes) {
         /* a token in another form does not stand for bytes, and no merge makes it */
         if (!clip_add_piece(d->p, text, size, d->suffix, (uint32_t)id) && size > TPLAN_MAX_PIECE)
@@ -334,7 +334,8 @@ static bool read_model(reader *d, const json_value *root) {
            read_post_processor(d, json_get(root, "post_processor"), tokens, 0);
 }
 
-/* For Gemma's and Llama's tokenizers, two options of transformers set the ends, not this file. */
+/* For Gemma's and Llama's tokenizers, two options of transformers set the ends; this file does
+ * not. */
 static bool set_end(const reader *d, int said, const char *name, const json_value *tokens,
                     int *id) {
     if (said == 0) *id = TPLAN_NONE;
