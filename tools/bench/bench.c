@@ -10,7 +10,7 @@
 
 /* === The peak of this machine === */
 
-/* See bench.h. */
+/* This part measures the peak of the machine (bench.h). */
 
 /* ------------------------------------------------------------------------- */
 /* The loops                                                                 */
@@ -25,7 +25,7 @@
 /* compiler's flags.                                                         */
 /* ------------------------------------------------------------------------- */
 
-/* 16-bit patterns that are ordinary values as f32, as bf16 and as bytes. */
+/* These 16-bit patterns are ordinary values as f32, as bf16 and as bytes. */
 static const uint32_t numbers[2][16] = {
     { 0x3f353f12, 0x3f613f0b, 0x3f273f58, 0x3f193f73, 0x3f4e3f05, 0x3f7a3f31, 0x3f1d3f66,
       0x3f523f2b, 0x3f093f6f, 0x3f3c3f44, 0x3f763f17, 0x3f213f5d, 0x3f483f03, 0x3f6b3f39,
@@ -35,11 +35,12 @@ static const uint32_t numbers[2][16] = {
       0xbf563f2a, 0x3f1b3f40 },
 };
 
-/* one(2) to one(13). Registers 0 and 1 hold the factors, and registers 14 and 15 the products. */
+/* Expands to one(2) .. one(13). Registers 0 and 1 hold the factors; registers 14 and 15 hold the
+ * products. */
 #define PEAK_TWELVE(one)                                                                           \
     one(2) one(3) one(4) one(5) one(6) one(7) one(8) one(9) one(10) one(11) one(12) one(13)
 
-/* one(2) to one(13) and one(16) to one(27); registers 14 and 15 are for products. */
+/* Expands to one(2) .. one(13) and one(16) .. one(27); registers 14 and 15 hold the products. */
 #define PEAK_TWENTY_FOUR(one)                                                                      \
     PEAK_TWELVE(one)                                                                               \
     one(16) one(17) one(18) one(19) one(20) one(21) one(22) one(23) one(24) one(25) one(26) one(27)
@@ -50,7 +51,7 @@ static const uint32_t numbers[2][16] = {
 #define PEAK_X86 0
 #endif
 
-/* Assemblers since about 2020 support VNNI in its AVX form, and the {vex} that selects it. */
+/* Assemblers since about 2020 support VNNI in its AVX form, and {vex}, which selects this form. */
 #if PEAK_X86 && (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
 #define PEAK_AVX_VNNI 1
 #else
@@ -65,7 +66,7 @@ static const uint32_t numbers[2][16] = {
 #define PEAK_CLOBBERED                                                                             \
     "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",        \
         "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
-#if defined(__AVX512F__) /* otherwise the compiler lacks them */
+#if defined(__AVX512F__) /* otherwise the compiler has no such registers */
 #define PEAK_CLOBBERED_512                                                                         \
     PEAK_CLOBBERED, "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23",        \
         "xmm24", "xmm25", "xmm26", "xmm27"
@@ -107,7 +108,8 @@ static const uint32_t numbers[2][16] = {
     "vpmaddwd %%zmm0, %%zmm14, %%zmm14\n\t"                                                        \
     "vpaddd %%zmm14, %%zmm" #n ", %%zmm" #n "\n\t"
 
-/* For CPUs without AVX. Their instructions overwrite a factor, hence the copies. */
+/* The loops for CPUs without AVX. SSE's instructions overwrite a factor; the loops therefore copy
+ * it. */
 #define PEAK_CLEAR_SSE(n) "pxor %%xmm" #n ", %%xmm" #n "\n\t"
 #define PEAK_LOOP_SSE(name, one)                                                                   \
     static void name(uint64_t rounds) {                                                            \
@@ -135,7 +137,8 @@ PEAK_LOOP_512(run_fma_512, PEAK_FMA_512)
 PEAK_LOOP_512(run_bf16_512, PEAK_BF16_512)
 PEAK_LOOP_512(run_vnni_512, PEAK_VNNI_512)
 PEAK_LOOP(run_add16_256, PEAK_ADD16_256)
-/* With more sums, the text would exceed the size that compilers must accept. */
+/* Twelve sums, because with more sums the string would exceed the size that compilers must
+ * accept. */
 PEAK_LOOP_OF(run_add16_512, "zmm", PEAK_TWELVE, PEAK_CLEAR_512, PEAK_ADD16_512, PEAK_CLOBBERED)
 #if PEAK_AVX_VNNI
 PEAK_LOOP(run_vnni_256, PEAK_VNNI_256)
@@ -143,7 +146,7 @@ PEAK_LOOP(run_vnni_256, PEAK_VNNI_256)
 
 #elif defined(__GNUC__) && defined(__aarch64__)
 
-/* Registers v8 to v15 belong to the caller, so 20 sums take v2 to v7 and v16 to v29. */
+/* 20 sums take v2 to v7 and v16 to v29, because v8 to v15 belong to the caller. */
 #define PEAK_CLEAR(n) "movi v" #n ".4s, #0\n\t"
 #define PEAK_FMLA(n)  "fmla v" #n ".4s, v0.4s, v1.4s\n\t"
 #define PEAK_TWENTY(one)                                                                           \
@@ -164,7 +167,7 @@ static void run_fmla_128(uint64_t rounds) {
 
 #endif
 
-/* Plain C uses the compiler's vectors of four where it has them, otherwise single floats. */
+/* Plain C uses vectors of four floats if the compiler has them, otherwise single floats. */
 #if defined(__GNUC__)
 typedef float peak_vector __attribute__((vector_size(16)));
 #else
@@ -172,13 +175,14 @@ typedef float peak_vector;
 #endif
 enum { PEAK_VECTOR = sizeof(peak_vector) / sizeof(float) };
 
-/* x = x a + b. The compiler can neither move a step out of the loop nor merge two steps. */
+/* Each step computes x = x a + b. The compiler can neither move a step out of the loop nor merge
+ * two steps. */
 #define PEAK_DECLARE(n) peak_vector x##n = b * n##.0f;
 #define PEAK_STEP(n)    x##n = x##n * a + b;
 #define PEAK_SUM(n)     +x##n
 
 static void run_plain(uint64_t rounds) {
-    static volatile uint32_t sink; /* keeps the loop from being dropped */
+    static volatile uint32_t sink; /* prevents the compiler from removing the loop */
     peak_vector a, b, sum;
     uint32_t bits;
     memcpy(&a, numbers[0], sizeof a);
@@ -197,11 +201,11 @@ static void run_plain(uint64_t rounds) {
 /* Which loop                                                                */
 /* ------------------------------------------------------------------------- */
 
-enum { SUMS = 12, SUMS_512 = 24 }; /* instructions in a round, except in the loops of NEON */
+enum { SUMS = 12, SUMS_512 = 24 }; /* number of sums of a loop, except for NEON */
 
-/* The first match counts: isa is a prefix of the tier's name; dtype is a prefix of the type's name,
- * or NULL for any type. A tier missing from this table ("avx512-fp16") gets the row for its whole
- * family. */
+/* The first matching row counts. isa is a prefix of the tier's name; dtype is a prefix of the
+ * type's name, or NULL for any type. A tier missing from this table ("avx512-fp16") gets the row
+ * for its whole family. */
 static const struct {
     const char *isa, *dtype;
     peak_loop loop;
@@ -246,7 +250,7 @@ typedef struct peak_job {
     double rates[MAX_THREADS]; /* GFLOP/s of each task */
 } peak_job;
 
-/* Runs on each thread; all tasks take equally long. */
+/* A task for each thread; all tasks take equally long. */
 static void peak_task(void *arg, int index) {
     enum { CHUNK = 10000 }; /* some 20 microseconds; reading the clock takes far less */
     peak_job *job = arg;
@@ -272,8 +276,8 @@ double peak_measure(const peak_loop *loop, const vit_executor *executor, double 
 
 /* === The operations of a model === */
 
-/* Counts the multiply-adds of a block that computes k and v for all tokens, and the rest only for
- * the first `queries` tokens. */
+/* Counts the multiply-adds of a block. The block computes k and v for all tokens, and other values
+ * only for the first `queries` tokens. */
 static double block_products(const vit_config *c, double queries) {
     double tokens = c->num_tokens, dim = c->embed_dim;
     double width = (double)c->num_heads * c->head_dim;
@@ -341,15 +345,15 @@ static void fill_random(float *to, size_t n, float base, uint64_t *state) {
     }
 }
 
-/* Returns the mean of the values to put into a tensor. */
+/* Returns the mean of the random values of a tensor. */
 static float base_of(const vit_tensor *tensor) {
     if (strncmp(tensor->name, "preprocess.", 11) == 0) return 0.5f;
     return strstr(tensor->name, "norm") && strstr(tensor->name, "weight") ? 1.0f : 0.0f;
 }
 
-/* Makes a row of int8 as a calibration would, because the fastest kernels need such rows; see
- * section "fits16" in vit.h. The first weight is the largest, 127 steps, and alone in its lane; all
- * others have at most 31. */
+/* Changes a row of int8 like a calibration, because the fastest kernels need such rows; see section
+ * "fits16" in vit.h. The first weight is the largest, 127 steps, and alone in its lane; all other
+ * weights have at most 31 steps. */
 static void fit_row(float *row, size_t size) {
     const float step = 0.0346f / 31;
     for (size_t k = 0; k < size; k++) row[k] = (float)(int)(row[k] / step) * step;

@@ -1,4 +1,5 @@
-/* bench.h - the peak speed of this machine, the operations of a model, and a model to measure. */
+/* bench.h - measures the peak speed of this machine, counts the operations of a model, and makes a
+ * model to measure. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -13,7 +14,7 @@
 /* === The peak of this machine === */
 
 /* The loops measure how fast this machine multiplies and adds. They use only registers, and the
- * main instruction of the matrix products of a given tier and type.
+ * main instruction of the matrix products of a tier and a type.
  *
  *     const peak_loop *loop = peak_find("avx512", "f32");
  *     double best = peak_measure(loop, &executor, 30);     GFLOP/s of all its threads at once
@@ -23,22 +24,23 @@
  */
 
 typedef struct peak_loop {
-    const char *name;             /* "vfmadd231ps zmm" */
+    const char *name;             /* name of the instruction, such as "vfmadd231ps zmm" */
     double operations;            /* operations of one round, two for each multiply-add */
     void (*run)(uint64_t rounds); /* call it only if the CPU has the instruction */
 } peak_loop;
 
-/* isa and dtype are names of vit_isa_name and `vit-convert --dtype`. Types that the kernels widen
- * to f32 get the loop of f32. The result is never NULL: the fallback is plain C in vectors of
- * four. */
+/* Returns the loop for a tier and a type. isa is a name of vit_isa_name, and dtype a name of
+ * `vit-convert --dtype`. Types that kernels widen to f32 have the loop of f32. The result is never
+ * NULL: the fallback is plain C in vectors of four. */
 const peak_loop *peak_find(const char *isa, const char *dtype);
 
-/* Runs the loop on every thread of the executor for `ms`; returns the sum of their GFLOP/s. */
+/* Runs the loop on every thread of the executor for `ms`; returns the sum of the threads'
+ * GFLOP/s. */
 double peak_measure(const peak_loop *loop, const vit_executor *executor, double ms);
 
 /* === The operations of a model === */
 
-/* The number of arithmetic operations in a forward pass. */
+/* bench_operations counts the arithmetic operations of a forward pass. */
 
 /* Counts the multiplications and additions of a forward pass for one image, if only the logits (or
  * the embedding) are computed. */
@@ -46,8 +48,8 @@ double bench_operations(const vit_config *config);
 
 /* === A model of random weights === */
 
-/* A model of random weights, to measure without a checkpoint. Its tensors have the same types as in
- * files of vit-convert. */
+/* A model of random weights allows a measurement without a checkpoint. Its tensors have the same
+ * types as in files of vit-convert. */
 
 bool bench_write_random(FILE *file, const vit_config *config, vit_dtype dtype, report *r);
 

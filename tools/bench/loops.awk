@@ -1,17 +1,19 @@
 # loops.awk - finds the loops that add up products of vectors, in assembly by gcc or clang for
-# x86-64 or AArch64. Prints for each a line "FUNCTION MULTIPLICATIONS INSTRUCTIONS STACK", where
-# STACK counts the instructions that touch the stack. Then prints the instructions, each after a
-# tab.
+# x86-64 or AArch64. Prints for each loop a line "FUNCTION MULTIPLICATIONS INSTRUCTIONS STACK",
+# where STACK counts the instructions that touch the stack. Then prints the instructions, each after
+# a tab.
 #
-# Such a loop begins at a label, ends with a branch back to it, and contains no other loop.
+# Such a loop begins at a label, ends with a branch back to this label, and contains no other loop.
 
-# True for a multiplication of full vectors whose products are added up, at once or later.
+# True for a multiplication of full vectors whose products are added up, by the same instruction or
+# a later one.
 function multiplies(line) {
     return line ~ /[\t ](v?(fn?m(add|sub)[123]+ps|dpbf16ps|p(dpbusd|madd(ubsw|wd)))|mulps)\t/ ||
         line ~ /\t(fml[as]|[su]ml[as]l2?|[su]mull2?|(us|s|u)(dot|mmla)|bf(dot|mmla|mlal[bt]))\tv/
 }
 
-# True for an access by the stack pointer, or by the frame pointer if the function has one.
+# True for an access by the stack pointer, or by the frame pointer if the function has a frame
+# pointer.
 function on_stack(line) {
     return line ~ /\(%rsp|\[sp[],]/ || (framed && line ~ /\(%rbp[,)]|\[x29[],]/)
 }

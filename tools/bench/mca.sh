@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # mca.sh [aarch64|x86_64] - simulates the inner loops of vit.h's register tiles on several CPUs, as
-# gcc and clang compile them. For each loop, prints the percentage that it reaches of the throughput
-# of its multiplications. Below 97 it prints the limit: the busiest unit, by llvm-mca's name for it,
-# "front end" (too many instructions), or "latency". MCA=llvm-mca-22 selects another version.
+# gcc and clang compile them. For each loop, prints the percentage of the throughput of its
+# multiplications that the loop reaches. Below 97, also prints the limit: llvm-mca's name of the
+# busiest unit, "front end" (too many instructions), or "latency". MCA=llvm-mca-22 selects another
+# version.
 #
-# This throughput is that of only the multiplications and the additions of their products, with all
-# operands in registers; the CPU's units limit it.
+# The throughput of the multiplications includes only the multiplications and the additions of their
+# products, with all operands in registers. The CPU's units limit this throughput.
 set -eu
 cd "$(dirname "$0")/../.."
 work=build/mca
 mkdir -p $work
 mca=${MCA-llvm-mca-19}
 
-# simulate TRIPLE CPU FILE: prints the cycles of an iteration by simulation and by throughput alone,
-# and the limit
+# simulate TRIPLE CPU FILE: prints the simulated cycles of an iteration, the cycles by throughput
+# alone, and the limit
 simulate() {
     "$mca" -mtriple="$1" -mcpu="$2" -iterations=1000 -instruction-info=0 "$3" 2>"$3.log" | awk '
         /^Total Cycles/ { cycles = $3 / 1000 }
@@ -45,7 +46,7 @@ arithmetic() {
         }' "$1"
 }
 
-# loops TARGET COMPILER...: into $work/TARGET.COMPILER/FUNCTION.s
+# loops TARGET COMPILER...: writes loops into $work/TARGET.COMPILER/FUNCTION.s
 loops() {
     local target=$1 to=$work/$1.${2##*-}
     shift
@@ -56,7 +57,7 @@ loops() {
         awk -v to="$to" '!/^\t/ { file = to "/" $1 ".s"; printf "" >file } /^\t/ { print >file }'
 }
 
-# cell TRIPLE FILE CPU: "gcc / clang limit"
+# cell TRIPLE FILE CPU: prints "gcc / clang limit"
 cell() {
     local compiler file cycles arithmetic rest limit share shares='' limits=''
     for compiler in gcc clang; do

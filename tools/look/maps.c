@@ -45,14 +45,14 @@ bool look_read_attention(look_job *j, look_photo *s, report *r) {
     return attention_read(&j->session, j->input, &choice, s->values, r);
 }
 
-/* Names the tokens that attend. */
+/* Returns a name of the tokens that attend. */
 static const char *query_name(const look_job *j) {
     return j->chosen->at ? "patch" : j->model.config.has_cls_token ? "class token" : "mean of all";
 }
 
 static bool all_heads(const look_choices *c) { return c->heads && strcmp(c->heads, "all") == 0; }
 
-/* "class token, block 11, head 2" */
+/* Writes a name such as "class token, block 11, head 2". */
 static void name_map(const look_job *j, int map, char *text, size_t size) {
     const look_choices *c = j->chosen;
     const int heads = j->model.config.num_heads, head = all_heads(c) ? map : c->head;
@@ -62,7 +62,7 @@ static void name_map(const look_job *j, int map, char *text, size_t size) {
     else text_append(text, size, "block %d, mean of %d heads", shown_block(j), heads);
 }
 
-/* Reads one head, or the mean of all. */
+/* Reads the map of one head, or the mean map of all heads. */
 static void take_map(const look_job *j, const look_photo *s, int map, float *values) {
     const vit_config *c = &s->config;
     const int only = all_heads(j->chosen) ? map : j->chosen->head;

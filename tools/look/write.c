@@ -78,7 +78,7 @@ static bool start(look_job *j, report *r) {
     return start_session(j, &j->model, r);
 }
 
-/* Opens a session for a photo with crop_mode=aspect, because each photo has its own size. */
+/* With crop_mode=aspect, opens a session for a photo, because each photo has its own size. */
 static bool fit_session(look_job *j, const vit_image *image, report *r) {
     vit_result result;
     if (j->model.config.crop_mode != VIT_CROP_ASPECT) return true;
@@ -115,7 +115,7 @@ static bool read_photo(look_job *j, const vit_image *image, look_photo *s, repor
                            "such a weight"));
 }
 
-/* Reads a photo; reports and counts it if it cannot be decoded. */
+/* Reads a photo; reports and counts a photo that cannot be decoded. */
 static bool see(look_job *j, char *name, report *r) {
     report unreadable = report_make();
     look_photo *s = &j->seen[j->num_seen];
@@ -226,7 +226,7 @@ void look_put_pair(json_writer *w, const char *key, int a, int b) {
     json_put_end(w, ']');
 }
 
-/* Rows of one map. */
+/* Writes the rows of one map. */
 static void put_map(vit_grid grid, const float *values, json_writer *w) {
     json_put_begin(w, NULL, '[');
     for (int y = 0; y < grid.height; y++)

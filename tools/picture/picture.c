@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* strdup */
+#define _POSIX_C_SOURCE 200809L /* for strdup */
 #include "picture/picture.h"
 
 #include <math.h>
@@ -74,7 +74,8 @@ picture_colour picture_mix(picture_colour a, picture_colour b, double share_of_b
 
 /* === Photos === */
 
-/* The pixels of a photo, at least one, that pixel `at` of `count` covers along one side. */
+/* The pixels of a photo that one pixel of the picture covers along one side; there is at least
+ * one. */
 typedef struct span {
     int begin, end;
 } span;
@@ -239,7 +240,8 @@ static picture_colour grey_of(const uint8_t *pixel) {
     return (picture_colour){ (uint8_t)luma, (uint8_t)luma, (uint8_t)luma };
 }
 
-/* patch is -1 outside all patches. */
+/* Returns the colour of a pixel under the colour of its patch; `patch` is -1 outside all
+ * patches. */
 static picture_colour paint(const uint8_t *pixel, const picture_colour *patches, int patch,
                             double opacity) {
     const picture_colour shown = { pixel[0], pixel[1], pixel[2] };
@@ -288,7 +290,7 @@ void view_mark(const view *v, picture *painted, int patch) {
             if (y > bottom) bottom = y;
         }
     }
-    if (right < 0) return; /* smaller than a pixel */
+    if (right < 0) return; /* the patch is smaller than a pixel */
     left--, top--, right++, bottom++;
     picture_outline(painted, (picture_box){ left, top, right - left + 1, bottom - top + 1 }, 2,
                     (picture_colour){ 255, 0, 0 });
@@ -339,7 +341,7 @@ static int count_lines(const char *caption) {
     return lines;
 }
 
-/* The sizes of columns and rows, including captions, and their positions. */
+/* The sizes of columns and rows, including captions. */
 typedef struct layout {
     int columns, rows;
     int *widths, *heights; /* [columns], [rows] */

@@ -49,8 +49,8 @@ void picture_outline(picture *p, picture_box box, int thickness, picture_colour 
 void picture_paste(picture *onto, int x, int y, const picture *p);
 picture_colour picture_mix(picture_colour a, picture_colour b, double share_of_b);
 
-/* Scales a photo (VIT_PIXEL_RGB8) so that its longer side is `side`. Each pixel is the mean of the
- * pixels that it covers, or the nearest one. */
+/* Scales a photo (VIT_PIXEL_RGB8) until its longer side is `side`. Each new pixel is the mean of
+ * the old pixels that it covers, or the nearest old pixel. */
 bool picture_of_photo(picture *p, const vit_image *photo, int side, report *r);
 
 /* Draws one line by stb_easy_font (Sean Barrett, public domain), which has only ASCII; any other
@@ -58,12 +58,12 @@ bool picture_of_photo(picture *p, const vit_image *photo, int side, report *r);
 void picture_text(picture *p, int x, int y, picture_colour colour, const char *text);
 int picture_text_width(const char *text);
 
-/* Writes a PNG, by stb_image_write (Sean Barrett, public domain), whole or not at all; "-" is
- * standard output. */
+/* Writes a PNG by stb_image_write (Sean Barrett, public domain). The file appears whole or not at
+ * all. "-" is standard output. */
 bool picture_save(const picture *p, const char *path, report *r);
 
-/* The maps of matplotlib (Smith, van der Walt, Firing; CC0), by linear interpolation between ten of
- * their colours. */
+/* The colour maps of matplotlib (Smith, van der Walt, Firing; CC0). Colours are interpolated
+ * linearly between ten colours of a map. */
 typedef enum colour_map { COLOUR_VIRIDIS, COLOUR_INFERNO } colour_map;
 
 /* Returns the colour of `value`, clamped to 0 .. 1; NaN is grey. */
@@ -71,24 +71,24 @@ picture_colour colour_of(colour_map map, double value);
 
 /* === Grids === */
 
-/* Values on grids, as small pictures. */
+/* Values on grids are drawn as small pictures. */
 
 /* Draws the centre of figure 7 of the ViT paper (arXiv 2010.11929): each cell of a grid holds a
  * small copy of the grid, coloured by the values of that cell with all cells. values is [n, n], n =
- * rows * columns; range maps to the first and last colour. The picture is about `side` pixels wide,
- * or wider if each value would otherwise have less than a pixel. */
+ * rows * columns; range[0] has the first colour, and range[1] has the last. The picture is about
+ * `side` pixels wide, or wider if each value would otherwise have less than a pixel. */
 bool grids_draw(picture *p, const float *values, vit_grid grid, const double range[2], int side,
                 report *r);
 
 /* Draws a filter [chans, size, size] of 1 or 3 channels, grey or in colours, at most `side` pixels
- * wide. Its least value becomes black, its largest white. */
+ * wide. The least value becomes black, and the largest value becomes white. */
 bool grids_draw_filter(picture *p, const float *filter, int chans, int size, int side, report *r);
 
 /* Finds the least and the largest of the finite values. If there are none, both are 0, and the
  * result is false. */
 bool grids_range(const float *values, size_t count, double range[2]);
 
-/* Maps `value` from `range` to 0 .. 1; 0.5 if the range is empty. */
+/* Maps `value` from `range` to 0 .. 1; returns 0.5 if the range is empty. */
 double grids_share(double value, const double range[2]);
 
 /* === Patches over a photo === */
@@ -115,7 +115,7 @@ void view_mark(const view *v, picture *painted, int patch);
 
 /* === Contact sheets === */
 
-/* A contact sheet: pictures in rows and columns, with captions below.
+/* A contact sheet has pictures in rows and columns, with captions below.
  *
  *     sheet s = { 0 };
  *     good = sheet_add_photo(&s, "cat.jpg", decoder, 160, "0.93\ncat.jpg", &r) && ... &&
@@ -127,7 +127,7 @@ typedef struct sheet_cell {
     char *caption; /* malloc'ed; lines end with '\n', and are cut to the width */
 } sheet_cell;
 
-/* Zero it before the first picture is added. */
+/* Zero the sheet before the first picture is added. */
 typedef struct sheet {
     sheet_cell *cells;
     int count;
@@ -138,12 +138,13 @@ typedef struct sheet {
 bool sheet_add(sheet *s, picture *shown, const char *caption, report *r);
 
 /* Decodes a photo, with `side` as its longer side. An unreadable photo becomes an empty grey square
- * whose caption gives the reason. False if memory is exhausted. */
+ * whose caption gives the reason. Returns false if memory is exhausted. */
 bool sheet_add_photo(sheet *s, const char *path, photo_decoder *decoder, int side,
                      const char *caption, report *r);
 
-/* Arranges the pictures in rows of `columns`; 0: about as many rows as columns. Columns are as
- * wide, and rows as high, as their contents. The caller owns the result. */
+/* Arranges the pictures in rows of `columns`; if `columns` is 0, in about as many rows as columns.
+ * Each column is as wide as its contents, and each row is as high as its contents. The caller owns
+ * the result. */
 bool sheet_draw(const sheet *s, int columns, picture *drawn, report *r);
 void sheet_free(sheet *s);
 

@@ -1,4 +1,5 @@
-/* stb.c - text by stb_easy_font, PNG by stb_image_write: both of Debian's libstb-dev. */
+/* stb.c - draws text by stb_easy_font, and writes PNGs by stb_image_write. Both are in Debian's
+ * libstb-dev. */
 #include "picture/picture.h"
 
 #include <math.h>
@@ -8,8 +9,10 @@
 
 #include "cli/output.h"
 
-/* === Memory of stb_image_write, which does not check its allocations === So a list keeps the
- * blocks of stb_image_write, and after a failed allocation longjmp leaves it. */
+/* === Memory of stb_image_write === */
+
+/* stb_image_write does not check its allocations. A list therefore keeps its blocks, and longjmp
+ * leaves stb_image_write after a failed allocation. */
 
 typedef struct block {
     struct block *previous, *next;
@@ -17,7 +20,7 @@ typedef struct block {
 
 static struct {
     jmp_buf no_memory;
-    block blocks; /* before the first */
+    block blocks; /* comes before the first block */
 } png;
 
 static void *png_realloc(void *old, size_t size) {
@@ -70,7 +73,7 @@ static void png_free(void *old) {
 #pragma GCC diagnostic pop
 #endif
 
-enum { MAX_TEXT = 256, MAX_QUADS = 32 }; /* the largest number of lines of a letter */
+enum { MAX_TEXT = 256, MAX_QUADS = 32 }; /* MAX_QUADS: largest number of lines of a letter */
 
 typedef struct corner { /* stb_easy_font writes four of them for each line of a letter */
     float x, y, z;
@@ -117,7 +120,7 @@ void picture_text(picture *p, int x, int y, picture_colour colour, const char *t
 
 static void write_bytes(void *file, void *data, int size) { fwrite(data, 1, (size_t)size, file); }
 
-/* False if memory is exhausted. */
+/* Writes a PNG. Returns false if memory is exhausted. */
 static bool write_png(const picture *p, FILE *file) {
     png.blocks.next = NULL;
     if (setjmp(png.no_memory)) {

@@ -51,8 +51,7 @@ def cold(results):
     return lines
 
 
-# A chart has its own background, light or dark as the viewer prefers, so that it is legible on any
-# page.
+# A chart has its own background, light or dark as the viewer prefers, and is legible on any page.
 STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #1f2328 }
   .title { font-size: 15px; font-weight: 600 }

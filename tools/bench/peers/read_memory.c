@@ -1,6 +1,6 @@
-/* read_memory.c FILE THREADS RUNS - the shortest possible search through FILE: the threads map it,
- * share its bytes, and add them up as integers. Prints the milliseconds of each run, for
- * search_speed.py.
+/* read_memory.c FILE THREADS RUNS - measures the shortest possible search through FILE. The threads
+ * map the file, share its bytes, and add up the bytes as integers. Prints the milliseconds of each
+ * run, for search_speed.py.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
     const int threads = argc == 4 ? atoi(argv[2]) : 0;
     int runs = argc == 4 ? atoi(argv[3]) : 0;
     const int file = threads > 0 && threads <= MOST ? open(argv[1], O_RDONLY) : -1;
-    volatile uint64_t sum = 0; /* keeps the loops from being optimised away */
+    volatile uint64_t sum = 0; /* prevents the compiler from removing the loops */
     struct stat about;
     const uint64_t *words;
     if (file < 0 || fstat(file, &about) != 0) {
