@@ -561,7 +561,7 @@ def refusals():
     case("norm_of_tokens", token_norms(), TWO, "over tokens and width at once")
     case("batch_norm", batch_norms(), TWO, "layers.{0..1}.norm1 [8]: a batch norm")
     case("flattened", flattened(), TWO, "reads all tokens at once")
-    case("stages", stages(), TWO, "A model in stages")
+    case("stages", stages(), TWO, "does not run models in stages")
     case("cnn", cnn(), "", "no group of tensors looks like the blocks of a transformer")
     case("text", text_model(), TWO, "no patch embedding")
     case("unnamed", Model(block=unnamed), TWO)
