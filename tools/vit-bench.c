@@ -30,36 +30,36 @@ enum { MAX_RUNS = 100000, MIN_RUNS = 5, MAX_PEAKS = 10000, PEAK_MS = 30, COLD_ST
 
 typedef struct choices {
     const char *model, *arch;
-    vit_dtype dtype; /* VIT_NUM_DTYPES if not given */
+    vit_dtype dtype; /* type of the weights; VIT_NUM_DTYPES if not given */
     vit_isa isa;
     int num_threads, batch, runs;
     double seconds;
     bool json, list_archs;
 } choices;
 
-/* Time by phase, added up by on_phase. */
+/* The time of each phase, added up by on_phase. */
 typedef struct stopwatch {
     vit_phase phase;
     double since;
-    double ms[VIT_NUM_PHASES]; /* [VIT_PHASE_END]: between the passes */
+    double ms[VIT_NUM_PHASES]; /* time of each phase; [VIT_PHASE_END]: between passes */
 } stopwatch;
 
 /* The result that a process for one pass sends through a pipe. */
 typedef struct cold_start {
     double open_ms;
     double ready_ms;      /* cli_now_ms() at the first logits; */
-                          /*    a time, from which the parent computes a duration              */
+                          /* the parent computes a duration from this time */
     double private_bytes; /* NaN if unknown */
 } cold_start;
 
-/* The state of one run of the program. Zeroed, then filled in step by step; bench_free accepts it in any
- * state. */
+/* The state of one run of the program. It is zeroed, then filled in step by step. bench_free
+ * accepts it in any state. */
 typedef struct bench {
     const choices *chosen;
     const char *executable; /* argv[0] */
     cli_output random;      /* the file of random weights; its `file` is NULL if there is none */
-    const char *path;       /* of the model */
-    char *bundled;          /* the path, if no other model was given */
+    const char *path;       /* path of the model */
+    char *bundled;          /* path of the bundled model, if no other model was given */
     char name[256];
     vit_model model;
     vit_params params;
@@ -71,7 +71,7 @@ typedef struct bench {
     float *input, *output;
     stopwatch watch;
     const peak_loop *loop;
-    double runs[MAX_RUNS], peaks[MAX_PEAKS]; /* ms of a batch, GFLOP/s */
+    double runs[MAX_RUNS], peaks[MAX_PEAKS]; /* runs: ms of a batch; peaks: GFLOP/s */
     int num_runs, num_peaks;
     cold_start cold;
 } bench;
@@ -95,9 +95,9 @@ static bool out_of_memory(void) {
 /* A model of random weights                                                 */
 /* ------------------------------------------------------------------------- */
 
-/* Writes the model into a file. Opening it then takes as long as usual, and other processes can
- * open it too. The file keeps its temporary name: cli_output removes it at the end, and on
- * Ctrl-C. */
+/* Writes the model into a file. Opening the file takes as long as for other models, and other
+ * processes can open it too. The file keeps its temporary name, and cli_output removes it at the
+ * end, and on Ctrl-C. */
 static bool make_model(bench *b, const arch_choice *choice) {
     char *folder, path[1024], detail[VIT_MAX_DETAIL];
     report r = report_make();
@@ -127,7 +127,7 @@ static bool make_model(bench *b, const arch_choice *choice) {
 /* Model and session                                                         */
 /* ------------------------------------------------------------------------- */
 
-/* Returns the type of most weights; some are f32 in every file. */
+/* Returns the type of most weights. Some weights are f32 in every file. */
 static const char *dtype_of(const vit_model *model) {
     enum { MAX_DTYPES = 16 };
     double counts[MAX_DTYPES] = { 0 };
@@ -164,8 +164,8 @@ static bool open_model(bench *b) {
     return true;
 }
 
-/* Opens a session, for the measurement and for a cold start. The model is open and b->params is
- * set. */
+/* Opens a session, for the measurement and for a cold start. The model must be open, and b->params
+ * must be set. */
 static bool start_session(bench *b, int num_threads) {
     const vit_config *c = &b->model.config;
     size_t image = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
@@ -220,8 +220,8 @@ static int run_cold(char **arguments) {
     cold.open_ms = cli_now_ms() - start;
     good = good && start_session(&b, atoi(arguments[2])) && forward(&b);
     cold.ready_ms = cli_now_ms();
-    /* This counts workspace, buffers and stacks, but no mapped weights, not even recently written
-     * pages. */
+    /* The number includes workspace, buffers and stacks, but no mapped weights, not even recently
+     * written pages. */
     cold.private_bytes = os_private_bytes();
     bench_free(&b);
     if (!good) return CLI_FAILED;
@@ -253,7 +253,7 @@ static int ascending(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Sorts the values. */
+/* Returns the median, and sorts the values. */
 static double median(double *values, int count) {
     qsort(values, (size_t)count, sizeof *values, ascending);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
@@ -280,8 +280,8 @@ static bool measure_cold(bench *b) {
 /* Runs                                                                      */
 /* ------------------------------------------------------------------------- */
 
-/* The vit_on_phase of every run: some hundred calls per pass, of at most 50 ns each, are
- * negligible. */
+/* The vit_on_phase of every run. It is called some hundred times per pass, and each call takes at
+ * most 50 ns, which is negligible. */
 static void on_phase(void *user, vit_phase phase) {
     stopwatch *watch = user;
     double now = cli_now_ms();
@@ -346,7 +346,8 @@ typedef struct figures {
     int num_phases;
 } figures;
 
-/* Phases without time stay in the list, because the list must be the same for every model. */
+/* Computes the share of each phase. Phases without time stay in the list, because the list must be
+ * the same for every model. */
 static void share_phases(const stopwatch *watch, figures *f) {
     double sum = 0;
     for (int i = 0; i < VIT_NUM_PHASES; i++) sum += i == VIT_PHASE_END ? 0 : watch->ms[i];
@@ -395,7 +396,7 @@ static void print_text(const bench *b, const figures *f) {
     }
 }
 
-/* Prints whole numbers with all digits. */
+/* Writes a number; whole numbers have all their digits. */
 static void put_figure(json_writer *w, const char *name, double value) {
     json_put_number(w, name, value, value == floor(value) ? 15 : 9);
 }
@@ -437,8 +438,8 @@ static void print_json(const bench *b, const figures *f) {
 /* From end to end                                                           */
 /* ------------------------------------------------------------------------- */
 
-/* Called before threads and processes are started, because the message names the missing
- * feature. */
+/* Fails if the machine lacks a feature. Must run before threads and processes are started, because
+ * the message names the missing feature. */
 static bool check_machine(bench *b) {
     b->params.isa = b->chosen->isa;
     b->batch = b->chosen->batch;
@@ -514,7 +515,7 @@ static void print_archs(void) {
     for (size_t i = 0; (a = arch_at(i)) != NULL; i++) puts(a->name);
 }
 
-/* False if the program should exit with *status. */
+/* Parses the command line. Returns false if the program should exit with *status. */
 static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *status) {
     const cli_option options[] = {
         CLI_OPTION_MODEL(&c->model),

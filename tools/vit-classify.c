@@ -32,19 +32,19 @@
 typedef struct choices {
     const char *model;
     cli_size img_size;
-    int k;        /* 0: not given */
+    int k;        /* number of classes to print; 0: not given */
     double above; /* prints all classes at least this likely; negative: not given */
     int num_threads, batch;
     vit_isa isa;
     bool json, csv, quiet;
-    text_list lists; /* of photos */
+    text_list lists; /* lists of photos */
     bool null;
     const char *sort;
-    bool copy, move, dry_run;    /* of --sort */
-    zero_shot_options zero_shot; /* its sigmoid works without --classes too */
+    bool copy, move, dry_run;    /* options of --sort */
+    zero_shot_options zero_shot; /* its member sigmoid also works without --classes */
     photo_options photos;
     const char *frames, *pixels;
-    vit_image raw; /* their combined value */
+    vit_image raw; /* value of --frames and --pixels */
     int every, smooth;
     bool realtime;
 } choices;
@@ -54,21 +54,21 @@ typedef struct classifier {
     photo_paths photos;
     bool several; /* of them */
     vit_model model;
-    char *path;          /* of the model */
-    zero_shot zero_shot; /* this and the next: of --classes */
+    char *path;          /* path of the model */
+    zero_shot zero_shot; /* for --classes, like the next member */
     embedding_choice choice;
-    int num_classes;     /* of the model, or of --classes */
-    const float *logits; /* this and the next: [num_classes], of the latest image */
+    int num_classes;     /* number of the model's classes, or of --classes */
+    const float *logits; /* [num_classes], of the latest image; probs too */
     float *probs;
-    float *cosines;            /* scaled: the logits of --classes */
-    vit_prediction *top;       /* the most likely first: k classes, or all with --above */
-    photo_sorter sorter;       /* of --sort, as is the next */
-    int sorted[SORT_GONE + 1]; /* photos by result */
+    float *cosines;            /* scaled cosines, the logits of --classes */
+    vit_prediction *top;       /* most likely classes: k, or all with --above */
+    photo_sorter sorter;       /* for --sort, like the next member */
+    int sorted[SORT_GONE + 1]; /* number of photos by result */
     int unlikely;
     photo_decoder *decoder;
-    frame_reader reader;                             /* of --frames, like the members below */
-    running_mean mean;                               /* of the probabilities */
-    double latency, sum_of_latencies, worst_latency; /* ms; the first: of the latest frame */
+    frame_reader reader;                             /* for --frames, like the members below */
+    running_mean mean;                               /* mean of the probabilities */
+    double latency, sum_of_latencies, worst_latency; /* in ms; latency: of the latest frame */
 } classifier;
 
 /* Closes a classifier, which may be zeroed or only half open. */
@@ -114,7 +114,7 @@ static bool open_model(classifier *c, report *r) {
     return true;
 }
 
-/* Returns the label of a class; NULL if it has none. */
+/* Returns the label of a class; NULL if the class has no label. */
 static const char *label_of(const classifier *c, int index) {
     return c->cosines ? c->zero_shot.texts.names[index] : vit_label(&c->model, index);
 }
@@ -154,7 +154,7 @@ static bool classifier_open(classifier *c, report *r) {
 /* Its answer                                                                */
 /* ------------------------------------------------------------------------- */
 
-/* Computes the logits and probabilities of a photo. */
+/* Computes the logits and the probabilities of a photo. */
 static void score(classifier *c, infer_result *result) {
     const size_t size = (size_t)c->num_classes * sizeof *c->probs;
     if (c->cosines) {
@@ -245,8 +245,8 @@ static void take_latency(classifier *c) {
     if (c->latency > c->worst_latency) c->worst_latency = c->latency;
 }
 
-/* Sorts the image into the folder of its most likely class. *place, malloc'ed, is its new path, or
-   NULL. */
+/* Sorts the image into the folder of its most likely class. *place, malloc'ed, is the image's new
+ * path, or NULL. */
 static bool sort_image(classifier *c, const char *image, int count, char **place, report *r) {
     sort_result done;
     if (count == 0) { /* --above */

@@ -1,4 +1,4 @@
-/* vit-convert.c - turns a checkpoint into a .vit file, and back.
+/* vit-convert.c - turns a checkpoint into a .vit file, and a .vit file into a checkpoint.
  *
  *     vit-convert vit_base.safetensors -o vit_base.vit
  *     vit-convert vit_base.pth --dtype int8 --calibrate photos/ -o vit_base.vit
@@ -144,7 +144,7 @@ static int run(arguments *a, const text_list *operands) {
     const vit_dtype dtype = a->convert.dtype;
     if (a->list_archs) return print_archs(), CLI_OK;
     if (operands->count > 1) {
-        /* usually because a value has a space before or in it */
+        /* usually because a value contains or follows a space */
         return cli_wrong(PROGRAM, "expected one CHECKPOINT, found '%.150s' and '%.150s'",
                          operands->items[0], operands->items[1]);
     }

@@ -34,37 +34,37 @@ typedef struct choices {
     const char *model, *output, *names, *pool, *texts;
     text_list lists;
     cli_size img_size;
-    int block; /* 0-based; -1: the model's output */
+    int block; /* number of the block, from 0; -1: the model's output */
     int batch, num_threads;
     vit_isa isa;
     bool normalize, null, json, half, quiet, overwrite;
-    bool tar; /* the operands are shards; the following options are for shards alone */
+    bool tar; /* the operands are shards; the next options are for shards */
     const char *shard, *part, *collect;
     int parts, classes;
     photo_options photos;
 } choices;
 
-/* The state of one run of the program. Zeroed, then filled in step by step. */
+/* The state of one run of the program. It is zeroed, then filled in step by step. */
 typedef struct job {
     const choices *chosen;
     vit_model model;
-    char *path; /* of the model */
+    char *path; /* path of the model */
     photo_list photos;
-    journal_stamp *stamps; /* [photos.count], before they are read */
+    journal_stamp *stamps; /* [photos.count]: stamps before the photos are read */
     int64_t *rows;         /* [photos.count]: place of each photo in the journal; -1: missing */
     int *missing;          /* [num_missing]: photos that the journal lacks */
-    int num_missing, next; /* next: of them */
+    int num_missing, next; /* next: next element of `missing` */
     embedding_journal journal;
     embedding_choice choice;
     embedding_writer writer;
-    vit_grid *grids; /* [writer.dims[0]]: of tokens with crop_mode=aspect; or NULL */
+    vit_grid *grids; /* [writer.dims[0]]: grids of tokens with crop_mode=aspect; or NULL */
     infer_counts counts;
     shard_list shards;
     shard_totals totals;
 } job;
 
-/* Gives the next missing photo. The stamp of the photo is taken now, because hours may have passed
- * since the start. */
+/* Gives the next missing photo. Takes the photo's stamp now, because hours may have passed since
+ * the start. */
 static bool next_photo(void *user, photo *p, report *r) {
     job *j = user;
     const int i = j->next < j->num_missing ? j->missing[j->next++] : -1;
@@ -90,8 +90,9 @@ static int64_t recall(void *user, uint64_t content, uint64_t size) {
     return journal_find_content(&j->journal, content, size);
 }
 
-/* infer_take: the next row. A photo that is damaged, or that changed while it was read, is stored
- * without its stamp. So the next run computes it again, and prints the damage again. */
+/* An infer_take that stores the next row. Stores a photo that is damaged, or that changed while it
+ * was read, without its stamp. The next run then computes the photo again, and prints the damage
+ * again. */
 static bool take_row(void *user, infer_result *result, report *r) {
     job *j = user;
     const int i = j->missing[result->index];
@@ -128,8 +129,8 @@ static void put_summary(const job *j, json_writer *w) {
     json_put_end(w, ']');
 }
 
-/* Writes the summary into the file next to the vectors, and to standard output with the place and
- * the time. */
+/* Writes the summary into the .json file next to the vectors. Also writes it to standard output,
+ * with the place and the time. */
 static void write_summary(job *j) {
     json_writer w = json_write_to(j->writer.json.file);
     put_summary(j, &w);
@@ -179,14 +180,14 @@ static bool find_photos(job *j, const text_list *operands, report *r) {
     return true;
 }
 
-/* True if photos have different numbers of tokens. Rows of the journal then end with their
+/* True if photos have different numbers of tokens. Rows of the journal then end with the photos'
  * grids. */
 static bool has_grids(const job *j) {
     return j->choice.pool == EMBEDDING_TOKENS && j->model.config.crop_mode == VIT_CROP_ASPECT;
 }
 
 /* Opens the journal with a recipe, which lists everything that affects the vectors. The journal
- * stores f32; rounding to f16 is done only at the end. */
+ * stores f32; values are rounded to f16 only at the end. */
 static bool open_journal(job *j, report *r) {
     const choices *c = j->chosen;
     const vit_isa isa = c->isa ? c->isa : vit_detect_isa();
@@ -247,7 +248,7 @@ static bool write_rows(job *j, report *r) {
     }
     for (int i = 0; i < j->photos.count; i++) {
         const float *row;
-        if (j->rows[i] < 0) continue; /* unreadable */
+        if (j->rows[i] < 0) continue; /* the photo is unreadable */
         row = journal_read(&j->journal, j->rows[i], r);
         if (row && j->grids)
             j->grids[j->writer.dims[0]] = (vit_grid){ (int)row[j->writer.each],
@@ -269,7 +270,7 @@ static bool write_index(job *j, report *r) {
     return embedding_commit(&j->writer, r);
 }
 
-/* Fails if the index cannot be written: at once, and not after hours of work. */
+/* Fails at the start if the index cannot be written, and not after hours of work. */
 static bool try_index(job *j, report *r) {
     bool good;
     if (!embedding_create(&j->writer, r)) return false;
@@ -368,7 +369,7 @@ static bool choose_recipe(job *j, shard_recipe *recipe, report *r) {
     return report_fail(r, "--classify: the model names no classes") || report_file(r, j->path);
 }
 
-/* Shards have no place for the grid of each photo. */
+/* Fails if photos have different grids, because shards have no place for the grid of each photo. */
 static bool check_tokens(const job *j, report *r) {
     return !has_grids(j) ||
            report_fail(r, "--tar: --pool tokens needs photos with equal numbers of tokens, found "

@@ -5,8 +5,8 @@
  *     vit-evaluate -m dino.vit --knn train/ test/    by the nearest embeddings of train/
  *     vit-evaluate -m tagger.vit --tags tags.csv photos/    several right classes
  *
- * infer.h gives the results in the order of the images. Sums follow this order, so the report is
- * the same for any number of threads.
+ * infer.h gives the results in the order of the images. Sums follow this order, and the report is
+ * therefore the same for any number of threads.
  */
 #define _POSIX_C_SOURCE 200809L /* strdup */
 
@@ -38,7 +38,7 @@ typedef struct choices {
     cli_size img_size;
     int num_threads, batch, limit, neighbors;
     vit_isa isa;
-    double above; /* negative: not given */
+    double above; /* threshold; negative: not given */
     bool sigmoid, json, quiet, zero_shot;
     text_list templates;
     photo_options photos;
@@ -61,7 +61,7 @@ typedef struct sample {
     int true_class;
     int predicted;
     int rank;    /* rank of the true class; TOP if it is not among the best TOP */
-    float prob;  /* of the predicted class */
+    float prob;  /* probability of the predicted class */
     double loss; /* cross-entropy of the softmax: -log(probability of the true class) */
 } sample;
 
@@ -141,7 +141,7 @@ typedef struct evaluation {
     dataset *data;
 } evaluation;
 
-/* infer_take: fills in the next sample. */
+/* An infer_take that fills in the next sample. */
 static bool take_result(void *user, infer_result *result, report *r) {
     evaluation *e = user;
     sample *s = &e->data->samples[result->index];
@@ -164,7 +164,7 @@ static infer_settings make_settings(const vit_model *model, const choices *chose
     return settings;
 }
 
-/* Runs all images on all threads. False on failure; the reason is on stderr. */
+/* Runs all images on all threads. Returns false on failure; the reason is then on stderr. */
 static bool evaluate(const vit_model *model, const choices *chosen, dataset *data,
                      infer_counts *counts) {
     evaluation e = { model, data };
@@ -195,9 +195,9 @@ typedef struct confusion {
 
 typedef struct totals {
     int images, unreadable;
-    int right[TOP + 1]; /* [r]: true class at rank r; [TOP]: not among the best */
+    int right[TOP + 1]; /* [r]: number with the true class at rank r; [TOP]: not among the best */
     int top5;           /* number of ranks that count; lower if there are fewer classes */
-    double loss;        /* mean */
+    double loss;        /* mean loss */
     double seconds;
     confusion *confusions; /* sorted by truth, then predicted */
     int num_confusions;
@@ -228,7 +228,7 @@ static bool count_confusions(const dataset *data, totals *sum) {
     return true;
 }
 
-/* Adds up in the order of the images, so any number of threads gives the same bits. */
+/* Adds up in the order of the images: any number of threads gives the same bits. */
 static bool add_up(const dataset *data, const infer_counts *counts, totals *sum) {
     double loss = 0;
     sum->images = (int)counts->read;
@@ -273,8 +273,8 @@ static void print_matrix(const vit_model *model, const totals *sum) {
     }
 }
 
-/* If there are more classes than fit a screen, prints the most frequent mistakes. Each pass over
- * the list finds the next mistake, ordered by count, then by place. */
+/* Prints the most frequent mistakes, for more classes than fit on a screen. Each pass over the list
+ * finds the next mistake, ordered by count, then by place. */
 static void print_worst(const vit_model *model, const totals *sum) {
     char a[32], b[32];
     int last = -1;
@@ -317,7 +317,7 @@ static void print_text(const vit_model *model, const totals *sum) {
 /* As JSON and CSV                                                           */
 /* ------------------------------------------------------------------------- */
 
-/* Lists the classes that occur: label, number of images, and number of correct answers. */
+/* Writes the classes that occur: label, number of images, and number of correct answers. */
 static void put_classes(json_writer *w, const vit_model *model, const totals *sum) {
     json_put_begin(w, "classes", '[');
     for (int i = 0, n = sum->num_confusions; i < n;) {
@@ -333,7 +333,7 @@ static void put_classes(json_writer *w, const vit_model *model, const totals *su
     json_put_end(w, ']');
 }
 
-/* Lists of true class, predicted class, images. */
+/* Writes lists of true class, predicted class, and number of images. */
 static void put_confusions(json_writer *w, const totals *sum) {
     json_put_begin(w, "confusion", '[');
     for (int i = 0; i < sum->num_confusions; i++) {
@@ -508,12 +508,12 @@ typedef struct zero_shot_run {
     const labelled_photos *photos;
     embedding_choice choice;
     int dim, count;
-    float *texts;  /* [count, dim] of the folders */
+    float *texts;  /* [count, dim]: vectors of the folders */
     float *scores; /* [count] */
     probe_counts sum;
 } zero_shot_run;
 
-/* infer_take: counts an image. */
+/* An infer_take that counts an image. */
 static bool take_zero_shot(void *user, infer_result *result, report *r) {
     zero_shot_run *z = user;
     vit_prediction top[TOP];
@@ -652,7 +652,8 @@ static void print_tagged_text(const choices *chosen, const tag_lists *lists,
     printf("images/s        %.1f\n", (double)t->photos.read / t->photos.seconds);
 }
 
-/* Writes the classes of an image that are right or were found; nothing for an unreadable image. */
+/* Writes the classes of an image that are right or were found. Writes nothing for an unreadable
+ * image. */
 static void write_tags_of(FILE *file, const vit_model *model, const choices *chosen,
                           const tag_lists *lists, const tagged_results *t, int i) {
     const float *scores = tagged_scores(t, i);
@@ -834,7 +835,7 @@ static bool open_model(choices *chosen, vit_model *model, char **path) {
     return false;
 }
 
-/* Prints the requested parts of the report; false if a part could not be written. */
+/* Prints the requested parts of the report. Returns false if a part could not be written. */
 static bool tell_all(const vit_model *model, const choices *chosen, const dataset *data,
                      const totals *sum) {
     bool good = true;
@@ -886,7 +887,7 @@ int main(int argc, char **argv) {
     choices chosen;
     int status;
     memset(&chosen, 0, sizeof chosen);
-    chosen.photos.exact = true; /* the decoding that published figures are based on */
+    chosen.photos.exact = true; /* published figures are based on this decoding */
     chosen.above = -1;
     if (choose(argc, argv, &chosen, &status))
         status = cli_finish(PROGRAM, run(&chosen) ? CLI_OK : CLI_FAILED);

@@ -28,15 +28,15 @@ typedef enum purpose { CLASSES, EMBEDDINGS, WORDS } purpose;
 
 /* The repository is OWNER/NAME. tools/bench/peers/figures.py makes README's table of models from
  * these rows. Parameters, input and top-1 come from timm (results-imagenet.csv of 2025-10-30) or
- * open_clip. A row has a sum if several public lists agree on the sum. */
+ * open_clip. A row has a SHA-256 if several public lists agree on it. */
 typedef struct published {
     const char *name, *owner;
-    const char *files; /* the weights first */
+    const char *files; /* files to download, the weights first */
     purpose purpose;
     const char *license; /* NULL: the model's page names no license */
     const char *about;
     double parameters; /* millions, each 4 bytes of the download */
-    double top1;       /* percent of ImageNet-1k; 0: not published */
+    double top1;       /* accuracy on ImageNet-1k in percent; 0: not published */
     int input;         /* height and width */
     const char *sha256;
 } published;
@@ -223,8 +223,8 @@ typedef struct request {
     const published *model;
 } request;
 
-/* The URL and the paths of a file. The download of several files is a folder, which vit-convert can
- * read. */
+/* The URL and the paths of a file. Several files are downloaded into a folder, which vit-convert
+ * can read. */
 enum { PATH_SIZE = 512, URL_SIZE = 4096 };
 typedef struct place {
     char url[URL_SIZE];
@@ -247,7 +247,7 @@ static void set_place(place *p, const published *m, const char *file) {
 /* The answer of a server about a file. Hugging Face sends the size and the SHA-256 of files in Git
  * LFS. */
 typedef struct answer {
-    int status; /* of HTTP; 0: unknown */
+    int status; /* status of HTTP; 0: unknown */
     uint64_t size;
     char sha256[65]; /* "": not sent */
 } answer;
@@ -289,7 +289,7 @@ static uint64_t size_of(const char *path) {
 
 enum { CURL_HTTP_ERROR = 22, CURL_RANGE = 33, CURL_RESUME = 36 };
 
-/* Runs curl; false if curl did not run. */
+/* Runs curl. Returns false if curl did not run. */
 static bool call_curl(const place *p, bool quiet, int *status, answer *a, report *r) {
     const bool bar = !quiet && os_is_terminal(stderr), https = !strncmp(p->url, "https:", 6);
     const char *const words[] = { "curl",
@@ -302,7 +302,7 @@ static bool call_curl(const place *p, bool quiet, int *status, answer *a, report
                                   "--speed-limit",
                                   "1",
                                   "--speed-time",
-                                  "60", /* without a byte */
+                                  "60", /* seconds without a byte */
                                   "--proto-redir",
                                   https ? "=https" : "=http,https",
                                   "--continue-at",
@@ -330,7 +330,8 @@ static bool download(const place *p, bool quiet, answer *a, report *r) {
     for (int i = 0;; i++) {
         if (!call_curl(p, quiet, &status, a, r)) return false;
         if (status == 0) return true;
-        /* No bytes are missing, or the server cannot send a part. */
+        /* Accepts the file if no bytes are missing. Otherwise begins anew if the server cannot send
+         * a part. */
         if (a->size > 0 && size_of(p->part) == a->size) return true;
         if (i > 0 || size_of(p->part) == 0 ||
             !((status == CURL_HTTP_ERROR && a->status == 416) || status == CURL_RANGE ||
@@ -381,10 +382,10 @@ static bool put_aside(const char *path, const char *found, const char *expected,
     return report_file(r, path);
 }
 
-/* The sums of the weights. */
+/* The SHA-256 of the weights: the sum found, and who published it. */
 typedef struct sums {
     char found[65];
-    const char *told_by; /* NULL: nobody */
+    const char *told_by; /* NULL: nobody published a sum */
 } sums;
 
 static bool check(const char *path, const char *published_sum, const answer *a, bool quiet, sums *s,
@@ -488,7 +489,7 @@ static bool convert(const request *q, report *r) {
     words[count++] = q->output;
     words[count++] = "--dtype";
     words[count++] = tensor_dtype_name(q->dtype);
-    words[count++] = "--code"; /* the user's own code is of another model */
+    words[count++] = "--code"; /* the user's own code is for another model */
     words[count++] = "none";
     if (q->quiet || q->json) words[count++] = "--quiet";
     if (m->purpose == CLASSES) {
@@ -518,7 +519,8 @@ static void print_sum(const request *q, const sums *s) {
                                   : "as the server reports");
 }
 
-/* Prints commands to try. They begin with the folder of this program, as the user typed it. */
+/* Prints commands to try. The commands begin with the folder of this program, as the user typed the
+ * folder. */
 static void print_use(const request *q) {
     const purpose p = q->model->purpose;
     const int folder = (int)paths_folder_length(q->called);

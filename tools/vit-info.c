@@ -24,7 +24,7 @@
 
 typedef struct choices {
     bool check, json, tensors, labels;
-    const char *sha256; /* a hash, the name of a list, or NULL */
+    const char *sha256; /* a hash, the name of a list of hashes, or NULL */
     int num_threads;
     vit_isa isa;
 } choices;
@@ -74,7 +74,7 @@ static bool expected_hash(const char *path, const char *given, char hash[HEX_DIG
     return found;
 }
 
-/* True if the file has the given hash. Called before any other part of the file is read. */
+/* True if the file has the given hash. Must run before any other part of the file is read. */
 static bool hash_matches(const char *path, const char *given) {
     char expected[HEX_DIGITS + 1], found[HEX_DIGITS + 1];
     if (!expected_hash(path, given, expected)) return false;
@@ -98,7 +98,7 @@ typedef struct check {
     char nonfinite[64];             /* a tensor with NaN or infinity, or "" */
     bool has_selftest;
     vit_result selftest;
-    float error; /* max|difference| / max|expected| */
+    float error; /* largest |difference| / largest |expected value| */
     vit_isa isa;
 } check;
 
@@ -128,8 +128,8 @@ static vit_result run_selftest(const vit_model *model, const vit_params *params,
     return status;
 }
 
-/* Puts into `name` the name of the first tensor with a weight that is not finite. False if memory
-   is exhausted. */
+/* Puts into `name` the name of the first tensor with a weight that is not finite. Returns false if
+ * memory is exhausted. */
 static bool find_nonfinite(const vit_model *model, char name[64]) {
     vit_tensor tensor;
     bool good = true;
@@ -173,11 +173,11 @@ static bool run_check(vit_model *model, const choices *chosen, check *result) {
 
 /* The text encoder of a file, if it has one, and the result of its check. */
 typedef struct text_part {
-    vit_model model; /* config.vocab_size 0: there is none */
+    vit_model model; /* config.vocab_size is 0 if there is no text encoder */
     vit_tokenizer tokenizer;
     bool has_tokenizer;
     check checked;
-    int examples, wrong; /* number of texts stored with ids, and of those that get other ids here */
+    int examples, wrong; /* number of texts stored with ids; number with other ids here */
 } text_part;
 
 static void open_text(const vit_model *model, text_part *text) {
@@ -186,7 +186,7 @@ static void open_text(const vit_model *model, text_part *text) {
     else text->has_tokenizer = vit_model_tokenizer(&text->model, &text->tokenizer) == VIT_OK;
 }
 
-/* Tokenizes the stored texts again; false if memory is exhausted. */
+/* Tokenizes the stored texts again. Returns false if memory is exhausted. */
 static bool check_examples(text_part *text) {
     const vit_tokenizer *t = &text->tokenizer;
     const size_t room = (size_t)t->context * sizeof(int);
@@ -221,7 +221,7 @@ static bool check_text(text_part *text, const choices *chosen) {
 /* As text                                                                   */
 /* ------------------------------------------------------------------------- */
 
-/* Prints "22.9 MB", with decimal prefixes as disks have them. */
+/* Prints a size such as "22.9 MB", with decimal prefixes, like the sizes of disks. */
 static void print_bytes(uint64_t bytes) {
     static const struct {
         double size;

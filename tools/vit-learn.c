@@ -1,5 +1,5 @@
-/* vit-learn.c - learns your own classes from a few photos of each, and writes another head for a
- * model.
+/* vit-learn.c - learns your own classes from a few photos of each class, and writes a new head for
+ * a model.
  *
  *     learn -m dinov2.vit photos/ -o mine.vit          photos/CLASS/IMAGE
  *     learn -m mine.vit --add more/ -o mine2.vit       more photos, without the old ones
@@ -39,18 +39,18 @@ typedef struct choices {
     photo_options photos;
 } choices;
 
-/* One run. */
+/* The state of one run of the program. */
 typedef struct job {
     const choices *chosen;
     vit_model model;
-    char *path; /* of it */
+    char *path; /* path of the model */
     photo_decoder *decoder;
     learned_set set;
     learned_head head;
     uint64_t backbone, bytes; /* hash of the backbone; size of the written file */
     size_t record;            /* size of the stored embeddings */
     int dropped;              /* number of the model's classes that are dropped */
-    double seconds;           /* to learn */
+    double seconds;           /* time of learning, in seconds */
     int *doubts, num_doubts;
 } job;
 
@@ -167,7 +167,7 @@ static bool write_model(job *j, report *r) {
     const size_t classes = (size_t)j->set.classes.count;
     const char **labels = malloc((classes + 1) * sizeof *labels);
     char *source = provenance(j);
-    const bool keeps = !j->set.added; /* --ridge keeps only sums, so --add has no photos then */
+    const bool keeps = !j->set.added; /* --ridge keeps only sums, and a later --add has no photos */
     unsigned char *record = keeps ? learned_store(&j->set, j->backbone, &j->record) : NULL;
     head_contents head = {
         j->head.num_classes, j->head.weights,     j->set.several, labels, source, record,
@@ -272,7 +272,7 @@ static void print_doubts(const job *j) {
         printf("  and %d more; --json names all\n", j->num_doubts - 2 * LINES_SHOWN);
 }
 
-/* Figures of held-out photos with several classes: mean average precision, and F1 at 0.5. */
+/* The figures of held-out photos with several classes: mean average precision, and F1 at 0.5. */
 typedef struct several_figures {
     double mean_average_precision, f1;
     int classes;

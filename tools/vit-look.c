@@ -144,7 +144,7 @@ static int own_options(cli_option *options, int count, const look_command *comma
     return append(options, count, own[command - commands]);
 }
 
-/* "120,80" */
+/* Reads a point such as "120,80". */
 static bool read_point(const char *text, double point[2]) {
     const char *comma = strchr(text, ',');
     char x[32];
@@ -197,7 +197,7 @@ static bool choose(const look_command *command, int argc, char **argv, look_choi
     return false;
 }
 
-/* Runs without a command: prints --help, --version, or the error. */
+/* Handles a command line without a command: prints --help, --version, or the error. */
 static int without_command(int argc, char **argv) {
     static const char description[] =
         "Draws what a model attends to and computes. A COMMAND is one of\n\n"

@@ -4,7 +4,7 @@
  *     vit-run -m deit.vit --input x.npy --logits y.npy             [B, C, H, W] -> [B, classes]
  *     vit-run -m deit.vit cat.jpg --trace steps                    every intermediate tensor
  *
- * numpy.load() reads the outputs, so any tensor can be compared with that of PyTorch.
+ * numpy.load() reads the outputs. Any tensor can therefore be compared with PyTorch's tensor.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -38,24 +38,24 @@ static const char *const output_names[NUM_OUTPUTS] = { "logits", "embedding", "t
 typedef struct choices {
     const char *model, *input, *dump, *trace;
     vit_isa isa;
-    const char *outputs[NUM_OUTPUTS]; /* paths */
-    text_list operands, lists;        /* of images */
+    const char *outputs[NUM_OUTPUTS]; /* paths of the outputs */
+    text_list operands, lists;        /* images and lists of images */
     bool null;
-    const char *blocks; /* 0-based: "5", "0,5", "all"; NULL for the last */
+    const char *blocks; /* blocks, from 0: "5", "0,5", "all"; NULL: the last */
     cli_size img_size;
     int num_threads, batch, k;
     photo_options photos;
     bool json;
-    bool wants_file, wants_forward; /* derived */
+    bool wants_file, wants_forward; /* follow from the other members */
 } choices;
 
-/* The state of one run of the program. Zeroed, then filled in step by step; run_free accepts it in any
- * state. */
+/* The state of one run of the program. It is zeroed, then filled in step by step. run_free accepts
+ * it in any state. */
 typedef struct run {
     const choices *chosen;
-    photo_decoder *decoder; /* this and the next: for images */
+    photo_decoder *decoder; /* for images, like the next member */
     photo_list images;
-    char *path; /* of the model */
+    char *path; /* path of the model */
     vit_model model;
     vit_threads *threads;
     vit_executor executor;
@@ -94,7 +94,7 @@ static bool out_of_memory(void) {
     return false;
 }
 
-/* Allocates count * each floats, at least one; NULL if they exceed the address space. */
+/* Allocates count * each floats, at least one; returns NULL if they exceed the address space. */
 static float *allocate(size_t count, size_t each) {
     if (each > SIZE_MAX / sizeof(float) / count) return NULL;
     return malloc(count * each * sizeof(float));
@@ -176,7 +176,7 @@ static bool fit_tensor(run *r, const npy_array *array, report *failure) {
     return true;
 }
 
-/* True if the array is [B, C, H, W] or [C, H, W] of the model's size. *batch becomes B, or 1. */
+/* True if the array is [B, C, H, W] or [C, H, W], in the model's size. *batch becomes B, or 1. */
 static bool input_fits(const vit_config *config, const npy_array *array, int *batch) {
     const int64_t *dims = array->dims;
     int64_t count = 1;
@@ -241,7 +241,7 @@ static void put_written(run *r, const char *tensor, const char *path, const int6
     json_put_end(w, '}');
 }
 
-/* Reports a failure. */
+/* Writes an array, and reports a failure. */
 static bool write_npy(run *r, const char *tensor, const char *path, const float *data,
                       const int64_t *dims, int ndim) {
     report failure = report_make();
@@ -264,9 +264,9 @@ static bool write_npy(run *r, const char *tensor, const char *path, const float 
     return true;
 }
 
-/* Returns the suffix of a tensor's name. A stem computes one image after the other, so its tensors
- * are traced once for each: the suffix is ".1" for the second image of a batch. Other tensors, and
- * a batch of one image, have "". */
+/* Returns the suffix of a tensor's name. A stem computes one image after the other, and each image
+ * has its own tensors of the stem. Their suffix is ".1" for the second image of a batch. Other
+ * tensors, and a batch of one image, have the suffix "". */
 static const char *image_suffix(run *r, const char *name, char text[16]) {
     text[0] = '\0';
     if (r->batch == 1 || strncmp(name, "patch_embed.backbone.", 21) != 0) return text;
@@ -276,7 +276,7 @@ static const char *image_suffix(run *r, const char *name, char text[16]) {
     return text;
 }
 
-/* vit_trace: DIR/NAME.npy. After a failure, this function does nothing. */
+/* A vit_trace that writes DIR/NAME.npy. After a failure, it does nothing. */
 static void trace(void *user, const char *name, const float *data, const int shape[4]) {
     run *r = user;
     size_t size = strlen(r->chosen->trace) + strlen(name) + 24;
@@ -430,7 +430,7 @@ static bool start_session(run *r) {
     vit_params params = { 0 };
     vit_result result;
     size_t size;
-    params.batch = r->chosen->trace ? r->batch : r->chosen->batch; /* each tensor once */
+    params.batch = r->chosen->trace ? r->batch : r->chosen->batch; /* traces each tensor once */
     params.isa = r->chosen->isa;
     params.executor = r->executor;
     params.trace = r->chosen->trace ? trace : NULL;
@@ -472,7 +472,7 @@ static bool allocate_for_trace(run *r) {
     int which = r->model.config.num_classes > 0 ? LOGITS : EMBEDDING;
     int64_t dims[5];
     if (!r->chosen->trace || r->outputs[which]) return true;
-    output_shape(r, which, dims); /* two */
+    output_shape(r, which, dims); /* two dimensions */
     r->outputs[which] = allocate((size_t)r->batch, (size_t)dims[1]);
     return r->outputs[which] || out_of_memory();
 }
@@ -481,7 +481,7 @@ static bool allocate_for_trace(run *r) {
 /* From end to end                                                           */
 /* ------------------------------------------------------------------------- */
 
-/* Cuts the first number off a list such as "0,5,11"; *at becomes NULL after the last. */
+/* Cuts the first number off a list such as "0,5,11". *at becomes NULL after the last number. */
 static bool take_block(const char **at, long *index) {
     const size_t length = strcspn(*at, ",");
     char word[8] = "";
@@ -509,7 +509,7 @@ static bool add_block(run *r, long index) {
     return false;
 }
 
-/* Finds the requested blocks, for a model with blocks. */
+/* Finds the requested blocks of a model that has blocks. */
 static bool find_blocks(run *r) {
     const choices *c = r->chosen;
     const int depth = r->model.config.depth;
@@ -543,7 +543,7 @@ static bool check_choices(const run *r) {
     return true;
 }
 
-/* Called before threads are started. */
+/* Opens the decoder. Must run before threads are started. */
 static bool open_decoder(run *r) {
     report failure = report_make();
     if (r->chosen->input) return true;
@@ -641,7 +641,8 @@ static bool outputs_are_finite(run *r) {
     return true;
 }
 
-/* Reports failures. Completes the JSON object in any case, with the files written so far. */
+/* Runs all steps, and reports failures. Completes the JSON object in any case, with the files
+ * written so far. */
 static bool run_all(run *r) {
     bool good;
     if (!find_images(r) || !open_all(r) || !list_sources(r) || !read_input(r)) return false;
@@ -672,7 +673,8 @@ static const char notes[] =
 
 static bool complain(const char *text) { return cli_wrong(PROGRAM, "%s", text), false; }
 
-/* Checks what the table of options cannot express; fills the derived fields. */
+/* Checks rules that the table of options cannot express. Sets the members that follow from
+ * others. */
 static bool check_command(choices *c) {
     const bool images = c->operands.count + c->lists.count > 0;
     bool tensor = false;

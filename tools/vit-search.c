@@ -1,5 +1,5 @@
-/* vit-search.c - finds the photos that are most similar to others, among the photos that vit-embed
- * has embedded.
+/* vit-search.c - finds the most similar photos to a photo, among the photos that vit-embed has
+ * embedded.
  *
  *     vit-embed photos/ -o photos.npy
  *     vit-search photos.npy cat.jpg                 the ten nearest
@@ -45,19 +45,19 @@ typedef struct choices {
     photo_options photos;
 } choices;
 
-/* The state of one run of the program. Zeroed, then filled in step by step. */
+/* The state of one run of the program. It is zeroed, then filled in step by step. */
 typedef struct job {
     const choices *chosen;
     text_list photos;
-    embedding_index index; /* of photos */
+    embedding_index index; /* index of photos */
     shard_index folder;    /* many shards instead of one index */
-    nearest_part part;     /* the vectors of index */
-    nearest_set set;       /* number of rows of the index, or of the folder */
+    nearest_part part;     /* vectors of `index` */
+    nearest_set set;       /* the rows of the index, or of the folder */
     int64_t rescored;
-    zero_shot zero_shot;    /* used instead, with --classes */
+    zero_shot zero_shot;    /* replaces index and folder, with --classes */
     photo_decoder *decoder; /* decoder of photos, and of results for --sheet */
     vit_model model;
-    char *path; /* of the model */
+    char *path; /* path of the model */
     embedding_choice choice;
     vit_threads *threads;
     vit_executor executor;
@@ -97,7 +97,7 @@ static bool has_photos(const job *j) { return j->photos.count + j->chosen->lists
 
 static bool open_model(job *j, report *r) {
     const choices *c = j->chosen;
-    if (j->path) return true; /* --classes has opened it, or --words */
+    if (j->path) return true; /* --classes or --words has opened the model */
     if (!c->asked.model && !compared(j)->model_path) {
         return report_fail(r,
                            "the model that made %.200s is unknown without its .json%s; give the "
@@ -112,7 +112,7 @@ static void add_query(job *j, const float *unit) {
     j->num_queries++;
 }
 
-/* infer_take: a photo of the query. */
+/* An infer_take for a photo of the query. */
 static bool take_query(void *user, infer_result *result, report *r) {
     job *j = user;
     (void)r;
@@ -201,7 +201,7 @@ static bool add_words(job *j, report *r) {
 
 typedef struct found_photo {
     nearest_hit hit;
-    const indexed_row *row; /* of a folder, otherwise NULL */
+    const indexed_row *row; /* row of a folder; otherwise NULL */
     const char *name;
 } found_photo;
 
@@ -295,7 +295,7 @@ static bool draw_sheet(const job *j, const found_photo *found, int count, report
 }
 
 /* Reports photos that no longer exist, if some names are files and others are not. If no name is a
- * file, the names are paths from another folder, or no paths. */
+ * file, the names may be paths from another folder, or no paths. */
 static void report_gone(const job *j, const found_photo *found, int count) {
     const char *first = NULL;
     int gone = 0;
@@ -387,8 +387,8 @@ static void print_member(job *j, int64_t group, const found_photo *found) {
     json_put_end(w, '}');
 }
 
-/* Makes a chain of each group: each row receives the number of the next row, or 0. `last`, zeroed,
- * receives the end of each chain at the place of its first row. */
+/* Makes a chain of each group: each row receives the number of the next row, or 0. `last` must be
+ * zeroed. It receives the end of each chain, at the place of the chain's first row. */
 static void chain(int64_t *group, int64_t *last, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         const int64_t first = group[i];
@@ -398,8 +398,8 @@ static void chain(int64_t *group, int64_t *last, int64_t count) {
     }
 }
 
-/* Lists the members of all groups, one group after the other, each beginning with its first row. If
- * `hits` is NULL, only counts the members. */
+/* Lists the members of all groups, one group after the other. Each group begins with its first row.
+ * If `hits` is NULL, only counts the members. */
 static int list_members(const int64_t *group, const int64_t *last, int64_t rows,
                         nearest_hit *hits) {
     int64_t row;
@@ -416,7 +416,7 @@ static int list_members(const int64_t *group, const int64_t *last, int64_t rows,
     return count;
 }
 
-/* Computes the cosines of members to the first row of their group. */
+/* Computes the cosine of each member and the first row of its group. */
 static bool compare_members(const job *j, const int64_t *last, nearest_hit *hits, int count) {
     const size_t dim = (size_t)j->set.dim;
     float *room = malloc(2 * dim * sizeof *room);
@@ -525,7 +525,7 @@ static void print_classes(job *j, const char *name, const vit_prediction *top, i
     json_put_end(w, '}');
 }
 
-/* infer_take: a photo to classify. */
+/* An infer_take for a photo to classify. */
 static bool take_class(void *user, infer_result *result, report *r) {
     job *j = user;
     const int k = j->chosen->k;
@@ -590,7 +590,8 @@ static bool open_index(job *j, report *r) {
     return !c->int8 || shard_index_copies(&j->folder, PROGRAM, &j->executor, r);
 }
 
-/* Called before threads are started. The photos of a sheet are decoded one after the other. */
+/* Opens the decoder. Must run before threads are started. The photos of a sheet are decoded one
+ * after the other. */
 static bool open_decoder(job *j, report *r) {
     const choices *c = j->chosen;
     if (!has_photos(j) && !c->sheet) return true;
@@ -736,7 +737,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         text_list_free(photos);
         return false;
     }
-    if (!c->zero_shot.classes) { /* the rest are photos */
+    if (!c->zero_shot.classes) { /* the other operands are photos */
         c->index = photos->items[0];
         photos->count--;
         memmove(photos->items, photos->items + 1, (size_t)photos->count * sizeof *photos->items);
