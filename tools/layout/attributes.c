@@ -80,8 +80,8 @@ static size_t count_run(const walk *w, size_t first, size_t length) {
     return i - first;
 }
 
-/* Considers the lists that begin here. *most becomes the largest number of attributes in one of
- * them. If `least` is given, w->blocks becomes the longest prefix of a list with at least that many
+/* Considers the lists that begin here. *most becomes the largest number of attributes in one list.
+ * If `least` is given, w->blocks becomes the longest prefix of a list with at least that many
  * attributes. */
 static void look_at_lists(walk *w, size_t at, size_t least, size_t *most) {
     const char *path = attribute_at(w, at)->module;
@@ -151,8 +151,8 @@ static bool read_pair(const char *text, double *height, double *width) {
     return read_whole(first, height) && read_whole(found == 2 ? second : first, width);
 }
 
-/* True for a word beside which "head" or "heads" still means a count. Beside any other word, as in
- * head_dim, the number means something else. */
+/* True for a word that can stand beside "head" or "heads" in the name of a count. Any other word,
+ * as in head_dim, gives the number another meaning. */
 static bool is_of_count(const char *word, size_t length) {
     static const char *const words[] = {
         "",      "n",     "nb",  "num",       "nr",      "no",  "number",      "of",
@@ -210,7 +210,7 @@ static void see_heads(walk *w, const checkpoint_attribute *a, const char *class)
                       (is_one_of(name, in_attention, COUNT(in_attention)) &&
                        is_attention(a->module, class));
     if (!fits || !read_whole(a->value, &value)) return;
-    if (!strcmp(name, "code.num_heads") && value < 2) return; /* a 1 may have another reason */
+    if (!strcmp(name, "code.num_heads") && value < 2) return; /* a 1 may have another meaning */
     if (w->has_blocks ? is_in_blocks(w, a->module) : a->module[0] != '\0')
         cast_vote(&w->heads, value, a);
     else if (is_above_blocks(w, a->module)) cast_vote(&w->model_heads, value, a);
@@ -298,7 +298,8 @@ static bool is_by_tanh(const walk *w, size_t at) {
     return false;
 }
 
-/* An activation outside the blocks and outside a stem is between the layers of a head. */
+/* Takes an activation outside the blocks and outside a stem as that between the layers of a
+ * head. */
 static void see_head_activation(walk *w, const checkpoint_attribute *a, size_t at) {
     char plain[64], word[32];
     double value;
@@ -433,8 +434,8 @@ static void see_scale(walk *w, const checkpoint_attribute *a) {
     if (root >= 0) cast_vote(&w->root, root, a);
 }
 
-/* A softmax ends the model if it is outside the blocks and outside any attention, such as that of a
- * pooling. */
+/* Takes a softmax as the model's end if it is outside the blocks and outside any attention, such as
+ * the attention of a pooling. */
 static void see_end(walk *w, const checkpoint_attribute *a) {
     static const struct {
         const char *name, *value;
@@ -504,8 +505,8 @@ static void see_metadata(walk *w) {
 
 /* === From attributes to settings === */
 
-/* True if a weight of the module has rows for whole heads. It is also true if no weight has the
- * name of the module. */
+/* True if a weight of the module has rows for whole heads, or if no weight has the module's
+ * name. */
 static bool heads_divide(const walk *w, const vote *v) {
     const size_t length = strlen(v->module);
     bool found = false;
@@ -519,7 +520,7 @@ static bool heads_divide(const walk *w, const vote *v) {
     return !found;
 }
 
-/* The code is used only for settings that the file itself does not give. */
+/* Puts a setting. The code counts only for settings that the file itself does not give. */
 static void put(const vote *v, setting_key key, settings *tensors, attributes_told *told) {
     char text[32];
     const char *value;
@@ -550,8 +551,8 @@ static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], rep
                        a->value, setting_rows[SETTING_ACTIVATION].choices);
 }
 
-/* If the code calls no known activation, or several, the usual one is only a guess. Gates in a
- * block also call sigmoid or tanh. */
+/* Returns the reason for doubt: if the code calls no known activation, or several, the usual
+ * activation is only a guess. Gates in a block also call sigmoid or tanh. */
 static const char *doubt_activation(const walk *w) {
     const bool is_code = !strcmp(checkpoint_kind(w->checkpoint), "TorchScript");
     const char *other = w->unknown_code ? w->unknown_code->value : "tanh";
@@ -565,7 +566,7 @@ static const char *doubt_activation(const walk *w) {
                : NULL;
 }
 
-/* Patches side by side are the default and need no statement. */
+/* Puts the stride of the patches: 0, the default, if they are side by side. */
 static void put_stride(const walk *w, settings *tensors, attributes_told *told) {
     const bool side_by_side = w->kernel.given && w->kernel.value == w->stride.value;
     if (w->kernel.disputed || w->stride.disputed || !w->stride.given) return;

@@ -183,7 +183,7 @@ static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *m
 
 /* Finds the layout whose rules match the most tensors, although its probe is missing. */
 static bool guess_layout(checkpoint *c, layout_map *best) {
-    size_t most = checkpoint_count(c) / 2, i; /* fewer are a coincidence */
+    size_t most = checkpoint_count(c) / 2, i; /* fewer matches are a coincidence */
     best->layout = NULL;
     for (i = 0; layout_all[i]; i++) guess_by(layout_all[i], c, best, &most);
     return best->layout != NULL;
@@ -436,8 +436,8 @@ static const layout_rule *rule_of_blocks(const layout_target *target) {
     return first;
 }
 
-/* If one block has a tensor, all blocks must have it, by the same rule. Otherwise it was lost or
- * renamed in one of them. */
+/* Checks that all blocks have a tensor by the same rule if one block has it. Otherwise the tensor
+ * was lost or renamed in a block. */
 static bool check_blocks(missing *m, const layout_target *target) {
     const layout_rule *first = rule_of_blocks(target);
     char tensor[128], key[LAYOUT_MAX_KEY];

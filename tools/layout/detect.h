@@ -29,7 +29,7 @@ bool layout_knows_most(const layout_map *map);
 
 /* === Checks === */
 
-/* Refuses checkpoints whose conversion would give another model. */
+/* These functions refuse checkpoints whose conversion would give another model. */
 
 /* Refuses tensors of features that vit.h cannot run, unless --ignore names them. */
 bool layout_check_features(const layout_map *map, const text_list *ignore, report *r);
@@ -112,7 +112,7 @@ void code_put(const checkpoint *c, const char *patch, const code_found *found,
  * map's patch_order and embed_dim, because slices and axes depend on these two. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r);
 
-/* Passes the settings for the order of a tensor's elements to layout_rule_axes. A second call
+/* Makes layout_rule_axes use the settings for the order of a tensor's elements. A second call
  * replaces these settings for later plans. */
 void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]);
 

@@ -61,7 +61,7 @@ static const double least_score = 10, most_ambiguity = 0.85;
  * or below a thirtieth of the score of the heads. */
 static const double least_of_parts = 5, share_of_parts = 0.1;
 
-/* The sources of one block, and memory for its values: `width` rows of `columns` each. */
+/* The sources of one block, and memory for its values: `width` rows with `columns` values each. */
 typedef struct heads_reader {
     const layout_map *map;
     stacked qkv, proj;
@@ -267,8 +267,8 @@ static void move_to_front(heads_evidence *evidence, int heads) {
     ranked[0] = moved;
 }
 
-/* If heads resemble each other, two pairs of heads may look like two heads. But the rows of a real
- * head show no parts. */
+/* Checks that the heads found have no parts. If heads resemble each other, two pairs of heads may
+ * look like two heads. The rows of a real head show no parts. */
 static bool check_parts(heads_reader *h, heads_evidence *out, report *r) {
     const heads_candidate best = out->ranked[0];
     const int64_t rows = h->width / (best.heads > 0 ? best.heads : 1);
@@ -528,7 +528,7 @@ bool norm_order_read(const layout_map *map, int64_t width, norm_order_evidence *
 
 enum { MIN_STANDARD_ERRORS = 6, MAX_ROWS = 4096, MAX_DEPTH = 1 << 20 };
 
-/* The distances between neighbours in a flattened patch. */
+/* The steps between neighbours in a flattened patch. */
 typedef struct flat_patch {
     int64_t chans, side;
     int64_t across, down, plane; /* steps to the next column, row and channel */
@@ -599,7 +599,8 @@ static bool add_rows(const layout_map *map, const checkpoint_tensor_info *view, 
     return good;
 }
 
-/* Compares the difference of the two means with a difference by chance, 1 / sqrt(pairs). */
+/* Decides by the difference of the two means, compared with a difference by chance, 1 /
+ * sqrt(pairs). */
 static void patch_order_decide(const smoothness *s, int64_t values,
                                patch_order_evidence *evidence) {
     const double variance = s->squares / (double)values;

@@ -174,7 +174,8 @@ static int64_t count_positions(const layout_map *map, int64_t width) {
     return (rows.view.count / width) * (columns.view.count / width);
 }
 
-/* An RMS norm has no bias. If no norm has a bias, the type must be given. */
+/* Puts the type of norm if a norm has a bias, which an RMS norm lacks. Otherwise the type must be
+ * given. */
 static void inspect_norm_type(const layout_map *map, settings *s) {
     static const char *const biases[] = {
         "blocks.0.norm1.bias",
@@ -190,7 +191,8 @@ static void inspect_norm_type(const layout_map *map, settings *s) {
         if (layout_has(map, biases[i])) settings_put(s, SETTING_NORM_TYPE, VIT_LAYER_NORM);
 }
 
-/* One period serves four values of a head: sine and cosine, for rows and for columns. */
+/* Puts the width of a head. One period serves four of its values: sine and cosine, for rows and for
+ * columns. */
 static void inspect_periods(const layout_map *map, settings *s) {
     layout_part part;
     const char *axes;

@@ -1,6 +1,6 @@
 /* layout.h - describes how a library names and shapes the tensors of a vision transformer. A layout
- * is a table (tables*.c); the end of this file explains how to add one. Only features that no
- * method, slice or order of axes below can express need code.
+ * is a table (tables*.c); the end of this file explains how to add one. A feature needs code only
+ * if no method, slice or order of axes below can express it.
  *
  * Keys. A rule names the keys of the checkpoint that make up one tensor of the .vit file:
  *     {b}     at the start: the block's path, which is "blocks.{i}." in the file and one of
@@ -24,7 +24,7 @@
  * gives the size of any other letter. "(patch)" is a patch's values in an order that a setting must
  * give. If the axes show this order, patch_order can still overrule them.
  *
- * A condition is a key that must exist, or "!key", a key that must not exist. For defaults and
+ * A condition is a key that must exist, or "!key" for a key that must not exist. For defaults and
  * questions, a condition may also be ":tensor", a tensor of the .vit file that some rule makes.
  * Conditions of a layout and of its defaults refer to the first block.
  *
@@ -43,10 +43,10 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* X(METHOD, fewest parts, most parts): how a tensor is made from its parts. To add a method, add a
- * line here, the shapes of its parts in plan.c's parts_fit, and its values in values.c's read_item;
- * the compiler reports both switches. tests/test_layout_tables.c checks the tables against the
- * numbers. */
+/* X(METHOD, fewest parts, most parts) lists the methods that make a tensor from its parts. To add a
+ * method, add a line here, the shapes of its parts in plan.c's parts_fit, and its values in
+ * values.c's read_item; the compiler reports both switches. tests/test_layout_tables.c checks the
+ * number of parts of each rule. */
 #define LAYOUT_METHODS(X)                                                                          \
     X(STACK, 1, 4)       /* the parts, one below the other */                                      \
     X(SUM, 1, 4)         /* the sum; in a single part, dimensions of 1 do not count */             \
@@ -210,7 +210,7 @@ typedef struct layout {
 /* All layouts, in the order in which they are tried; ends with NULL. */
 extern const layout *const layout_all[];
 
-/* The layouts of text encoders that lie beside an image encoder; ends with NULL. */
+/* The layouts of text encoders beside an image encoder; ends with NULL. */
 extern const layout *const layout_texts[];
 
 /* The layouts to which structure_*.c maps its results: hand-written blocks, torch.nn's encoder
@@ -242,7 +242,7 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
 #define LAYOUT_QWEN_VL(X)   X(qwen_vl)
 #endif
 
-/* Layouts are tried in this order: if two could match, the layout with the rarer key comes
+/* Layouts are tried in this order. If two layouts could match, the layout with the rarer key comes
  * first. */
 /* clang-format off */
 #define LAYOUT_LIST(X)                                                                           \

@@ -151,8 +151,8 @@ static bool has_rows(const layout_part *part, const layout_item *item, int64_t w
     return layout_rows(&part->view, item->dims, item->tensor.ndim, &rows) && rows == wanted;
 }
 
-/* The rows of stacked parts must add up to the rows of the tensor. If one part is zeros, the other
- * parts must have equal numbers of rows, and the zeros get as many. */
+/* Checks that the rows of stacked parts add up to the rows of the tensor. If one part is zeros, the
+ * other parts must have equal numbers of rows, and the zeros get as many. */
 static bool stack_fits(layout_item *item, const char *axes, int *culprit) {
     const int64_t *dims = item->dims;
     int64_t left = dims[0], depth = 1, rows;
@@ -393,8 +393,8 @@ static rope_grid rope_of(const settings_resolved *model) {
     return grid;
 }
 
-/* A model has one norm at its end, before or after the pooling. The tensors do not show the place;
- * --set has_final_norm and has_fc_norm decide. */
+/* Finds the match of a tensor. A model has one norm at its end, before or after the pooling. The
+ * tensors do not show its place; --set has_final_norm and has_fc_norm decide. */
 static layout_match find_match(const layout_map *map, const vit_config *config, const char *name) {
     static const char *const norms[][2] = {
         { "norm.weight", "fc_norm.weight" },

@@ -54,7 +54,7 @@ typedef struct layout_dropped {
     const char *name, *why; /* "of a text tower" */
 } layout_dropped;
 
-/* All contents of the file, in order. */
+/* All items of the .vit file, in the order of the file. */
 typedef struct layout_plan {
     layout_item *items;
     size_t count;

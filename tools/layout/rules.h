@@ -20,7 +20,7 @@ enum {
 /* The rule that makes a tensor of the .vit file. If `found` is false, the rule is only the first
  * candidate: it lacks a part, or a condition does not hold. */
 typedef struct layout_match {
-    const layout_rule *rule; /* NULL if the layout has no such tensor */
+    const layout_rule *rule; /* NULL if no rule makes the tensor */
     int block;               /* -1: none; in a stem: stage * LAYOUT_STAGE_BLOCKS + place */
     bool found;
 } layout_match;

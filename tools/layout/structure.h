@@ -24,7 +24,7 @@
 
 enum { STRUCTURE_MAX_NOTES = 24, STRUCTURE_NOTE_SIZE = 400 };
 
-/* An assumption that nothing in the file proves. */
+/* An assumption that the file does not prove. */
 typedef struct structure_note {
     char what[STRUCTURE_NOTE_SIZE], why[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
 } structure_note;

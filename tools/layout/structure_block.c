@@ -55,7 +55,7 @@ static structure_part *with_number(const structure_parts *p, const structure_par
     return NULL;
 }
 
-/* Marks a list that begins with this part, whose number is 0 or 1. */
+/* Marks a list of heads that begins with this part, whose number is 0 or 1. */
 static void mark_heads(structure_parts *p, structure_part *part, size_t before, size_t after) {
     const int first = atoi(part->path + before);
     structure_part *last, *next;
@@ -271,7 +271,7 @@ static int projection_score(const structure_part *part, const structure_part *at
     return score;
 }
 
-/* The projection is the matrix without which the others are an MLP. If there is no such matrix,
+/* Takes as projection the matrix without which the others are an MLP. If there is no such matrix,
  * there is no projection. */
 static bool name_projection(structure_parts *p) {
     const int64_t inner = inner_width(p);
@@ -283,7 +283,7 @@ static bool name_projection(structure_parts *p) {
     if (!attention) attention = with_role(p, "attn.v");
     if (!attention) attention = with_role(p, "attn.kv");
     list_matrices(p, &list);
-    if (inner == p->width && is_mlp(p, &list, NULL)) most = 0; /* heads side by side */
+    if (inner == p->width && is_mlp(p, &list, NULL)) most = 0; /* no projection */
     for (i = 0; i < list.count; i++) {
         if (!has_shape(p, list.items[i], p->width, inner) || !is_mlp(p, &list, list.items[i]))
             continue;
@@ -470,7 +470,7 @@ static void copy_roles(structure_parts *p) {
         }
 }
 
-/* A bare parameter of two dimensions is taken as [in, out], because tokens are multiplied by it. */
+/* Takes a bare parameter of two dimensions as [in, out], because tokens are multiplied by it. */
 static void turn_bare_matrices(structure_parts *p) {
     int i;
     bool is_square = false;
@@ -515,7 +515,7 @@ bool structure_name_block(structure_parts *p, report *r) {
     if (inner_width(p) == 0) name_by_shape(p);
     if (p->unsure[0]) return report_fail(r, "%s", p->unsure);
     if (inner_width(p) == 0 || !name_projection(p)) return refuse_matrices(p, r);
-    if (p->unsure[0]) return report_fail(r, "%s", p->unsure); /* names leave the MLP open */
+    if (p->unsure[0]) return report_fail(r, "%s", p->unsure); /* the names do not decide the MLP */
     name_mlp(p);
     name_norms(p);
     name_scales(p);

@@ -212,7 +212,7 @@ static void read_all_words(structure_parts *p) {
 
 /* === Parts without effect === */
 
-/* A mask of equal values has no effect. */
+/* *constant becomes true for equal values: a mask of equal values has no effect. */
 static bool is_constant(checkpoint *c, const checkpoint_tensor_info *t, bool *constant, report *r) {
     enum { MOST = 1 << 20 };
     const size_t count = t->count > 0 && t->count <= MOST ? (size_t)t->count : 0;
@@ -350,7 +350,7 @@ static void put_pattern(const structure_part *part, char *text, size_t size) {
 
 bool structure_order_tells(structure_parts *p, structure_part *const *parts, int count,
                            const char *roles) {
-    enum { ROOM = 1200 }; /* room that is kept for the text after the list */
+    enum { ROOM = 1200 }; /* space for the text after the list */
     char pattern[256];
     int i, j;
     bool told = true;
@@ -516,7 +516,7 @@ static bool looks_complete(const numbered *e, size_t length) {
     return i < length && has_pair(e, length);
 }
 
-/* A single group could be the whole model, or could hold more than a block. */
+/* True if a single group is one block, not the whole model or more than a block. */
 static bool is_one_block(const numbered *e, size_t length) {
     structure_part part;
     size_t i;
@@ -647,7 +647,7 @@ static bool keep_lists(structure_parts *p) {
     return false;
 }
 
-/* Numbers that are components of a path come first, then those inside a word. */
+/* Joins lists by numbers that are components of a path, then by numbers inside a word. */
 static bool join_all_lists(structure_parts *p, const group_search *g, int blocks) {
     const int places = join_lists(g, blocks, true, 0);
     return join_lists(g, blocks, false, places) > 0 && keep_lists(p);

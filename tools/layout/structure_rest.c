@@ -111,7 +111,7 @@ static bool has_name(const structure_part *part, const char *name) {
     return !strcmp(part->path, name) || !strcmp(part->inner, name);
 }
 
-/* If --rename gives a part a name of ours, the part gets the role of that name, or no role. */
+/* If --rename gives a part one of our names, the part gets that name's role or no role. */
 static bool take_names(const structure_parts *p, report *r) {
     char shape[SHAPE_TEXT_SIZE];
     int i;
@@ -304,7 +304,7 @@ static structure_part *find_bare_patch(const structure_parts *p) {
     return NULL;
 }
 
-/* Two layers with nothing between them act as one layer. */
+/* Names two layers with nothing between them, which act as one layer. */
 static void name_folded_patch(structure_parts *p, structure_part *first, structure_part *second) {
     structure_name(first, "patch_embed.first", patch_reason(first));
     structure_name(second, "patch_embed.second", patch_reason(second));
@@ -524,7 +524,7 @@ static void name_second_norm(structure_parts *p) {
     structure_note_add(p->result, what, why, option);
 }
 
-/* A norm that is stored in front of the blocks may be used there. */
+/* Notes that a norm which is stored in front of the blocks may be used there. */
 static void note_early_norm(structure_parts *p) {
     const structure_part *norm = with_role(p, "norm");
     char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
@@ -592,8 +592,8 @@ static void check_between(structure_parts *p, structure_part *const *two) {
     }
 }
 
-/* Takes two layers as the head. If their places in a list are consecutive, there is no place for an
- * activation. */
+/* Takes two layers as the head. If they have consecutive numbers in a list, there is no activation
+ * between them. */
 static void name_head_layers(structure_parts *p, structure_part *const *two) {
     const int number = number_in_list(two[0], two[1]);
     structure_name(two[0], "pre_logits.fc", structure_by_shape);
@@ -605,7 +605,8 @@ static void name_head_layers(structure_parts *p, structure_part *const *two) {
              "%.120s and %.120s leave no place for an activation", two[0]->path, two[1]->path);
 }
 
-/* The remaining matrices belong to the head: the classes, and perhaps a layer in front of them. */
+/* Names the remaining matrices, which belong to the head: the classes, and perhaps a layer in
+ * front. */
 static void name_head(structure_parts *p) {
     structure_part *left[3];
     int count = 0, i;
@@ -768,8 +769,8 @@ static int count_vectors(const order *o, int at) {
     return end - at;
 }
 
-/* Norms are pairs of vectors. If the number of vectors is odd, the first is the bias of the
- * previous layer. */
+/* True if the array has a bias. Norms are pairs of vectors; if an odd number of vectors follows,
+ * the first is the bias. */
 static bool has_bias(const order *o, int at) {
     const checkpoint_tensor_info *t = array_at(o, at);
     int64_t length;
@@ -778,7 +779,7 @@ static bool has_bias(const order *o, int at) {
     return length == t->dims[0] || (kind_of(t) == LAYER_MATRIX && length == t->dims[1]);
 }
 
-/* A single vector is the scale of a norm, or a token. */
+/* Reads the layer at this place. A single vector is the scale of a norm, or a token. */
 static void read_layer(const order *o, int at, layer *l) {
     memset(l, 0, sizeof *l);
     l->kind = kind_of(array_at(o, at));
@@ -801,7 +802,8 @@ static void read_layers(order *o) {
     }
 }
 
-/* Matrices are [inputs, outputs] if most biases have as many values as the matrix has columns. */
+/* Takes matrices as [inputs, outputs] if most biases have as many values as their matrices have
+ * columns. */
 static void turn_matrices(order *o) {
     int votes = 0, i;
     for (i = 0; i < o->count; i++) {
@@ -886,7 +888,7 @@ static void find_blocks(order *o) {
         }
 }
 
-/* The longest norm in a block, outside the MLP, is as wide as a token. */
+/* Returns the width of a token: the length of the longest norm in a block, outside the MLP. */
 static int64_t find_width(const order *o) {
     int i;
     for (i = o->first; i < o->first + o->period; i++)
@@ -974,8 +976,8 @@ static bool is_rows(const order *o, const layer *l) {
     return l->bias < 0 && t->dims[t->ndim - 1] == o->width && t->count > o->width;
 }
 
-/* Positions have three dimensions. If there is no such array, the last matrix without a bias has
- * the positions, provided that another layer makes tokens. */
+/* Finds the positions, which have three dimensions. If there is no such array, takes the last
+ * matrix without a bias, provided that another layer makes tokens. */
 static int find_table(const order *o) {
     int last = -1, makers = 0, i;
     for (i = 0; i < o->first; i++) {

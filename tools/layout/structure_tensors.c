@@ -198,8 +198,8 @@ static bool add_chain(new_tensors *n, const structure_part *first, const structu
     return good;
 }
 
-/* Query, key and value each pass through a layer of their own, then through their rows of the fused
- * layer. */
+/* Joins two steps: query, key and value each pass through a separate layer, then through their rows
+ * of the fused layer. */
 static bool add_before(new_tensors *n, const structure_part *fused) {
     static const char *const before[] = { "attn.before.q", "attn.before.k", "attn.before.v" };
     static const char *const roles[] = { "attn.q", "attn.k", "attn.v" };
@@ -254,7 +254,7 @@ static bool add_identity(new_tensors *n, int block) {
     return good;
 }
 
-/* If one of the layers has a bias, all layers must have one. */
+/* Adds biases of zeros to the other layers if one of the layers has a bias. */
 static bool fill_biases(new_tensors *n, int block, const char *const *roles, size_t count) {
     const structure_parts *p = n->parts;
     bool any = false;
@@ -504,7 +504,7 @@ static bool ends_in(const structure_part *part, const char *name) {
     return length >= size && !strcmp(part->path + length - size, name);
 }
 
-/* numpy.savez gives these names to unnamed arrays. */
+/* True for an .npz file with the names that numpy.savez gives to unnamed arrays. */
 static bool is_numpy_list(const checkpoint *c) {
     return !strcmp(checkpoint_kind(c), "npz") && checkpoint_find(c, "arr_0");
 }

@@ -41,7 +41,7 @@ static bool row_bounds(const char *text, int64_t size, int64_t embed_dim, int64_
     return *first >= 0;
 }
 
-/* Dimensions of 1 in front are skipped: [1, N, D] has N rows. */
+/* Skips dimensions of 1 in front: [1, N, D] has N rows. */
 bool layout_slice(checkpoint_tensor_info *view, const char *slice, int64_t embed_dim) {
     int64_t first, count;
     int dim = 0;

@@ -160,7 +160,7 @@ typedef struct hf_processor {
     bool own_sizes; /* a photo keeps its size; without this, size 0 stands for NaFlex */
 } hf_processor;
 
-/* DINOv2's processor is a BitImageProcessor whose files contain these values. */
+/* The values in the files of DINOv2, whose processor is a BitImageProcessor. */
 enum {
     BY_VIT,
     BY_DEIT,
