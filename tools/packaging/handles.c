@@ -1,4 +1,4 @@
-/* handles.c - see handles.h. */
+/* handles.c - implements handles.h. */
 #define VIT_STATIC
 #define VIT_TOOLS
 #define VIT_TEXT_ENCODER
@@ -11,7 +11,7 @@
 
 struct vith_model {
     vit_model c;
-    int is_copy; /* it uses the bytes of another model */
+    int is_copy; /* the model uses the bytes of another model */
 };
 
 struct vith_pool {
@@ -130,7 +130,8 @@ static int is_stopped(const vith_session *s) {
 #endif
 }
 
-/* vit.h allows the jump from here: no other thread works, and nothing is locked or allocated. */
+/* Ends a pass by a jump if *stop is not zero. vit.h allows this jump, because no other thread
+ * works, and nothing is locked or allocated. */
 static void on_phase(void *user, vit_phase phase) {
     vith_session *s = (vith_session *)user;
     (void)phase;
@@ -149,7 +150,7 @@ int vith_session_open(const vith_model *model, const vith_pool *pool, int low_me
     if (pool) params.executor = pool->executor;
     params.low_memory = low_memory;
     params.batch = batch;
-    /* For VIT_CROP_ASPECT vit_run opens sessions of its own, whose memory a jump would leak. */
+    /* For VIT_CROP_ASPECT, vit_run opens its own sessions, whose memory a jump would leak. */
     if (stop && model->c.config.crop_mode != VIT_CROP_ASPECT) {
         params.on_phase = on_phase;
         params.phase_user = s;

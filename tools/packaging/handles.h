@@ -1,38 +1,38 @@
-/* handles.h - vit.h without its structs: handles, numbers and arrays, for bindings of languages that
+/* handles.h - declares vit.h without its structs: handles, numbers and arrays, for languages that
  * cannot read C's structs. rust/build.sh and go/build.sh copy handles.h, handles.c and vit.h into
  * the packages.
  *
  * tools/packaging owns the compiled library, CMake, pkg-config, man pages, releases, bindings; it may
  * include no other floor.
  *
- * Results are those of vit.h, and VITH_STOPPED. Names begin with vith_, and the copy of vit.h inside
- * is static, so that a program may link another one. */
+ * Results are those of vit.h, and VITH_STOPPED. Names begin with vith_, and the copy of vit.h
+ * inside is static: a program may link another copy. */
 #ifndef VITH_H
 #define VITH_H
 #include <stddef.h>
 #include <stdint.h>
 
 #define VITH_STOPPED 1   /* *stop was not zero                               */
-#define VITH_MESSAGE 256 /* bytes of a message, with its end                 */
+#define VITH_MESSAGE 256 /* bytes of a message, with its NUL                 */
 
 typedef struct vith_model vith_model;
 typedef struct vith_pool vith_pool;
 typedef struct vith_session vith_session;
 
-/* Returns a static string, never NULL. */
+/* Returns the name of a result, a static string, never NULL. */
 const char *vith_result_string(int result);
 const char *vith_version(void);
 
-/* Opens the file `path`. If path is NULL, opens the `size` bytes at data, which must not move until
-   the model is closed. On failure *model is NULL and message has the reason. */
+/* Opens the file `path`. If path is NULL, opens the `size` bytes at data. These bytes must not move
+ * until the model is closed. On failure *model is NULL and message has the reason. */
 int vith_model_open(const char *path, const void *data, size_t size, unsigned flags,
                     vith_model **model, char *message);
 
-/* Opens the same file for another input size. Close the result before `model`. */
+/* Opens the same file for another input size. Close *resized before `model`. */
 int vith_model_resized(const vith_model *model, int height, int width, vith_model **resized,
                        char *message);
 void vith_model_close(vith_model *model);
-const char *vith_label(const vith_model *model, int index); /* or NULL       */
+const char *vith_label(const vith_model *model, int index); /* NULL without labels */
 
 enum {
     VITH_NUM_CLASSES,
@@ -51,7 +51,7 @@ enum {
 };
 int vith_number(const vith_model *model, int which);
 
-/* Starts a pool. num_threads includes the caller; 0 stands for one per core. */
+/* Starts a pool. num_threads includes the caller; 0 stands for one thread per core. */
 int vith_pool_open(int num_threads, vith_pool **pool);
 int vith_pool_threads(const vith_pool *pool);
 void vith_pool_close(vith_pool *pool);
@@ -63,8 +63,8 @@ int vith_session_open(const vith_model *model, const vith_pool *pool, int low_me
                       const int32_t *stop, vith_session **session);
 void vith_session_close(vith_session *session);
 
-/* Returns the number of bytes of a photo, 0 for an invalid shape. shape has the width, height,
-   stride and format of the photo, as in vit_image. */
+/* Returns the number of bytes of a photo; 0 for an invalid shape. shape has the width, height,
+ * stride and format of the photo, as in vit_image. */
 uint64_t vith_photo_size(const int32_t *shape);
 
 /* Runs `count` photos. Photo i has pixels[i] and the shape at shapes[4 i]. scores (NULL without a
@@ -73,7 +73,8 @@ int vith_run(vith_session *session, int count, const uint8_t *const *pixels, con
              const float **scores, const float **embedding);
 
 /* Computes the tokens of a photo [num_tokens, embed_dim] after the final norm, and the attention
-   [num_heads, num_tokens, num_tokens] of a block, negative from the end; both may be NULL. */
+ * [num_heads, num_tokens, num_tokens] of a block. A negative block counts from the end. Both arrays
+ * may be NULL. */
 int vith_look(vith_session *session, const uint8_t *pixels, const int32_t *shape, float *tokens,
               int block, float *attention);
 

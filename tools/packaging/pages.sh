@@ -1,5 +1,5 @@
 #!/bin/sh
-# pages.sh FOLDER OUT VERSION DAY - makes man pages and completions of the programs in FOLDER from
+# pages.sh FOLDER OUT VERSION DAY - makes man pages and completions for the programs in FOLDER from
 # their --help: OUT/man/man1/NAME.1, OUT/bash-completion/completions/NAME and
 # OUT/zsh/site-functions/_NAME. Each command of vit-look has its own page. Writes nothing if the
 # programs are for another machine. `pages.sh names` prints the paths below OUT instead.

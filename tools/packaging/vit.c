@@ -1,5 +1,5 @@
-/* vit.c - the implementation of vit.h as a source file, for the libraries and for programs that
-   link CMake's target vit::vit. */
+/* vit.c - has the implementation of vit.h, for the libraries and for programs that link CMake's
+ * target vit::vit. */
 #define VIT_TEXT_ENCODER
 #define VIT_IMPLEMENTATION
 #include "vit.h"

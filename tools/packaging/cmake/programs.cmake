@@ -1,4 +1,4 @@
-# The programs, as the Makefile builds them: VIT_PROGRAMS are their targets.
+# Builds the programs, like the Makefile. VIT_PROGRAMS lists the targets of the programs.
 if(STB) # sources include it by this name
     foreach(_vit_file IN ITEMS stb_image.h stb_image_write.h stb_easy_font.h)
         if(NOT EXISTS "${STB}/${_vit_file}")

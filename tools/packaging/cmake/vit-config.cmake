@@ -1,6 +1,6 @@
 # find_package(vit) makes vit::vit, the header alone, and vit::static and vit::shared, the compiled
 # libraries, if they are installed. Each target that links to vit::vit gets the implementation as a
-# source file. All paths begin at the place of this file, PREFIX/share/vit, so that PREFIX can be
+# source file. All paths begin at the folder of this file, PREFIX/share/vit; PREFIX can therefore be
 # moved.
 get_filename_component(_vit_prefix "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
 if(NOT TARGET vit::vit)
@@ -9,7 +9,8 @@ if(NOT TARGET vit::vit)
     include("${CMAKE_CURRENT_LIST_DIR}/vit-header.cmake")
 endif()
 
-# _vit_import(TARGET KIND FILE...): imports the first FILE that exists, also in vcpkg's debug build
+# _vit_import(TARGET KIND FILE...): imports the first FILE that exists, and its copy in vcpkg's
+# debug build
 function(_vit_import target kind)
     set(suffixes lib lib64)
     if(CMAKE_LIBRARY_ARCHITECTURE)

@@ -1,5 +1,5 @@
-# Makes vit::vit: the header, and its implementation as a source file of each target that links to
-# it, in C or, in a project without C, in C++. VIT_FOLDER has vit.h and vit.hpp, VIT_SOURCES has
+# Makes vit::vit, the header. Each target that links to vit::vit gets the implementation as a source
+# file, in C or, in a project without C, in C++. VIT_FOLDER has vit.h and vit.hpp, VIT_SOURCES has
 # vit.c and vit.cpp.
 find_package(Threads REQUIRED)
 get_property(_vit_languages GLOBAL PROPERTY ENABLED_LANGUAGES)

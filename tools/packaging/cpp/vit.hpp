@@ -1,4 +1,5 @@
-// vit.hpp - vit.h for C++17: destructors close what constructors open, errors are exceptions.
+// vit.hpp - vit.h for C++17: destructors close the objects that constructors open, and errors are
+// exceptions.
 //
 //     #define VIT_IMPLEMENTATION // in one file
 //     #include "vit.hpp"
@@ -8,11 +9,11 @@
 //     const vit::Answer answer = session.run(vit_image{ pixels, 640, 480, 0, VIT_PIXEL_RGB8 });
 //     std::puts(model.label(answer.top(1)[0].index));
 //
-// vit.h lies beside this file. Structs, enums and outputs are those of vit.h, whose comments describe
-// them. All classes move and do not copy; a moved-from object can only be assigned to or destroyed.
-// A session keeps its model and its pool open. Any number of threads may use a Model or a Pool; a
-// Session serves one thread at a time. Functions that are not noexcept throw vit::Error, whose what()
-// is the library's message, and std::bad_alloc.
+// vit.h lies beside this file. Structs, enums and outputs are those of vit.h; the comments of vit.h
+// describe them. All classes move and do not copy; a moved-from object can only be assigned to or
+// destroyed. A session keeps its model and its pool open. Any number of threads may use a Model or
+// a Pool; a Session serves one thread at a time. Functions that are not noexcept throw vit::Error,
+// whose what() is the library's message, and std::bad_alloc.
 #ifndef VIT_HPP
 #define VIT_HPP
 #include "vit.h"
@@ -51,7 +52,7 @@ inline void check(vit_result result) {
     if (result) throw Error(result);
 }
 
-// Floats in memory of another object.
+// Floats in the memory of another object.
 class Floats {
   public:
     Floats(const float *data, std::size_t size) noexcept : data_(data), size_(size) {}
@@ -68,7 +69,7 @@ class Floats {
     std::size_t size_;
 };
 
-// The k best of some scores, best first.
+// Returns the k best of some scores, best first.
 inline std::vector<vit_prediction> top(Floats scores, int k) {
     if (k < 0) throw Error(VIT_ERROR_ARGUMENT);
     std::vector<vit_prediction> best(std::size_t(k) < scores.size() ? std::size_t(k)
@@ -85,7 +86,8 @@ class Model {
         if (result) throw Error(result, file_->c.detail);
     }
 #endif
-    // A .vit file in memory, which must outlive the model and every session of it.
+    // Opens a .vit file in memory. The memory must outlive the model and every session of the
+    // model.
     Model(const void *data, std::size_t size, unsigned flags = 0)
         : file_(std::make_shared<File>()) {
         const vit_result result = vit_model_open_memory(data, size, flags, &file_->c);
@@ -102,7 +104,7 @@ class Model {
     const char *label(int index) const noexcept { return vit_label(get(), index); } // or nullptr
 
 #ifndef VIT_NO_DOUBLE
-    // Returns the same file for another input size, if the model is marked dynamic_img_size.
+    // Returns a model of the same file for another input size, if the file has dynamic_img_size.
     Model resized(int height, int width) const {
         Model other(std::make_shared<File>(file_));
         const vit_result result = vit_model_resize(&other.file_->c, height, width);
@@ -117,7 +119,7 @@ class Model {
         check(vit_preprocess(get(), &photo, input.data(), nullptr, 0));
         return input;
     }
-    // One photo, without a session.
+    // Runs one photo, without a session.
     std::vector<vit_prediction> classify(const vit_image &photo, int k) const {
         if (k < 0) throw Error(VIT_ERROR_ARGUMENT);
         std::vector<vit_prediction> best(std::size_t(k < num_classes() ? k : num_classes()));
@@ -140,7 +142,7 @@ class Model {
 
   private:
     friend class Session;
-    // Keeps one address, because sessions point to it.
+    // The model keeps one address, because sessions point to the model.
     struct File {
         File() = default;
         explicit File(std::shared_ptr<File> from) noexcept : c(from->c), owner(std::move(from)) {}
@@ -157,7 +159,8 @@ class Model {
 };
 
 #if !defined(VIT_NO_THREADS)
-// Threads that sessions share. The number includes the calling thread; 0: one per core.
+// Threads that sessions share. The number of threads includes the calling thread; 0 means one per
+// core.
 class Pool {
   public:
     explicit Pool(int num_threads = 0) {
@@ -178,7 +181,7 @@ class Pool {
 
 // Makes an executor of the program's own threads. parallel_for(count, task) calls task(i) once for
 // every i below count, at most num_threads at a time, and returns after the last call. An exception
-// from parallel_for ends the program. It must outlive the sessions.
+// from parallel_for ends the program. parallel_for must outlive the sessions.
 template <class ParallelFor> vit_executor executor(ParallelFor &parallel_for, int num_threads) {
     const auto call = [](void *user, int count, vit_task *task, void *arg) noexcept {
         (*static_cast<ParallelFor *>(user))(count, [task, arg](int i) { task(arg, i); });
@@ -197,13 +200,13 @@ struct Options {
 #if !defined(VIT_NO_TRACE)
     // While the flag is true, run and forward throw Cancelled, at the latest when the current phase
     // ends (VIT_PHASE_LIST). Runs of VIT_CROP_ASPECT complete first. Any thread may set the flag.
-    // It must outlive the session, which can be used again.
+    // The flag must outlive the session. The session can be used again.
     const std::atomic<bool> *stop = nullptr;
 #endif
 };
 
 #ifndef VIT_NO_PREPROCESS
-// The answer of a run, in memory of the session: valid until its next run or its end.
+// The answer of a run, in memory of the session. It is valid until the session's next run or end.
 class Answer {
   public:
     int count() const noexcept { return count_; } // of photos
@@ -291,7 +294,8 @@ class Session {
         vit_session c{};
     };
 
-    // Between two phases no other thread works for the session and nothing is locked or allocated.
+    // Between two phases, no other thread works for the session, and nothing is locked or
+    // allocated.
     static void on_phase(void *user, vit_phase) {
         State *s = static_cast<State *>(user);
         if (s->stop->load(std::memory_order_relaxed)) std::longjmp(s->leave, 1);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # build.sh OUTDIR - makes the Debian packages of this tree, by dpkg-buildpackage in a copy.
-# DEBFULLNAME and DEBEMAIL name the maintainer; without DEBEMAIL the address is root's, which
-# archives refuse.
+# DEBFULLNAME and DEBEMAIL name the maintainer; without DEBEMAIL, the address is root's address,
+# which archives refuse.
 set -euo pipefail
 [ $# = 1 ] || { echo "usage: build.sh OUTDIR" >&2; exit 2; }
 mkdir -p "$1"

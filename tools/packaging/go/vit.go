@@ -1,6 +1,6 @@
 // Package vit runs Vision Transformers on the CPU: classes, embeddings, tokens and attention of
-// photos, embeddings of texts. It contains vit.h, a C header without dependencies, which cgo compiles
-// by the system's C compiler. Models are .vit files, which vit-convert of vit.h makes.
+// photos, embeddings of texts. It contains vit.h, a C header without dependencies, which cgo
+// compiles with the system's C compiler. Models are .vit files, which vit-convert of vit.h makes.
 //
 //	model, err := vit.Open("cifar10-vit.vit")
 //	...
@@ -22,7 +22,7 @@ package vit
 #include "handles.h"
 #include <stdlib.h>
 
-// Runs one photo in Go's memory, which C may read only during the call.
+// Runs one photo in Go's memory. C may read this memory only during the call.
 static int run_one(vith_session *session, const uint8_t *pixels, const int32_t *shape,
                    const float **scores, const float **embedding) {
     return vith_run(session, 1, &pixels, shape, scores, embedding);
@@ -72,7 +72,7 @@ type Error struct {
 
 func (e *Error) Error() string { return "vit: " + e.Message }
 
-// Is compares the Code.
+// Is compares the Code with that of another Error.
 func (e *Error) Is(target error) bool {
 	code, ok := target.(Code)
 	return ok && code == e.Code
@@ -92,7 +92,7 @@ func wrong(format string, values ...any) error {
 	return &Error{Argument, fmt.Sprintf(format, values...)}
 }
 
-// clamp turns a number that is too large for C into one that the library refuses as too large.
+// clamp turns a number that is too large for C into a number that the library refuses as too large.
 func clamp(n int) C.int {
 	if n > math.MaxInt32 {
 		return math.MaxInt32
@@ -138,8 +138,8 @@ type Model struct {
 	size  [C.VITH_NUM_TOKENS + 1]int
 }
 
-// Open maps a file. It must not be truncated or changed while it is open: replace model files by
-// renaming, or use OpenBytes.
+// Open maps a file. The file must not be truncated or changed while it is open: replace model files
+// by renaming, or use OpenBytes.
 func Open(path string) (*Model, error) {
 	if strings.IndexByte(path, 0) >= 0 {
 		return nil, wrong("%q: the path has a zero byte", path)
@@ -195,7 +195,8 @@ func (m *Model) Close() error {
 	return err
 }
 
-// Resized gives the same file for another input size in pixels, if the model allows that.
+// Resized gives a model of the same file for another input size in pixels, if the model allows
+// other sizes.
 func (m *Model) Resized(height, width int) (*Model, error) {
 	if !m.open.acquire() {
 		return nil, ErrClosed
@@ -294,7 +295,7 @@ type Prediction struct {
 	Score float32
 }
 
-// Top gives the k best of some scores, best first; ties go to the lower index.
+// Top gives the k best of some scores, best first. Of equal scores, the lower index comes first.
 func Top(scores []float32, k int) []Prediction {
 	if k > len(scores) {
 		k = len(scores)

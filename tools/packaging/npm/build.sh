@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# build.sh OUTDIR - builds the modules of examples/web/vit, and from them the package of npm,
-# OUTDIR/vit-h-VERSION.tgz.
+# build.sh OUTDIR - builds the modules of examples/web/vit. Makes npm's package
+# OUTDIR/vit-h-VERSION.tgz from these modules.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 here=tools/packaging/npm web=examples/web out=$1

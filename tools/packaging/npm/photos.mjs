@@ -1,5 +1,5 @@
 // photos.mjs - reads the pixels of photos from any source. Pages use the browser's decoders;
-// without a browser, photo.wasm decodes.
+// without a browser, photo.wasm decodes photos.
 import { addressOf, bytesOf, loadModule } from './load.mjs';
 import { inNode } from './pool.mjs';
 

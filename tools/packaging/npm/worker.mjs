@@ -1,5 +1,5 @@
-// worker.mjs - index.mjs for Cloudflare's Workers, which compile modules only while they are
-// deployed.
+// worker.mjs - replaces index.mjs for Cloudflare's Workers, which compile modules only during
+// deployment.
 import photo from './vit/photo.wasm';
 import vit from './vit/vit.wasm';
 import { provide } from './vit/vit.mjs';

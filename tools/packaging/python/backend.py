@@ -44,8 +44,8 @@ LAYOUT = {
 }
 
 # glibc 2.33 and 2.34 gave these functions new versions. A library with the old versions runs with
-# both. The old versions of the thread functions are in libpthread.so.0, which newer glibc keeps as
-# an empty file.
+# older and newer glibc. The old versions of the thread functions are in libpthread.so.0, which
+# newer glibc keeps as an empty file.
 SOURCE = r"""
 #include <stddef.h>
 #include <string.h>

@@ -4,7 +4,8 @@ use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Returns the words of NAME_<target>, else of NAME or `default`, which are for the host.
+/// Returns the words of NAME_<target>, otherwise the words of NAME or `default`, which are for the
+/// host.
 fn tool(name: &str, default: &str) -> Vec<String> {
     let target = env::var("TARGET").unwrap();
     let mut names = vec![format!("{}_{}", name, target.replace('-', "_")), format!("{}_{}", name, target)];
@@ -46,7 +47,7 @@ fn main() {
     let (object, library) = (object.to_str().unwrap(), library.to_str().unwrap());
     let windows = env::var("CARGO_CFG_TARGET_OS").map_or(false, |os| os == "windows");
 
-    // Always optimised, also in debug builds, which would be a hundred times slower.
+    // Always optimises, because debug builds without optimisation would be a hundred times slower.
     let mut flags = vec!["-std=c99", "-O2", "-Ic", "-c", "c/handles.c", "-o", object];
     if !windows {
         flags.push("-fPIC");

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # build.sh OUTDIR - writes OUTDIR/vit-h-VERSION.crate, which contains vit.h, after cargo has compiled
-# it. Needs cargo and a C compiler, and no network. To publish it: cargo publish in an unpacked copy.
+# it. Needs cargo and a C compiler, and no network. To publish the crate, run cargo publish in an
+# unpacked copy.
 set -euo pipefail
 [ $# = 1 ] || { echo "usage: build.sh OUTDIR" >&2; exit 2; }
 mkdir -p "$1"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# build.sh OUTDIR - makes an archive of static programs for each of PLATFORMS in OUTDIR. It contains
-# man pages, the bundled model, licences and an SBOM (SPDX 2.3, also beside the archive). Refuses
-# instructions that the oldest CPU of the platform lacks (instructions.sh), and archives of more
-# than 12 MB. The same sources, compilers and libraries give the same bytes in any folder; all times
-# are the day of the release, or SOURCE_DATE_EPOCH.
+# build.sh OUTDIR - makes an archive of static programs for each of PLATFORMS in OUTDIR. The archive
+# also contains man pages, the bundled model, licences and an SBOM (SPDX 2.3, also beside the
+# archive). Refuses instructions that the oldest CPU of the platform lacks (instructions.sh), and
+# archives of more than 12 MB. The same sources, compilers and libraries give the same bytes in any
+# folder; all times are the day of the release, or SOURCE_DATE_EPOCH.
 set -euo pipefail
 umask 022
 [ $# = 1 ] || { echo "usage: [PLATFORMS=\"NAME ...\"] build.sh OUTDIR" >&2; exit 2; }
@@ -26,7 +26,7 @@ needs() { # COMMAND PACKAGE
 }
 package_version() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null || echo NOASSERTION; }
 
-# kernel_headers FOLDER: Linux's headers, which musl lacks, for the sandbox
+# kernel_headers FOLDER: links to Linux's headers, which musl lacks, for the sandbox
 kernel_headers() {
     local name
     mkdir -p "$built/include"
@@ -35,8 +35,8 @@ kernel_headers() {
     includes="-isystem $built/include"
 }
 
-# Debian's musl for 64-bit ARM, without adding the architecture to this machine: apt checks and
-# unpacks it below build/.
+# Installs Debian's musl for 64-bit ARM below build/. apt downloads and checks it, without adding
+# the architecture to this machine.
 musl_for_arm() {
     local version root=$built/musl lists=$built/apt apt
     version=$(package_version musl-dev)
@@ -103,7 +103,7 @@ $file.h|${found:-NOASSERTION}|MIT OR Unlicense|Sean Barrett|/usr/share/doc/libst
     done
 }
 
-# sbom NAME: SPDX 2.3 as JSON
+# sbom NAME: writes SPDX 2.3 as JSON
 sbom() {
     local list=$libraries
     list="vit.h|$version|MIT|vit.h|LICENSE
@@ -183,7 +183,7 @@ build() { # PLATFORM
 }
 
 made=''
-# Man pages are made by programs that run here.
+# Only programs that run on this machine can make man pages.
 [ "$(uname -sm)" = "Linux x86_64" ] || die "expected Linux on x86-64, found $(uname -sm)"
 pages=build/static/linux-x86_64/tools
 case " $platforms " in *" linux-x86_64 "*) ;; *) compile linux-x86_64 ;; esac

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # instructions.sh PROGRAM... - fails if a program has an instruction that the oldest CPU lacks
 # (x86-64: SSE2 is the newest allowed; 64-bit ARM: ARMv8.0). The kernels that vit.h chooses at run
-# time may have the instructions of their own tier. The program is disassembled with objdump, and
-# each distinct instruction assembled for that CPU or tier. A kernel is a function of vit.h whose
-# name ends in its tier, so programs must still have their symbols.
+# time may have the instructions of their own tier. objdump disassembles the program, and an
+# assembler assembles each distinct instruction for the oldest CPU or the tier. Programs must still
+# have their symbols, because a kernel is a function of vit.h whose name ends in its tier.
 set -euo pipefail
 export LC_ALL=C
 work=$(mktemp -d)
@@ -50,8 +50,8 @@ choose() {
 
 # Lists each instruction of a tier once, as "INSTRUCTION<tab>FUNCTION". Jumps and no-ops are left
 # out, because the assembler does not accept their targets and prefixes. vit.h runs xgetbv only on
-# CPUs that announce it. tzcnt is the code of `rep bsf`. MinGW has between its functions constants
-# (one, limit), and the addresses of constructors and destructors.
+# CPUs that have it. tzcnt is the code of `rep bsf`. MinGW has between its functions constants (one,
+# limit), and the addresses of constructors and destructors.
 collect() {
     "$prefix"objdump -d --no-show-raw-insn "$1" | awk -v tiers="$tiers" -v comment="$comment" -v work="$work" '
         BEGIN {

@@ -11,7 +11,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
 
-/// c/handles.h: no struct of C crosses the border, so no layout is repeated here.
+/// The functions of c/handles.h. They pass no struct of C, and this file repeats no layout.
 mod c {
     use super::*;
 
@@ -154,7 +154,7 @@ pub struct Prediction {
     pub score: f32,
 }
 
-/// Returns the k best scores, best first; ties go to the lower index.
+/// Returns the k best scores, best first. Of equal scores, the lower index comes first.
 pub fn top_k(scores: &[f32], k: usize) -> Vec<Prediction> {
     let k = k.min(scores.len());
     let (mut index, mut value) = (vec![0; k], vec![0.0; k]);
@@ -177,13 +177,14 @@ struct OpenModel {
     _original: Option<Arc<OpenModel>>, // for a resized model
 }
 
-// SAFETY: nothing writes to an open model, and any thread may close it.
+// SAFETY: nothing writes to an open model, and any thread may close the model.
 unsafe impl Send for OpenModel {}
 unsafe impl Sync for OpenModel {}
 
 impl Drop for OpenModel {
     fn drop(&mut self) {
-        // SAFETY: sessions hold an Arc of the model, so none is left; the bytes are freed later.
+        // SAFETY: no session is left, because sessions hold an Arc of the model. The bytes are
+        // freed later.
         unsafe { c::vith_model_close(self.c) }
     }
 }
@@ -195,8 +196,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// Maps a file. It must not be truncated or changed while it is open: replace model files by
-    /// renaming, or read them and use [`Model::from_bytes`].
+    /// Maps a file. The file must not be truncated or changed while it is open: replace model files
+    /// by renaming, or read a file and use [`Model::from_bytes`].
     pub fn open(path: impl AsRef<Path>) -> Result<Model, Error> {
         let path = path.as_ref();
         #[cfg(unix)]
@@ -214,7 +215,7 @@ impl Model {
     /// Copies a file that is in memory.
     pub fn from_bytes(bytes: &[u8]) -> Result<Model, Error> {
         let mut copy = vec![Line([0; 64]); bytes.len() / 64 + 1];
-        // SAFETY: the copy has at least that many bytes.
+        // SAFETY: the copy has at least this many bytes.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), copy.as_mut_ptr().cast(), bytes.len()) };
         Model::open_as(ptr::null(), copy.as_ptr().cast(), bytes.len(), copy)
     }
@@ -248,7 +249,8 @@ impl Model {
         Ok(Model { open: Arc::new(OpenModel { c: model, _bytes: bytes, _original: original }) })
     }
 
-    /// Returns the same file for another input size in pixels, if the model allows that.
+    /// Returns a model of the same file for another input size in pixels, if the model allows other
+    /// sizes.
     pub fn resized(&self, height: usize, width: usize) -> Result<Model, Error> {
         let (height, width) = (clamp(height), clamp(width));
         Model::made(Vec::new(), Some(self.open.clone()), |model, message| {
@@ -312,7 +314,7 @@ impl Model {
         self.number(12)
     }
 
-    /// Returns the name of a class, if the file has it.
+    /// Returns the name of a class, if the file has this name.
     pub fn label(&self, index: usize) -> Option<Cow<'_, str>> {
         // SAFETY: a string of the open file, or NULL.
         unsafe {
@@ -347,7 +349,7 @@ impl fmt::Debug for Model {
     }
 }
 
-/// Turns a number that is too large into one that the library refuses as too large.
+/// Turns a number that is too large into a number that the library refuses as too large.
 fn clamp(number: usize) -> c_int {
     c_int::try_from(number).unwrap_or(c_int::MAX)
 }
@@ -410,18 +412,18 @@ impl<'a> Photo<'a> {
 
 struct OpenPool(*mut c::Pool);
 
-// SAFETY: sessions of several threads may use a pool at once, and any thread may close it.
+// SAFETY: sessions of several threads may use a pool at once, and any thread may close the pool.
 unsafe impl Send for OpenPool {}
 unsafe impl Sync for OpenPool {}
 
 impl Drop for OpenPool {
     fn drop(&mut self) {
-        // SAFETY: sessions hold an Arc of the pool, so none is left.
+        // SAFETY: no session is left, because sessions hold an Arc of the pool.
         unsafe { c::vith_pool_close(self.0) }
     }
 }
 
-/// Threads that sessions use in turn. Clones share them.
+/// Threads that sessions use in turn. Clones share the threads.
 #[derive(Clone)]
 pub struct Pool(Arc<OpenPool>);
 
@@ -442,8 +444,8 @@ impl Pool {
     }
 }
 
-/// A flag that ends passes early: while it is set, its sessions return [`ErrorKind::Stopped`] at
-/// the end of the current phase. Clones share one flag.
+/// A flag that ends passes early. While the flag is set, its sessions return [`ErrorKind::Stopped`]
+/// at the end of the current phase. Clones share one flag.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicI32>);
 
@@ -456,7 +458,7 @@ impl Stop {
     pub fn set(&self) {
         self.0.store(1, Ordering::Relaxed)
     }
-    /// Clears the flag, so that sessions run again.
+    /// Clears the flag; sessions then run again.
     pub fn clear(&self) {
         self.0.store(0, Ordering::Relaxed)
     }
@@ -466,7 +468,7 @@ impl Stop {
     }
 }
 
-/// The settings of a session. By default it runs on the calling thread.
+/// The settings of a session. By default, the session runs on the calling thread.
 #[derive(Clone, Default)]
 pub struct Options {
     /// The threads; `None`: only the calling thread.
@@ -479,7 +481,8 @@ pub struct Options {
     pub stop: Option<Stop>,
 }
 
-/// The memory for forward passes. Its methods take `&mut self`, so one thread at a time uses it.
+/// The memory for forward passes. One thread at a time uses a session, because its methods take
+/// `&mut self`.
 pub struct Session {
     c: *mut c::Session,
     model: Model,
@@ -491,7 +494,7 @@ unsafe impl Send for Session {}
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // SAFETY: the model, the pool and the flag are dropped after this.
+        // SAFETY: the model, the pool and the flag are dropped after this call.
         unsafe { c::vith_session_close(self.c) }
     }
 }
@@ -590,7 +593,7 @@ impl<'a> Answers<'a> {
         unsafe { std::slice::from_raw_parts(rows.add(photo * size), size) }
     }
 
-    /// Returns the probabilities of all classes; none without a head.
+    /// Returns the probabilities of all classes; the list is empty without a head.
     ///
     /// # Panics
     /// If there is no such photo. `embedding` and `top` panic too.
