@@ -102,7 +102,7 @@ static void look_at_lists(walk *w, size_t at, size_t least, size_t *most) {
 }
 
 /* Finds the list of modules with the most attributes. If lists are nested, takes the innermost list
- * with at least two thirds as many. */
+ * that has at least two thirds of these attributes. */
 static void find_blocks(walk *w) {
     size_t i, most = 0, none = 0;
     for (i = 0; i < attribute_count(w); i++) look_at_lists(w, i, 0, &most);
@@ -476,8 +476,8 @@ static void see_attributes(walk *w) {
     }
 }
 
-/* Reads options of a training program, and settings of the author's own files. "eps" is ignored,
- * because it would belong to the optimizer. An image size may be the size before a crop. */
+/* Reads options of a training program, and settings of the author's own files. Ignores "eps", which
+ * would belong to the optimizer. An image size may be the size before a crop. */
 static void see_metadata(walk *w) {
     static const char *const activations_of[] = {
         "activation", "act", "act_layer", "act_fn", "hidden_act", "activation_fn",

@@ -94,7 +94,7 @@ static int64_t blocks_shown(const layout_map *map, const checkpoint_tensor_info 
     return (int64_t)block + 1;
 }
 
-/* Counts the blocks by their highest number. A gap below it is reported later as a missing
+/* Counts the blocks by their highest number. A gap in the numbers is reported later as a missing
  * tensor. */
 static bool count_blocks(layout_map *map, report *r) {
     size_t i;
@@ -181,7 +181,8 @@ static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *m
     }
 }
 
-/* Finds the layout whose rules match the most tensors, although its probe is missing. */
+/* Finds the layout whose rules match the most tensors, for checkpoints that have no layout's
+ * probe. */
 static bool guess_layout(checkpoint *c, layout_map *best) {
     size_t most = checkpoint_count(c) / 2, i; /* fewer matches are a coincidence */
     best->layout = NULL;
@@ -241,8 +242,8 @@ bool layout_knows_most(const layout_map *map) {
     return 2 * count_known(map) >= checkpoint_count(map->checkpoint);
 }
 
-/* Finds the first of these layouts whose probe the checkpoint has; *is_one is false if there is no
- * such layout. */
+/* Finds the first of these layouts whose probe is in the checkpoint; *is_one is false if there is
+ * no such layout. */
 static bool detect(const layout *const *layouts, checkpoint *c, layout_map *map, bool *is_one,
                    report *r) {
     *is_one = true;

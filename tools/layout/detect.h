@@ -66,7 +66,7 @@ typedef struct attributes_told {
     /* True for an encoder layer of torch.nn without batch_first. With an input [batch, tokens, D]
      * such a layer attends over the batch; only the code of forward() shows the input. */
     bool batch_second;
-    const char *activation_doubt; /* reason to ask for the activation, or NULL */
+    const char *activation_doubt; /* why to ask for the activation, or NULL */
     model_end end;
     bool head_is_plain; /* the code calls no activation outside the blocks */
     bool size_is_hint;  /* the size of the input counts only if it fits the tensors */
@@ -87,7 +87,7 @@ typedef struct code_found {
     checkpoint_attribute *items; /* attributes as in a whole saved model, with their lines */
     size_t count, capacity;
     const char *model;         /* "model.py:90: ViT(dim=64)"; NULL: no class fits */
-    bool shapes_differ;        /* the class makes other shapes, so its numbers were not read */
+    bool shapes_differ;        /* the class makes other shapes; its numbers were not read */
     int mean_count, std_count; /* values in transforms.Normalize; 0: no call, or several */
     double mean[VIT_MAX_CHANS], std[VIT_MAX_CHANS];
     const char *normalize; /* line of transforms.Normalize */
@@ -109,7 +109,7 @@ void code_put(const checkpoint *c, const char *patch, const code_found *found,
 
 /* Fills all[FROM_TENSORS] with the settings that the tensors show. The defaults of the layout's
  * library fill the rest. Call it after all other origins are filled in. Also fills *seen, and the
- * map's patch_order and embed_dim, because slices and axes depend on these two. */
+ * map's patch_order and embed_dim, because slices and axes depend on both. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r);
 
 /* Makes layout_rule_axes use the settings for the order of a tensor's elements. A second call
@@ -127,8 +127,8 @@ const char *layout_patch_weight(const layout_map *map);
 
 /* === Stacked matrices === */
 
-/* The parts of a matrix of the .vit file, one below the other. Functions that inspect the weights
- * use this type before a plan exists. */
+/* A matrix of the .vit file, as parts one below the other. Functions that inspect the weights use
+ * this type before a plan exists. */
 
 typedef struct stacked {
     layout_part parts[LAYOUT_MAX_PARTS];
@@ -153,15 +153,15 @@ bool stacked_read(const layout_map *map, const stacked *matrix, int64_t first, i
  *
  * Row i of q and row i of k affect a model only through their product q_i k_i^T, and the products
  * are summed over the rows of a head. The same is true of row i of v and column i of proj. Training
- * moves all products of one head in the same direction, so these products resemble each other.
- * Products of different heads do not. The resemblance within a wrong division into heads is no
- * larger than by chance.
+ * moves all products of one head in the same direction. Products of one head therefore resemble
+ * each other; products of different heads do not resemble each other. The resemblance within a
+ * wrong division into heads is no larger than by chance.
  */
 
 /* Fills *out with the possible numbers of heads for attention of this width, the best supported
  * number first. Call it after embed_dim is known. out->count is 0 if there are no blocks, if
- * attention is wider than 4096, or if the layout's q, k and v can be read only once the number is
- * known. False if the weights cannot be read. */
+ * attention is wider than 4096, or if q, k and v cannot be read without the number. False if the
+ * weights cannot be read. */
 bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, report *r);
 
 /* === The order of queries, keys and values === */
@@ -208,7 +208,7 @@ typedef struct patch_order_evidence {
 } patch_order_evidence;
 
 /* Reads the matrix of patch_embed.proj.weight, whose axes have "(patch)". If `chans` is 0, the
- * number of channels is unknown; 3 is assumed if it makes patches square, otherwise 1. With one
+ * number of channels is unknown: 3 is assumed if patches are then squares, otherwise 1. With one
  * channel the orders are the same. */
 bool patch_order_read(const layout_map *map, int64_t chans, patch_order_evidence *evidence,
                       report *r);

@@ -132,13 +132,13 @@ static double dot(const float *x, const float *y, int64_t count) {
     return (double)rest;
 }
 
-/* Sums over the groups of a block, from which the score of a number of heads is computed. */
+/* Sums over the groups of a block. The score of a number of heads is computed from these sums. */
 typedef struct heads_sums {
     double excess[HEADS_MOST], spread[HEADS_MOST];
 } heads_sums;
 
-/* Adds up the similarities of each row to all previous rows, and to the previous rows of its own
- * head. */
+/* Adds up the similarities of each row to all previous rows, and those to the previous rows of the
+ * same head. */
 static double add_pairs(heads_reader *h, const float *x, const float *y,
                         const heads_evidence *evidence, double *inside, double *line) {
     const int64_t n = h->rows, columns = h->columns;
@@ -162,9 +162,9 @@ static double add_pairs(heads_reader *h, const float *x, const float *y,
     return squares;
 }
 
-/* Computes how much more similar rows of one head are than shuffled rows, and the variance of this
- * difference. This is Mantel's test of two matrices. The mean over the pairs of each row is removed
- * first: because heads have equal size, this mean would only add noise. */
+/* Computes the difference between the similarity of rows of one head and that of shuffled rows, and
+ * the variance of this difference. This is Mantel's test of two matrices. The mean over the pairs
+ * of each row is removed first: because heads have equal size, this mean would only add noise. */
 static void add_group(heads_reader *h, const float *x, const float *y,
                       const heads_evidence *evidence, heads_sums *sums) {
     const double n = (double)h->rows;

@@ -85,8 +85,8 @@ static bool read_patch_order(layout_map *map, settings all[FROM_COUNT], settings
 }
 
 /* A convolution shows the side and the channels of a patch. A linear layer over the pixels shows
- * neither, so both must be given. The order of the pixels is not visible either; the default is
- * channel by channel. */
+ * neither side nor channels; both must be given. The order of the pixels is not visible either; the
+ * default is channel by channel. */
 static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, report *r) {
     static const char name[] = "patch_embed.proj.weight";
     layout_part part;
@@ -324,7 +324,7 @@ static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings
     return true;
 }
 
-/* Refuses layers of one head each that no name distinguishes. */
+/* Puts qkv_interleave if trained biases show it and no source gives it. */
 static bool read_key_bias(layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                           report *r) {
     const key_bias_evidence *e = &seen->key_bias;
@@ -339,7 +339,7 @@ static bool read_key_bias(layout_map *map, settings all[FROM_COUNT], settings_se
     return true;
 }
 
-/* Inspects the order only if it is a default; in other layouts the order is fixed. */
+/* Inspects the order only if it comes from a default; in other layouts the order is fixed. */
 static bool read_norm_order(const layout_map *map, const settings all[FROM_COUNT],
                             settings_seen *seen, settings *told, report *r) {
     const norm_order_evidence *order = &seen->norm_order;
@@ -395,8 +395,9 @@ void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]) {
     map->qkv_interleave = order_of(all, SETTING_QKV_INTERLEAVE);
 }
 
-/* The stem comes first, because the size of a patch in input pixels depends on it. The patch, the
- * quantities that are counted in rows of embed_dim, and defaults for all other settings follow. */
+/* The stem comes first, because the size of a patch in input pixels depends on it. Next come the
+ * patch, the quantities that are counted in rows of embed_dim, and the defaults of all other
+ * settings. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r) {
     settings *s = &all[FROM_TENSORS];
     int64_t width, positions;

@@ -225,7 +225,7 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
  *   1. Write its table (prefixes, paths of a block, rules, defaults, questions): in tables.c for
  *      timm and transformers, in tables_published.c for other code with published weights, in
  *      tables_own.c for code that people copy.
- *   2. Name it in LAYOUT_LIST, above every layout whose probe its checkpoints also have.
+ *   2. Name it in LAYOUT_LIST, above any layout whose probe its checkpoints contain too.
  *   3. In tests/make_layouts.py, add a checkpoint, and a "twin" with the same weights under the
  *      names of a .vit file. Run the script: it writes tests/data/layouts.
  *   4. Add its name to the list of convertible models in README.md.

@@ -78,7 +78,7 @@ static void put_source_dims(layout_item *item, const settings_resolved *model) {
         dims[1] = stored->patch_rows;
         if (model->config.positions == VIT_POS_ALL) dims[1] += model->config.num_prefix_tokens;
         break;
-    case SOURCE_RESAMPLED_RELATIVE: /* one for every pair of distances, and 3 for the class token */
+    case SOURCE_RESAMPLED_RELATIVE: /* a column for each pair of distances, 3 for a class token */
         dims[1] = (2 * (int64_t)stored->grid_height - 1) * (2 * (int64_t)stored->grid_width - 1) +
                   3;
         break;
@@ -152,7 +152,7 @@ static bool has_rows(const layout_part *part, const layout_item *item, int64_t w
 }
 
 /* Checks that the rows of stacked parts add up to the rows of the tensor. If one part is zeros, the
- * other parts must have equal numbers of rows, and the zeros get as many. */
+ * other parts must have equal numbers of rows, and the zeros get the same number. */
 static bool stack_fits(layout_item *item, const char *axes, int *culprit) {
     const int64_t *dims = item->dims;
     int64_t left = dims[0], depth = 1, rows;
@@ -176,7 +176,7 @@ static bool stack_fits(layout_item *item, const char *axes, int *culprit) {
     return zeros >= 0 ? left > 0 : left == 0;
 }
 
-/* Fits a constant vector, the matrix that multiplies it, and perhaps a bias. */
+/* Checks the shapes of a constant vector, the matrix that multiplies it, and perhaps a bias. */
 static bool linear_fits(const layout_item *item, int64_t width, int *culprit) {
     const int64_t matrix[2] = { item->dims[0], width };
     int64_t rows;
@@ -188,7 +188,7 @@ static bool linear_fits(const layout_item *item, int64_t width, int *culprit) {
     return item->part_count < 3 || item->parts[2].view.count == matrix[0];
 }
 
-/* Fits layers that turn two distances into a value for each head. */
+/* Checks the shapes of the layers that turn two distances into a value for each head. */
 static bool mlp_fits(const layout_item *item, int *culprit) {
     const int64_t hidden = item->parts[1].view.count, heads = item->dims[0];
     const int64_t counts[] = { 2 * hidden, hidden, heads * hidden, heads };
@@ -197,8 +197,8 @@ static bool mlp_fits(const layout_item *item, int *culprit) {
     return true;
 }
 
-/* Fits all heads of the queries; the number of heads of keys and values must divide the number of
- * heads of the queries. */
+/* Checks the shapes of query, key and value. The number of heads of keys and values must divide
+ * that of the queries. */
 static bool grouped_fits(const layout_item *item, const vit_config *config, int *culprit) {
     const int64_t third = item->dims[0] / 3;
     int64_t rows, values;
@@ -212,8 +212,8 @@ static bool grouped_fits(const layout_item *item, const vit_config *config, int 
            values == rows;
 }
 
-/* Fits either periods for the pairs of one axis, or frequencies for both axes, each block and each
- * head. */
+/* Checks the shape of periods for the pairs of one axis, or of frequencies for both axes, each
+ * block and each head. */
 static bool rope_fits(const layout_item *item, const vit_config *config) {
     const checkpoint_tensor_info *view = &item->parts[0].view;
     const int64_t pairs = config->head_dim / 2;
@@ -329,7 +329,7 @@ static bool order_qkv(const layout_map *map, layout_item *item) {
     return true;
 }
 
-/* Applies --set qkv_order and qkv_interleave unless the axes already do. */
+/* Applies --set qkv_order and qkv_interleave. Does nothing if the axes have this order already. */
 static bool arrange_qkv(const layout_map *map, layout_item *item, report *r) {
     const bool is_qkv = strstr(item->tensor.name, ".attn.qkv.") != NULL;
     if (is_qkv && map->qkv_interleave > 1 + QKV_INTERLEAVE_NONE &&
@@ -548,8 +548,8 @@ static bool is_source_of(const layout_map *map, const char *tensor, const char *
     return false;
 }
 
-/* True for a source of a tensor that a setting, such as --set num_classes=0 or pool=avg, made
- * unnecessary. */
+/* True for a source of an unnecessary tensor. A setting such as --set num_classes=0 or pool=avg
+ * makes a tensor unnecessary. */
 static bool dropped_on_request(const layout_map *map, const vit_config *config, const char *name) {
     static const char *const heads[] = {
         "head.weight",

@@ -132,7 +132,7 @@ static void expand_ratio(resolver *m) {
     }
 }
 
-/* timm's names imply an mlp_ratio, so a changed width also changes mlp_dim. */
+/* Forgets the mlp_dim of a name if the width differs, because timm's names imply an mlp_ratio. */
 static void forget_other_width(resolver *m) {
     settings *name = &m->all[FROM_NAME];
     const double named = name->value[SETTING_EMBED_DIM];
@@ -440,9 +440,9 @@ static bool ask_relative_size(const resolver *m, report *r) {
     return ask(m, "img_size", why, "--img-size HxW", r);
 }
 
-/* As in find_grid, the grid is that of the name or the configuration if it fits, otherwise a
- * square. If neither fits, the command line decides. If one fits, the command line may request
- * another size. */
+/* Finds the grid like find_grid: the grid of the name or the configuration if it fits, otherwise a
+ * square. If neither fits, the command line decides. If one of them fits, the command line may
+ * request another size. */
 static bool find_relative_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     const int count = m->seen->relative_positions;
@@ -462,7 +462,7 @@ static bool find_relative_grid(resolver *m, report *r) {
 }
 
 /* In hand-written code patches may overlap. Then the stored grid covers fewer pixels than the same
- * patches side by side. Sizes so damaged that products would overflow are left to later checks. */
+ * patches side by side. Later checks handle damaged sizes whose products would overflow. */
 static bool may_overlap(const resolver *m) {
     const vit_config *c = m->config;
     const double most = 65536; /* pixels */
@@ -569,8 +569,8 @@ static bool resolve_free_size(resolver *m, report *r) {
     return resolve_sincos(m, r);
 }
 
-/* If the table is for the longest possible sequence, only the size of the input shows how many of
- * its rows are used. */
+/* Takes the first rows of a table for the longest possible sequence. Only the size of the input
+ * shows how many rows are used. */
 static bool take_first_rows(resolver *m, report *r) {
     vit_config *c = m->config;
     settings_stored *stored = m->stored;
@@ -676,8 +676,8 @@ static bool resolve_rope(resolver *m, report *r) {
 /* === Options that no tensor shows === For a plain ViT, such as Google's, DeiT, DINO and MAE,
  * timm's defaults are assumed; for all other models a source must give the options. */
 
-/* True for a model that has timm's names but a size that timm lacks: anybody may have written its
- * code. False if it has a feature of the published BEiT, DINOv2 and DeiT-3. */
+/* True for a model with timm's names and a size that timm lacks: anybody may have written the code.
+ * False if the model has a feature of the published BEiT, DINOv2 and DeiT-3. */
 static bool is_near_copy(const resolver *m) {
     const vit_config *c = m->config;
     if (c->has_rel_pos || c->has_layer_scale || c->num_reg_tokens) return false;

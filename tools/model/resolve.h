@@ -22,7 +22,7 @@ typedef struct norm_order_evidence {
     bool is_clear;
 } norm_order_evidence;
 
-/* The size of the supposed keys' biases, relative to the biases of queries and values, for each of
+/* The size of the supposed keys' biases, relative to the biases of queries and values, in each of
  * two orders. */
 typedef struct key_bias_evidence {
     double best, next;
@@ -109,8 +109,8 @@ bool settings_resolve_all(const settings all[FROM_COUNT], const settings_seen *s
 /* Gives the settings of an architecture of timm. */
 void settings_from_arch(settings *s, const arch_choice *choice);
 
-/* Counts the settings in which the name or the configuration contradicts the tensors; gives the
- * first of them. */
+/* Counts the settings in which the name or the configuration contradicts the tensors; also gives
+ * the first such setting. */
 int settings_contradictions(const settings all[FROM_COUNT], const settings_seen *seen,
                             const patch_request *wanted, setting_key *first);
 

@@ -351,7 +351,7 @@ void settings_from_config(settings *s, const vit_config *config) {
     for (key = 0; key < SETTING_COUNT; key++)
         if (setting_rows[key].sources & SETTING_IS_NAMED)
             settings_put(s, (setting_key)key, setting_get_field((setting_key)key, config));
-    /* timm's method is only a default; a layout may have a better one */
+    /* timm's method is only a default; a layout may have a better method */
     if (config->pos_resample) settings_put(s, SETTING_POS_RESAMPLE, config->pos_resample);
 }
 

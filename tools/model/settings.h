@@ -110,8 +110,8 @@ void setting_put_field(setting_key key, double value, vit_config *config);
  * larger than an int. */
 bool setting_put_whole(setting_key key, double value, vit_config *config, report *r);
 
-/* Takes the settings that timm's name of an architecture implies: those marked NAMED, and the
- * resampling of positions. */
+/* Takes the settings that timm's name of an architecture implies: the settings marked NAMED, and
+ * the resampling of positions. */
 void settings_from_config(settings *s, const vit_config *config);
 
 /* Puts the settings of rotary positions, or of none. */
@@ -131,7 +131,7 @@ bool settings_get(const settings all[FROM_COUNT], setting_key key, double *value
 /* Returns the highest origin that gives the setting, or -1. */
 int settings_origin(const settings all[FROM_COUNT], setting_key key);
 
-/* Writes a value as --set takes it: "7", or the word. */
+/* Writes a value in the form that --set accepts: "7", or a word. */
 const char *setting_text(setting_key key, double value, char text[32]);
 
 /* === Choices === */

@@ -571,9 +571,9 @@ static bool arch_same_letter(char a, char b) {
     return tolower((unsigned char)a) == b || (a == '-' && b == '_');
 }
 
-/* Levenshtein's edit distance, one row at a time. Names are shortened more often than misspelt. So
- * letters that are missing from `name` cost little, additional letters cost much, and a missing end
- * costs nothing. */
+/* Returns Levenshtein's edit distance, computed row by row. Names are shortened more often than
+ * misspelt. So letters that are missing from `name` cost little, additional letters cost much, and
+ * a missing end costs nothing. */
 static size_t arch_distance(const char *name, const char *full) {
     enum { LACKS = 1, OTHER = 5 };
     size_t row[ARCH_MAX_NAME + 1], length = strlen(full), i, j;

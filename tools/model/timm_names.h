@@ -98,7 +98,7 @@ typedef struct arch_choice {
 
 typedef enum arch_result {
     ARCH_FOUND,
-    ARCH_LACKING, /* timm has it, with an option that vit.h cannot run */
+    ARCH_LACKING, /* timm has the name, but vit.h cannot run one of its options */
     ARCH_UNKNOWN,
 } arch_result;
 

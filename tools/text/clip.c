@@ -151,7 +151,8 @@ bool read_text(const char *path, char **text, size_t *size, report *r) {
     return true;
 }
 
-/* Inflates a .gz file with one member (RFC 1952), and replaces its bytes by the result. */
+/* Inflates a .gz file with one member (RFC 1952), and replaces the compressed bytes by the
+ * result. */
 static bool gunzip(char **text, size_t *size, report *r) {
     const unsigned char *bytes = (const unsigned char *)*text;
     const size_t all = *size;

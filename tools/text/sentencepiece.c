@@ -61,7 +61,7 @@ static message message_of(const field *f) {
 /* === The precompiled map of characters ===
  * A double array of Darts, whose leaves are offsets of replacements that end with a NUL. */
 
-/* The array shares the ends of keys, so a node can be visited several times. */
+/* Keys share their ends in the array. A node can therefore be visited several times. */
 enum { MAX_KEY = 64, MAX_VISITS = 1000000 };
 
 typedef struct charsmap {

@@ -346,7 +346,8 @@ void tplan_step_lower_python(tplan *p, tplan_steps *steps) {
     tplan_step_lower(p, steps);
 }
 
-/* A decomposition has at most three times as many bytes. */
+/* Adds a step that composes or decomposes. A decomposition has at most three times as many
+ * bytes. */
 void tplan_step_compose(tplan *p, tplan_steps *steps, bool compose) {
     const uint32_t parts = put_pairs(p, PARTS), classes = put_ranges(p, COMBINING, 255);
     add_step(p, steps, TPLAN_STEP_COMPOSE, parts, classes,
@@ -401,8 +402,8 @@ static bool check_ids(const tplan *p, const tplan_table *table, bool numbers, re
     return true;
 }
 
-/* Writes the merges in the order of their pieces. The number stored with a piece becomes that of
- * its first merge. */
+/* Writes the merges in the order of their pieces. Each piece then stores the number of its first
+ * merge. */
 static bool put_merges(tplan *p, uint32_t *at, report *r) {
     size_t m = 0;
     *at = place(p);
@@ -471,8 +472,8 @@ static bool put_tables(tplan *p, report *r) {
     if (longest > TPLAN_MAX_PIECE)
         return report_fail(r, "the longest piece has %u bytes, expected at most %d", longest,
                            TPLAN_MAX_PIECE);
-    /* After one step has lengthened a text, other steps do not lengthen it much: half as much is
-     * enough for all of them. */
+    /* After one step has lengthened a text, other steps lengthen it little: half of that step's
+     * growth is enough for all others. */
     p->growth *= 1.5;
     if (p->growth > 60)
         return report_fail(r, "cleaning can make a text %.0f times as long, expected at most 60",

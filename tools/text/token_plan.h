@@ -1,5 +1,4 @@
-/* token_plan.h - a tokenizer that is being put together: its tables, and the bytes that are already
- * final.
+/* token_plan.h - an unfinished tokenizer: its tables, and the bytes that are already final.
  */
 #ifndef TOKEN_PLAN_H
 #define TOKEN_PLAN_H
@@ -13,7 +12,7 @@
 #include "text/tokenizer.h"
 #include "vit.h"
 
-/* Values of the header, as >>text of vit.h lists them. */
+/* Values of the header, which >>text of vit.h lists. */
 enum {
     TPLAN_NONE = -1,
 
@@ -40,7 +39,7 @@ enum {
     TPLAN_MAX_STEPS = 64,
 };
 
-/* A key, and a number or, for maps, other bytes. */
+/* A key with a number or, in maps, with a value of other bytes. */
 typedef struct tplan_entry {
     const char *key;
     uint32_t key_size;
@@ -141,7 +140,7 @@ bool clip_add_merge(tplan *p, const char *left, size_t left_size, const char *ri
                     size_t right_size, const char *suffix, uint32_t rank);
 
 /* Adds the words that CLIP's pattern tries before letters, numbers and other characters. With
- * `ignore_case`, U+017F counts as an s, as in Python's regex, and the tokens are words too. */
+ * `ignore_case`, U+017F counts as an s, as in Python's regex, and the tokens count as words. */
 void clip_add_words(tplan *p, bool ignore_case);
 
 /* Reads a tokenizer.json. *precompiled becomes true if only the .model file has a normalizer. */

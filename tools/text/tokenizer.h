@@ -3,9 +3,8 @@
  * tools/text owns tokenizers: the files of other libraries, cleaning, Unicode's tables, the section
  * of a .vit file that vit_tokenize reads; it may include base checkpoint.
  *
- * Limits: letters that are newer than Unicode 15.0 count as symbols; ftfy's repair of text that was
- * decoded with the wrong encoding is missing. A normalizer, pre-tokenizer or model of another kind
- * is refused by name.
+ * Limits: letters that are newer than Unicode 15.0 count as symbols. ftfy's repair of wrongly
+ * decoded text is missing. A normalizer, pre-tokenizer or model of another kind is refused by name.
  */
 #ifndef TOKENIZER_H
 #define TOKENIZER_H
