@@ -228,7 +228,7 @@ static int run_cold(char **arguments) {
     return fwrite(&cold, sizeof cold, 1, stdout) == 1 && fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
 }
 
-/* Measures one cold start, with the model in the system's cache, as for a frequently started
+/* Measures one cold start, with the model in the system's cache, like a frequently started
  * program. */
 static bool start_cold(const bench *b, cold_start *cold) {
     const double start = cli_now_ms();
@@ -340,7 +340,7 @@ typedef struct phase_share {
 typedef struct figures {
     const char *dtype, *isa;
     double median, min, max; /* ms of one image */
-    double operations;       /* of one image */
+    double operations;       /* number of operations of one image */
     double gflops, peak;     /* speed at the median time; median of the peaks */
     phase_share phases[VIT_NUM_PHASES];
     int num_phases;

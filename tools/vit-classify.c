@@ -52,7 +52,7 @@ typedef struct choices {
 typedef struct classifier {
     const choices *chosen;
     photo_paths photos;
-    bool several; /* of them */
+    bool several; /* there are several photos */
     vit_model model;
     char *path;          /* path of the model */
     zero_shot zero_shot; /* for --classes, like the next member */

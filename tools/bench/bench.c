@@ -15,7 +15,7 @@
 /* ------------------------------------------------------------------------- */
 /* The loops                                                                 */
 /*                                                                           */
-/* The loops have twelve or more sums, so that no sum waits for its own last   */
+/* The loops have twelve or more sums, because no sum may wait for its own last */
 /* addition. Fused multiply-adds take four or five cycles, and two may begin */
 /* in each cycle. With AVX-512 the loops have 24 sums, because vdpbf16ps     */
 /* takes six cycles, for which twelve sums are only just enough. Where there */

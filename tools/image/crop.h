@@ -15,8 +15,8 @@ typedef struct crop {
     int photo_width, photo_height;
     double across, down;      /* pixels of the input per pixel of the photo */
     double left, top;         /* place of the input in the resized photo; negative if padded */
-    int width, height;        /* of the input */
-    int covered_x, covered_y; /* pixels of the input, from the top left, that patches cover */
+    int width, height;        /* size of the input */
+    int covered_x, covered_y; /* numbers of input pixels that patches cover, from the top left */
     int rows, columns;        /* numbers of patches */
     int step;                 /* distance from one patch to the next, in pixels of the input */
     double margin;            /* half of the overlap of two neighbouring patches */

@@ -10,13 +10,13 @@
  * libjpeg-turbo decodes JPEGs if the program was built with it (jpeg.h). Otherwise stb_image 2.27
  * (Sean Barrett and others, public domain; Debian: libstb-dev) decodes them. stb_image always
  * decodes PNG, BMP, GIF (the first frame) and TGA. The code below decodes PGM and PPM. A JPEG
- * without Huffman tables, as from many webcams, gets the standard ones. Grey, palette, 16-bit and
- * CMYK images become RGB; alpha is dropped, as by Pillow's convert("RGB").
+ * without Huffman tables, such as from many webcams, gets the standard tables. Grey, palette,
+ * 16-bit and CMYK images become RGB, and alpha is dropped, like in Pillow's convert("RGB").
  *
  * stb_image was not written for hostile files. The code below limits the size of a file, the number
  * of pixels (which the header of the file shows before decoding) and each block of memory. Every
  * failure frees all memory, and damaged or truncated files are refused before or after decoding.
- * Bugs in stb_image's decoders remain, so decode untrusted files only in a sandbox (sandbox.h). All
+ * Bugs in stb_image's decoders remain: decode untrusted files only in a sandbox (sandbox.h). All
  * programs do so through photos.c, the only file that includes this one.
  *
  * Include this header in one file of a program. Several threads may use it at once.
@@ -50,7 +50,7 @@ typedef struct image_file {
     char note[200]; /* damage that the decoder ignored, or IMAGE_FILE_GREY16; "": none */
 } image_file;
 
-/* Pillow's convert("RGB") clips the pixels of such images at 255, so most become white. */
+/* Pillow's convert("RGB") clips the pixels of such images at 255; most pixels become white. */
 #define IMAGE_FILE_GREY16                                                                          \
     "is grey with 16 bits a pixel: the upper 8 bits are used; Pillow shows all values above 255 "  \
     "as white"
@@ -275,8 +275,8 @@ static bool image_file__unknown(const image_file__job *job) {
                                "PGM, PPM)");
 }
 
-/* Reports a failure of stb_image. Its reasons are for programmers, so the common ones are
- * translated. For a damaged header, the reason is "unknown image type", because stb_image
+/* Reports a failure of stb_image. The reasons of stb_image are for programmers; common reasons are
+ * therefore translated. For a damaged header, the reason is "unknown image type", because stb_image
  * recognises no format. */
 static bool image_file__stb_failed(const image_file__job *job) {
     const char *reason = stbi_failure_reason();
@@ -710,7 +710,7 @@ typedef struct image_file__size {
     const image_file__job *job;
     image_file_fraction *fraction; /* NULL for the full size */
     const void *user;
-    bool lies; /* the image is stored on its side, so width and height will be swapped */
+    bool lies; /* the image is stored on its side; width and height will be swapped */
 } image_file__size;
 
 static int image_file__eighths(void *user, int width, int height, report *r) {
@@ -746,8 +746,8 @@ static void image_file_free(image_file *image) {
     memset(image, 0, sizeof *image);
 }
 
-/* True if the bytes begin like a format that image_file_decode reads. TGA has no magic number, so
- * the colour map, kind, sides and depth must have known values. */
+/* True if the bytes begin like a format that image_file_decode reads. TGA has no magic number; its
+ * colour map, kind, sides and depth must therefore have known values. */
 static bool image_file_is_known(const void *data, size_t size) {
     const uint8_t *head = data;
     const image_file__job job = { data, size, NULL };

@@ -67,8 +67,8 @@ static void count_scans(j_common_ptr info) {
     longjmp(d->failed, 1);
 }
 
-/* The whole file is in memory, so a request for more bytes means that the file has ended. An image
- * with all rows may lack its end mark, as in Pillow. */
+/* A request for more bytes means that the file has ended, because the whole file is in memory. An
+ * image with all rows may lack its end mark, as in Pillow. */
 static void start_source(j_decompress_ptr info) { (void)info; }
 static void end_source(j_decompress_ptr info) { (void)info; }
 

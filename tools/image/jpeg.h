@@ -28,7 +28,7 @@ typedef struct jpeg_request {
 } jpeg_request;
 
 typedef struct jpeg_image {
-    uint8_t *pixels;    /* RGB, rows tightly packed, as allocate returned it */
+    uint8_t *pixels;    /* memory of `allocate`: RGB, rows tightly packed */
     int width, height;  /* size of the decoded image; fractions are rounded up */
     char repaired[200]; /* the first warning of libjpeg; "" if there was none */
 } jpeg_image;

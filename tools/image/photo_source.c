@@ -69,7 +69,7 @@ void photo_paths_close(photo_paths *paths) {
     memset(paths, 0, sizeof *paths);
 }
 
-/* Opens the next list. False if all lists have been read, or if one cannot be opened. */
+/* Opens the next list. Returns false if all lists have been read, or if a list cannot be opened. */
 static bool open_list(photo_paths *paths, report *r) {
     const char *name;
     if (paths->next_list == paths->lists.count) return false;
@@ -107,8 +107,8 @@ static bool take_line(photo_paths *paths, size_t *length, report *r) {
     return (c != EOF || count > 0) && !ferror(paths->file);
 }
 
-/* Reads the next nonempty path of the open list into `line`. False at the end of the list, or on
- * failure. */
+/* Reads the next nonempty path of the open list into `line`. Returns false at the end of the list,
+ * or on failure. */
 static bool read_line(photo_paths *paths, report *r) {
     size_t length;
     errno = 0;

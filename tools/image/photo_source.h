@@ -99,7 +99,7 @@ typedef struct frame_facts {
     double decode_ms; /* time of decoding; 0 if it was not decoded ahead */
 } frame_facts;
 
-/* While the caller works on a frame, the thread reads and decodes the next one. In real time the
+/* While the caller works on a frame, the thread reads and decodes the next one. In real time, the
  * thread does not wait for the caller: it keeps only the latest frame, which is not decoded, and
  * drops older frames. */
 typedef struct frame_reader {
@@ -126,7 +126,7 @@ typedef struct frame_reader {
 /* Opens the file or pipe, "-" for standard input, and begins to read. The caller sets the public
  * members and zeroes the rest. On failure there is nothing to close. */
 bool frame_reader_open(frame_reader *reader, const char *path, report *r);
-/* Returns a source with a photo for each frame, called "frame 7". The source ends, or fails, as
+/* Returns a source with a photo for each frame, called "frame 7". The source ends, or fails, when
  * frames_read does. */
 photo_source frame_reader_source(frame_reader *reader);
 /* Closes the reader, even before the end of the stream. A read that is waiting for a frame is

@@ -562,7 +562,7 @@ static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
     signal_number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     seconds = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
               1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-    /* the kernel counts ticks, so its 2 seconds may be 1.9 by a clock */
+    /* the kernel counts ticks; its 2 seconds may be 1.9 by a clock */
     if (signal_number == SIGXCPU ||
         (signal_number == SIGKILL && c->short_of && seconds >= 0.75 * limit)) {
         r->no_memory = c->short_of > 0;
@@ -635,9 +635,9 @@ static heard ask(const sandbox *box, child *c, const sandbox_request *request) {
     return hear(c, box->settings.seconds, DONE, c->number);
 }
 
-/* Returns a child that has answered; NULL after a failure, with the reason in *r. A signal that
- * ends a job may reach its children first, so several idle children may be gone. The second try
- * therefore takes a new child. */
+/* Returns a child that has answered; NULL after a failure, with the reason in *r. Several idle
+ * children may be gone, because a signal that ends a job may reach its children first. The second
+ * try therefore takes a new child. */
 static child *answered(sandbox *box, const sandbox_request *request, report *r) {
     bool again = false;
     do {
@@ -663,7 +663,7 @@ static child *answered(sandbox *box, const sandbox_request *request, report *r) 
     return NULL;
 }
 
-/* An image that a child refused may control this child, so the next image gets a new child.
+/* The next image gets a new child, because an image that a child refused may control this child.
  * AddressSanitizer is an exception: its malloc may stay locked in a child that is forked next to
  * threads. */
 #if defined(__SANITIZE_ADDRESS__)

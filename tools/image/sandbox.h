@@ -46,8 +46,8 @@ typedef struct sandbox_settings {
     size_t max_input;   /* largest size of an image file in bytes */
     int64_t max_pixels; /* largest number of pixels of an image */
     size_t max_to;      /* the largest to_size */
-    uint64_t memory;    /* bytes that a child may allocate beyond those of its parent */
-    int cpu_seconds;    /* for an image */
+    uint64_t memory;    /* bytes that a child may allocate beyond the parent's */
+    int cpu_seconds;    /* CPU time limit for an image */
     int children;       /* expected number of threads; 0: one for each CPU */
     int seconds;        /* wall-clock limit for an image */
     /* Both functions run in the child. `work` fills `to`, or returns RGB pixels with rows of width

@@ -274,7 +274,7 @@ static bool read_photo(worker *w, slot *s) {
     return false;
 }
 
-/* Takes and reads photos until a batch is full. False if none is left. */
+/* Takes and reads photos until a batch is full. Returns false if no photo is left. */
 static bool fill(worker *w) {
     slot *s;
     w->count = 0;

@@ -126,7 +126,7 @@ bool learned_fit(const learned_set *set, const learned_choice *choice, learned_h
                  report *r);
 void learned_head_free(learned_head *head);
 
-/* Learns from the rows of files OUT.npy, as learned_add_rows does, by vit_learn_ridge. It reads the
+/* Learns by vit_learn_ridge from the rows of files OUT.npy, like learned_add_rows. It reads the
  * rows once. Apart from 5 bytes and a name per row, the memory in use does not grow with the number
  * of rows. One row in ten of each class is held out, at most LEARNED_HELD in all. These held-out
  * rows decide the shrinkage and the temperature, and only they are put into `set`. */

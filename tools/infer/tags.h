@@ -35,8 +35,8 @@ typedef struct tag_lists {
 /* Reads CSV or TSV: lines "PATH,TAGS" or "PATH<tab>TAGS", one for each photo. A first line whose
  * second field is "tags" or "labels" is a header; comments begin with '#'. Each tag is a field of
  * the line, or all tags are in one field. Within a field, the separator is the first of ';', '|',
- * ',' and space that occurs in it. A photo may have no tags. Tags are looked up by class_find, so
- * '_' may stand for a space. Names without a class are dropped; the first ten are printed on
+ * ',' and space that occurs in it. A photo may have no tags. class_find looks up tags; '_' may
+ * therefore stand for a space. Names without a class are dropped; the first ten are printed on
  * stderr. If no name has a class, the call fails. Without a model, every name is a class, and
  * spaces do not separate names. On failure there is nothing to free. */
 bool tag_lists_read(tag_lists *lists, const tag_lists_choice *choice, const vit_model *model,

@@ -698,12 +698,12 @@ typedef struct many_search {
     int no_memory; /* true if a task had no memory */
 } many_search;
 
-/* Loads a block of rows. Tiles are always whole, so the last row replaces missing rows. */
+/* Loads a block of rows. The last row replaces missing rows, because tiles are always whole. */
 typedef struct row_block {
     int64_t first;
     int count;
     const float *at[BLOCK];
-    float *room; /* for halves */
+    float *room; /* memory for widened halves */
 } row_block;
 
 /* Allocates the room of a block. Returns false if memory is exhausted. */

@@ -93,9 +93,9 @@ typedef struct nearest_set {
 } nearest_set;
 
 /* Finds rows like nearest_find, but in all parts. Row numbers continue from part to part. If every
- * part has int8 copies, the copies are read first. The error of each copy is known, so only rows
- * whose cosine may be among the best are read in full. *rescored is the number of these rows. The
- * result does not change. */
+ * part has int8 copies, the copies are read first. The error of each copy is known; only rows whose
+ * cosine may be among the best are read in full. *rescored is the number of these rows. The result
+ * does not change. */
 int nearest_find_in(const nearest_set *set, const float *query, int k, const vit_executor *executor,
                     nearest_hit *hits, int64_t *rescored);
 

@@ -96,7 +96,7 @@ double grids_share(double value, const double range[2]);
 /* A photo with a colour painted over each patch. */
 
 typedef struct view {
-    picture photo; /* the photo, scaled so that its longer side has the requested length */
+    picture photo; /* the photo, scaled: its longer side has the requested length */
     crop place;
 } view;
 

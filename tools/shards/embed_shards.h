@@ -120,7 +120,7 @@ typedef struct shard_collected {
     uint64_t unrecorded;                 /* number of files of vectors without a record */
     uint64_t unfinished;                 /* number of temporary files of killed tasks */
     int64_t images, unreadable, bytes;
-    double seconds;   /* of all tasks */
+    double seconds;   /* time of all tasks */
     char recipe[256]; /* the common recipe of all shards */
 } shard_collected;
 

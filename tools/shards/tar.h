@@ -100,8 +100,8 @@ typedef struct samples {
 void samples_begin(samples *s, tar_read *read, void *user, size_t max_bytes);
 void samples_end(samples *s);
 
-/* Gives the next image, which the caller frees. False after the last image, and after a failure,
- * with a message in *r. */
+/* Gives the next image, which the caller frees. Returns false after the last image, and after a
+ * failure, with a message in *r. */
 bool samples_next(samples *s, sample *image, report *r);
 
 #endif
