@@ -71,7 +71,7 @@ typedef struct classifier {
     double latency, sum_of_latencies, worst_latency; /* in ms; latency: of the latest frame */
 } classifier;
 
-/* Closes a classifier, which may be zeroed or only half open. */
+/* Closes a classifier, which may be zeroed or partly open. */
 static void classifier_close(classifier *c) {
     running_mean_close(&c->mean);
     photo_decoder_close(c->decoder);

@@ -15,14 +15,14 @@
 /* ------------------------------------------------------------------------- */
 /* The loops                                                                 */
 /*                                                                           */
-/* The loops have twelve or more sums, because no sum may wait for its own last */
-/* addition. Fused multiply-adds take four or five cycles, and two may begin */
-/* in each cycle. With AVX-512 the loops have 24 sums, because vdpbf16ps     */
-/* takes six cycles, for which twelve sums are only just enough. Where there */
-/* is assembly, the loops are written in it, because a compiler may spill    */
-/* the sums or see through integer arithmetic. Assembly needs no target      */
-/* attribute, because the assembler knows every instruction whatever the     */
-/* compiler's flags.                                                         */
+/* The loops have twelve or more sums, because no sum may wait for its own   */
+/* last addition. Fused multiply-adds take four or five cycles, and two may  */
+/* begin in each cycle. With AVX-512 the loops have 24 sums, because         */
+/* vdpbf16ps takes six cycles, for which twelve sums are only just enough.   */
+/* Where there is assembly, the loops are written in it, because a compiler  */
+/* may spill the sums or see through integer arithmetic. Assembly needs no   */
+/* target attribute, because the assembler knows every instruction whatever  */
+/* the compiler's flags.                                                     */
 /* ------------------------------------------------------------------------- */
 
 /* These 16-bit patterns are ordinary values as f32, as bf16 and as bytes. */

@@ -27,8 +27,8 @@ typedef struct crop {
 bool crop_find(crop *c, const vit_config *config, int width, int height, report *r);
 
 /* Returns the patch at a point of the photo, given in pixels from the top left corner, or -1 if no
- * patch is there. If patches overlap, returns the one with the nearest centre. Patches are numbered
- * row by row. */
+ * patch is there. If patches overlap, returns the patch with the nearest centre. Patches are
+ * numbered row by row. */
 int crop_patch(const crop *c, double x, double y);
 
 /* Finds the visible part of the photo, without padding: left, top, right, bottom in pixels of the

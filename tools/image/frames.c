@@ -100,7 +100,7 @@ void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int sto
     s->left = 0;
 }
 
-/* Reads more bytes; false after the last byte. */
+/* Reads more bytes. Returns false after the last byte. */
 static bool refill(frame_stream *s) {
     const ptrdiff_t got = s->ended || s->descriptor < 0
                               ? 0

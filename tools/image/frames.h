@@ -50,8 +50,8 @@ void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int sto
  * thumbnail, by the segment's length. */
 bool frames_read(frame_stream *s, frame *f, report *r);
 
-/* True if an image in memory is followed by another one of the kinds above. A file is one photo if
- * its first image announces the others (MPF: the gain map of an HDR photo, a preview). */
+/* True if an image in memory is followed by another image of the kinds above. A file is one photo
+ * if its first image announces the others (MPF: the gain map of an HDR photo, a preview). */
 bool frames_follow(const void *data, size_t size);
 
 #endif

@@ -17,9 +17,9 @@
  * of pixels (which the header of the file shows before decoding) and each block of memory. Every
  * failure frees all memory, and damaged or truncated files are refused before or after decoding.
  * Bugs in stb_image's decoders remain: decode untrusted files only in a sandbox (sandbox.h). All
- * programs do so through photos.c, the only file that includes this one.
+ * programs decode files through photos.c, the only file that includes this header.
  *
- * Include this header in one file of a program. Several threads may use it at once.
+ * Include this header in one file of a program. Several threads may use its functions at once.
  *
  * tools/image owns image files as pixels, lists of photos, photos sorted into folders, streams of
  * frames; it may include os base cli.
@@ -111,8 +111,8 @@ static void image_file__release(void *old);
 /* Memory                                                                    */
 /* ------------------------------------------------------------------------- */
 
-/* Precedes each block. stb_image leaks blocks when an allocation fails. Each thread therefore keeps
- * a list of its blocks, and frees the remaining blocks after each image. */
+/* The header before each block. stb_image leaks blocks when an allocation fails. Each thread
+ * therefore keeps a list of its blocks, and frees the remaining blocks after each image. */
 typedef struct image_file__block {
     struct image_file__block *before, *after;
     size_t size, padding; /* padding is for alignment */
@@ -614,7 +614,7 @@ typedef struct image_file__tiff {
     bool big_endian;
 } image_file__tiff;
 
-/* Reads an unsigned number of 2 or 4 bytes; 0 outside the data. */
+/* Reads an unsigned number of 2 or 4 bytes; returns 0 outside the data. */
 static uint32_t image_file__tiff_number(const image_file__tiff *tiff, size_t at, size_t bytes) {
     uint32_t value = 0;
     if (at > tiff->size || tiff->size - at < bytes) return 0;

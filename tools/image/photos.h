@@ -53,7 +53,7 @@ typedef struct photo_options {
     bool no_exif;        /* ignore the EXIF orientation, like timm and Pillow */
     bool no_sandbox;     /* decode in this process, without protection from the file */
     int max_megapixels;  /* limit, 1 .. 500 million; 0: the default */
-    bool exact;          /* decode at full size, even if that is much larger than the input */
+    bool exact;          /* decode at full size, even if it is much larger than the input */
     const char *command; /* command for other formats, see below; NULL: $VIT_DECODER */
 } photo_options;
 

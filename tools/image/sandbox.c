@@ -343,7 +343,7 @@ static double now(void) {
 static heard hear(const child *c, int seconds, uint32_t what, uint32_t number) {
     static const double slice = 0.1;
     struct pollfd ready = { c->socket, POLLIN, 0 };
-    message got[2]; /* room for two, as in is_told */
+    message got[2]; /* room for two packets, as in is_told */
     double waited = 0, start, took;
     ssize_t size;
     int found;

@@ -62,9 +62,9 @@ typedef struct sandbox sandbox;
 sandbox *sandbox_open(const sandbox_settings *settings, report *r);
 void sandbox_close(sandbox *box); /* NULL is allowed */
 
-/* Decodes an image. Free the pixels like any memory of settings.allocate. If decoding fails, or if
- * the request is not for pixels, *image is empty. r->no_memory means that the photo is not at
- * fault: no child could be started, or the limits of the child are too low. */
+/* Decodes an image. The caller frees the pixels like any memory of settings.allocate. If decoding
+ * fails, or if the request is not for pixels, *image is empty. r->no_memory means that the photo is
+ * not at fault: no child could be started, or the limits of the child are too low. */
 bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *image, report *r);
 
 /* Confines the user's command (os_command.confine): the command gets no socket, cannot leave its

@@ -106,7 +106,7 @@ journal_stamp journal_stamp_of(const char *name);
 typedef struct journal_row {
     char *name;
     journal_stamp stamp;
-    uint64_t at; /* place of its record in the file */
+    uint64_t at; /* place of the row's record in the file */
 } journal_row;
 
 typedef struct embedding_journal {
@@ -186,10 +186,10 @@ typedef struct embedding_request {
 } embedding_request;
 
 /* Opens a model for the index. The index gives the settings that are not requested. If NAME.json is
- * missing, the model is the bundled one. The model's logits are compared if they are as wide as the
- * index, otherwise its embedding. A vector of another width is a failure; an index from another
- * model is reported. Zero *model and *path before the call. Close the model and free the path in
- * any case. */
+ * missing, the model is the bundled one. If the model's logits are as wide as the index, the logits
+ * are compared, otherwise the embedding. A vector of another width is a failure; an index from
+ * another model is reported. Zero *model and *path before the call. Close the model and free the
+ * path in any case. */
 bool embedding_open_model(const embedding_request *asked, const embedding_index *index,
                           vit_model *model, char **path, embedding_choice *choice, report *r);
 

@@ -11,7 +11,7 @@
 #include "base/tensor.h"
 #include "cli/output.h"
 
-/* One photo, from its start to its result. */
+/* The state of one photo, from its start to its result. */
 typedef struct slot {
     photo photo;
     infer_result result;

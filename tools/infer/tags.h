@@ -68,7 +68,7 @@ typedef struct tagged_results {
     precision_counts all;
 } tagged_results;
 
-/* Computes scores by vit_scores; a class is found if its score is at least `above`. Uses these
+/* Computes scores by vit_scores; finds a class if its score is at least `above`. Uses these
  * settings: model, program, num_threads, decoder and progress. Free the results in any case. */
 bool tagged_evaluate(const infer_settings *settings, const tag_lists *lists, double above,
                      tagged_results *results, report *r);

@@ -84,7 +84,7 @@ VIT_LEARN_API size_t vit_learn_size(int dim, int num_classes);
 /* Finds the weights that minimise the sum of the rows' cross-entropies plus |weights|^2 / (2 c),
  * where |weights| excludes the biases, like scikit-learn's LogisticRegression(C=c). L-BFGS (Liu and
  * Nocedal 1989) runs until a step lowers this loss by less than 1e-9 of the loss. With tags, each
- * class is fitted separately, as by OneVsRestClassifier. `memory` must be aligned like a double.
+ * class is fitted separately, like in OneVsRestClassifier. `memory` must be aligned like a double.
  * Returns the number of steps. */
 VIT_LEARN_API int vit_learn_fit(const vit_learn_rows *rows, const vit_learn_options *options,
                                 void *memory, double *weights);

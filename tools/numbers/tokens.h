@@ -121,7 +121,7 @@ typedef struct tokens_patches {
 } tokens_patches;
 
 /* Fits components to all patches together, and writes each patch's coordinates, [count, 3], with 0
- * for missing components. With foreground, the method is that of section 7.5 of the DINOv2 paper
+ * for missing components. With `foreground`, the method is from section 7.5 of the DINOv2 paper
  * (arXiv 2304.07193). A first fit over all patches finds the foreground, where its first component
  * is above 0. A second fit covers only the foreground, and the other patches' coordinates are NaN.
  * The sign of a component is arbitrary; here the mean over the patches at the borders of photos is

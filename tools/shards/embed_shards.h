@@ -126,8 +126,8 @@ typedef struct shard_collected {
 
 /* Verifies every shard that has a record in the folder, and adds up the results. Lists on stderr
  * the shards that are missing or damaged, or have another recipe than the first. `shards` lists the
- * expected shards. If it is empty, gaps between the numbers count as missing. Returns false only if
- * the folder cannot be read. */
+ * expected shards. If `shards` is empty, gaps between the numbers count as missing. Returns false
+ * only if the folder cannot be read. */
 bool shard_collect(const char *program, const char *folder, const shard_list *shards,
                    shard_collected *all, report *r);
 bool shard_all_there(const shard_collected *all);

@@ -134,7 +134,7 @@ static bool read_global(tar_stream *s, size_t size, report *r) {
            report_fail(r, "has a global PAX header with a path or a size, which is not supported");
 }
 
-/* Reads a header that precedes a member. Returns false if h is no such header, or on failure. */
+/* Reads a header that precedes a member. Returns false if h is another header, or on failure. */
 static bool read_extended(tar_stream *s, const tar_header *h, report *r) {
     switch (h->type) {
     case 'x': return take_extended(s, h->size, r) && read_pax(s, (size_t)h->size, r);
