@@ -101,8 +101,8 @@ bool layout_is_stacked(const layout_map *map) {
     return !strstr(map->blocks, "{i}") && !strstr(map->blocks, "{e}");
 }
 
-/* The chunk of a block is unknown, so all chunks are tried from 0 on. No chunk is empty, so the
- * number of the chunk is at most that of the block. */
+/* Tries all chunks from 0 on, because the chunk of a block is unknown. No chunk is empty, so its
+ * number is at most the number of the block. */
 const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char *key, int block) {
     const bool chunked = strstr(map->blocks, "{c}") && !strncmp(key, "{b}", 3);
     const checkpoint_tensor_info *info = NULL;
@@ -157,8 +157,8 @@ static bool has_units(const char *key) { return strstr(key, "{s}") || strstr(key
 
 static bool has_blocks(const char *key) { return !strncmp(key, "{b}", 3); }
 
-/* Finds the block of a stem whose numbers, put in place of {s} and {u} or {S} and {U}, make this
- * text of the key; -1: none. */
+/* Finds the block of a stem for which the key becomes this text: its numbers replace {s} and {u},
+ * or {S} and {U}. -1 for none. */
 static int find_unit(const char *key, const char *text) {
     int stage = 0, unit = 0;
     for (; *key; key++) {
@@ -513,7 +513,8 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]) {
 
 /* === Missing === */
 
-/* Finds the chunk of a block if blocks have two numbers. Another tensor of the block shows it. */
+/* Finds the chunk of a block if blocks have two numbers. Another tensor of the block shows the
+ * chunk. */
 static int chunk_of(const layout_map *map, int block) {
     char key[LAYOUT_MAX_KEY];
     size_t i;

@@ -25,7 +25,7 @@ typedef struct layout_match {
     bool found;
 } layout_match;
 
-/* The matches of all tensors that one name with {b}, or with {s} and {u}, stands for. */
+/* All tensors that a name with {b}, or with {s} and {u}, stands for, and their matches. */
 typedef struct layout_target {
     const char *tensor;    /* "{b}norm1.weight" */
     layout_match *matches; /* one for each block */
@@ -44,7 +44,7 @@ typedef struct layout_map {
     int patch_order;       /* 1 + PATCH_ORDER_...; 0: not given */
     int qkv_order;         /* QKV_ORDER_... */
     int qkv_interleave;    /* 1 + QKV_INTERLEAVE_...; 0: not given */
-    int64_t embed_dim;     /* 0 until the tensors have shown it */
+    int64_t embed_dim;     /* 0 until it is read from the tensors */
 } layout_map;
 
 /* One source of a tensor. */
@@ -183,7 +183,8 @@ bool names_add_unknown(const layout_map *map, const checkpoint_tensor_info *info
 /* Adds all collected tensors as findings. */
 bool names_put_unknown(const name_groups *unknown, findings *f);
 
-/* Finds tensors that may matter although no rule reads them and `ignore` does not name them. */
+/* Finds tensors that may have an effect. No rule reads these tensors, and `ignore` does not name
+ * them. */
 bool names_find_unknown(const layout_map *map, const text_list *ignore, name_groups *unknown);
 
 bool names_has_unknown(const layout_map *map, const text_list *ignore);

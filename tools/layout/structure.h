@@ -1,10 +1,10 @@
 /* structure.h - finds a vision transformer in a checkpoint whose names fit no layout. It uses
  * repeated numbered groups, shapes, words in the names and, last, the order in the file.
  *
- * The tensors become parts: a weight and its bias. Parts at the same place in each group are the
- * blocks. Every part then gets a role: its name in layout_own, such as "blocks.0.attn.q". Some
- * parts are folded first, such as separate linear layers for the heads. Every tensor must get a
- * role, or be known to need none. Otherwise nothing changes, and the report names all tensors
+ * The tensors become parts. A part is a weight and its bias. Parts at the same place in each group
+ * are the blocks. Every part then gets a role: its name in layout_own, such as "blocks.0.attn.q".
+ * Some parts are folded first, such as separate linear layers for the heads. Every tensor must get
+ * a role, or be known to need none. Otherwise nothing changes, and the report names all tensors
  * without a role.
  *
  *     structure_parts.c    makes parts from tensors, and blocks from parts
@@ -40,7 +40,7 @@ typedef struct structure {
     int note_count;
     structure_dropped *dropped; /* tensors without effect */
     size_t dropped_count;
-    /* For each tensor of the resulting checkpoint: the reason for its role. */
+    /* The reason for the role of each tensor of the resulting checkpoint. */
     const char **reasons;
     size_t reason_count;
     const layout *layout;               /* layout_own or a related layout */

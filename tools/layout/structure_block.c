@@ -167,7 +167,7 @@ static bool has_shape(const structure_parts *p, const structure_part *part, int6
     return rows_of(part) == rows && cols_of(p, part) == cols;
 }
 
-/* True if the other matrices are an MLP: two layers, three if it is gated, or none at all. */
+/* True if the other matrices are an MLP: two layers, three in a gated MLP, or none at all. */
 static bool is_mlp(const structure_parts *p, const matrix_list *list, const structure_part *but) {
     const structure_part *rest[MAX_MATRICES];
     int64_t hidden;
@@ -253,8 +253,8 @@ static int64_t inner_width(const structure_parts *p) {
 
 /* === The projection and the MLP === */
 
-/* Returns the number of letters that two paths share, up to a dot. If it is large, they are in the
- * same module. */
+/* Returns the number of letters that two paths share, up to a dot. If the number is large, both
+ * paths are in the same module. */
 static size_t shared_path(const structure_part *a, const structure_part *b) {
     size_t i, shared = 0;
     for (i = 0; a->inner[i] && a->inner[i] == b->inner[i]; i++)
@@ -359,7 +359,7 @@ static void name_mlp(structure_parts *p) {
 
 /* === Norms and LayerScale === */
 
-/* Lists the parts of one length without a role that are norms, not scales. */
+/* Lists the norms of one length that have no role; scales are not norms. */
 static int list_norms(const structure_parts *p, int64_t rows, structure_part **norms, int most) {
     int count = 0, i;
     for (i = 0; i < p->places; i++) {
@@ -531,7 +531,7 @@ bool structure_name_block(structure_parts *p, report *r) {
  * two layers of one block do not share all parts of a module.
  */
 
-/* The earlier part of which this part is a copy, and the lengths of the names of both modules. */
+/* The earlier part that this part copies, and the lengths of the names of both modules. */
 typedef struct part_copy {
     const structure_part *original; /* NULL if it is no copy */
     size_t from, to;

@@ -376,9 +376,9 @@ bool structure_order_tells(structure_parts *p, structure_part *const *parts, int
 
 /* Blocks are repetitions. A name with a number, such as "enc.layers.3.norm", belongs to the series
  * "enc.layers.", at the number 3. Two numbers of a series are alike if the same names with the same
- * shapes follow them. Consecutive numbers form a run if all of them are alike, or if every second
- * number is alike. A run consists of blocks if it has the minimum of a block: a norm, a matrix that
- * reads tokens and a matrix that writes them.
+ * shapes follow both numbers. Consecutive numbers form a run if all numbers are alike, or if every
+ * second number is alike. A run consists of blocks if it has the minimum of a block: a norm, a
+ * matrix that reads tokens and a matrix that writes them.
  */
 
 enum { MAX_PERIOD = 6, MAX_NUMBERS = 8, MAX_PLACES = 1024 };
@@ -552,8 +552,8 @@ static block_run run_at(const numbered *e, const numbered *end, int period) {
     return run;
 }
 
-/* Prefers complete runs, then runs of two blocks or more, then those that explain most, then the
- * shortest series, which is the outermost. */
+/* Prefers complete runs, then runs of two blocks or more, then runs that explain the most tensors,
+ * then the shortest series, which is the outermost. */
 static bool is_better(const block_run *a, const block_run *b) {
     if (!b->first) return a->first != NULL;
     if (a->is_complete != b->is_complete) return a->is_complete;
@@ -663,7 +663,7 @@ static void count_places(structure_parts *p) {
 }
 
 /* Reads the words after the number of the block. If the number is inside a name, as in
- * "block3_attn", they begin with the rest of that name. */
+ * "block3_attn", the words begin with the rest of that name. */
 static bool index_blocks(structure_parts *p, report *r) {
     int i;
     p->in_blocks = calloc((size_t)p->depth * (size_t)p->places + 1, sizeof *p->in_blocks);

@@ -131,8 +131,8 @@ static bool take_names(const structure_parts *p, report *r) {
     return true;
 }
 
-/* Adds a line for each name that the user gave and that led to a role. Fails if one of our names,
- * given to a part of a block, led to another role. */
+/* Adds a line for each name that the user gave and that led to a role. Fails if a part of a block
+ * got one of our names but another role. */
 static bool check_names(const structure_parts *p, report *r) {
     static const char *const in_blocks[] = {
         "norm1",   "attn.qkv", "attn.q", "attn.k",   "attn.v", "attn.proj", "norm2",
@@ -204,8 +204,8 @@ static int64_t table_rows(const structure_parts *p, const structure_part *part) 
                : 0;
 }
 
-/* Finds a layer whose columns are positions. If it is as large as the layer over the values of a
- * patch, it may be a second such layer. */
+/* Finds a layer whose columns are positions. A layer that is as large as the layer over a patch's
+ * values may be a second such layer. */
 static void name_linear_positions(structure_parts *p, structure_part *part) {
     const structure_part *other = NULL;
     int i;
@@ -571,8 +571,8 @@ static int number_in_list(const structure_part *part, const structure_part *list
     return atoi(part->path + same);
 }
 
-/* Refuses a norm between the layers of a head, which must not be taken for a norm in front of
- * them. */
+/* Refuses a norm between the layers of a head. Such a norm must not be taken for a norm in front of
+ * the head. */
 static void check_between(structure_parts *p, structure_part *const *two) {
     static const char *const roles[] = { "norm", "fc_norm" };
     const int first = number_in_list(two[0], two[1]), last = number_in_list(two[1], two[0]);
@@ -853,7 +853,7 @@ static int64_t elements(const order *o, int first, int count) {
     return sum;
 }
 
-/* Counts the layers from here on that are equal to the layers one period later. */
+/* Counts the layers from here on that equal the layers one period later. */
 static int count_repeated(const order *o, int first, int period) {
     int end = first;
     while (end + period < o->count && o->layers[end].likeness == o->layers[end + period].likeness)

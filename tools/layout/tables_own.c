@@ -4,8 +4,8 @@
 /* === torch.nn === */
 
 /* Models around a torch.nn.TransformerEncoder, or a list of its layers. Only the encoder has
- * standard names. All other names here are the usual ones, next to the encoder or next to the
- * module that holds it.
+ * standard names. All other names here are the usual names beside the encoder or beside the module
+ * that holds it.
  */
 
 static const char *const prefixes[] = { "*.", NULL };

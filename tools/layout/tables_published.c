@@ -32,7 +32,7 @@ static const layout_extra torchvision_lacking[] = {
     { "conv_proj.*.*", "a convolutional stem" }, { NULL, NULL }
 };
 
-/* The transforms that belong to the weights for 224 pixels; those of vit_l_16 differ and resize to
+/* The transforms of the weights for 224 pixels. The transforms of vit_l_16 differ and resize to
  * 242. */
 static const layout_default torchvision_defaults[] = {
     { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },
@@ -79,8 +79,9 @@ static const char *const open_clip_blocks[] = { "transformer.resblocks.{i}.", NU
     LAYOUT_FROM2("norm_pre", "ln_pre"),                                                          \
     RESBLOCK
 
-/* CoCa pools by the first of many queries, which are mostly narrower than the tokens. Its last norm
- * comes after the pooling. If the queries are as wide as the tokens, q, k and v are one tensor. */
+/* CoCa pools by the first of many queries. The queries are mostly narrower than the tokens. CoCa's
+ * last norm comes after the pooling. If the queries are as wide as the tokens, q, k and v are one
+ * tensor. */
 #define COCA "attn_pool.query"
 #define COCA_ATTN "attn_pool.attn."
 #define COCA_RULE(tensor, axes, ...)                                                             \
@@ -280,8 +281,8 @@ static const layout_extra mobileclip_harmless[] = {
     { NULL, NULL }
 };
 
-/* These values are those of Apple's code; timm's model with the same weights has another epsilon
- * and another resizing. Without a class token the model uses the mean. */
+/* These are the values of Apple's code; timm's model with the same weights has another epsilon and
+ * another resizing. Without a class token the model uses the mean. */
 static const layout_default mobileclip_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
     { "mean=0", NULL }, { "std=1", NULL }, { "crop_pct=1", NULL },
@@ -466,8 +467,8 @@ const layout layout_radio = {
 
 /* === Sapiens 2 === */
 
-/* Its middle blocks have half as many heads of keys and values as of queries. Only attention has a
- * LayerScale. */
+/* The middle blocks have two heads of queries for each head of keys and values. Only attention has
+ * a LayerScale. */
 
 static const char *const sapiens2_prefixes[] = { "module.", "backbone.", "model.", NULL };
 

@@ -124,9 +124,9 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
 /* === Pooling that is narrower than the tokens === */
 
 /* Zeros fill up the pooling's heads and its output. The last norm then divides by the deviation of
- * more values, so its input is multiplied by the root of the ratio of widths. The layer before the
- * norm subtracts the mean. Queries are multiplied too, because vit.h divides by the root of a wider
- * head. */
+ * more values. The norm's input is multiplied by the root of the ratio of widths. The layer
+ * before the norm subtracts the mean. Queries are multiplied too, because vit.h divides by the root
+ * of a wider head. */
 
 /* Returns the place in the pooling's heads for a place in vit.h's wider heads; -1: none. */
 static int64_t narrow_place(const layout_item *item, int64_t wide, int64_t place) {
@@ -203,8 +203,8 @@ static bool read_narrow(checkpoint *c, const layout_item *item, int64_t first, i
 }
 
 /* Reads a row for each head. The library indexes by query minus key, but vit.h indexes by key minus
- * query. The change reverses both axes, and so the whole row, except the three values of the class
- * token at the end of the row. */
+ * query. The change reverses both axes. It therefore reverses the whole row, except the class
+ * token's three values at its end. */
 static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                          float *to, report *r) {
     const int64_t columns = item->parts[0].view.count / item->tensor.dims[0];
@@ -257,8 +257,8 @@ static bool read_rel_pos_mlp(checkpoint *c, const layout_item *item, int64_t fir
     return good;
 }
 
-/* Returns the rotation of a pair in a head. If blocks and heads have their own frequencies, these
- * are stored as [2 axes, depth, heads, pairs]. */
+/* Returns the rotation of a pair in a head. If blocks and heads have separate frequencies, the
+ * frequencies are stored as [2 axes, depth, heads, pairs]. */
 static vit_rotation rotation_of(const layout_item *item, const float *given, int64_t head,
                                 int64_t pair) {
     const rope_grid *grid = &item->rope;

@@ -129,8 +129,8 @@ typedef struct letter_table {
     int64_t size[128], stride[128];
 } letter_table;
 
-/* One dimension of the source: one letter, or several merged letters, the last of which has the
- * smallest stride. */
+/* Splits one dimension of the source: one letter, or several merged letters. The last letter has
+ * the smallest stride. */
 static bool split_dim(letter_table *table, const char *letters, int64_t size, int64_t stride,
                       const layout_sizes *sizes) {
     size_t i = strlen(letters);

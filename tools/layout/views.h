@@ -63,7 +63,7 @@ bool fold_chain(const fold_layer *first, const fold_layer *second, fold_layer *r
 
 /* Stacks the layers. If `is_diagonal` is set, each layer reads only its own columns. If `groups` >
  * 1, each layer has this many kinds of rows, such as queries, keys and values; the result has all
- * rows of the first kind, then those of the next. */
+ * rows of the first kind, then all rows of the next kind. */
 bool fold_heads(const fold_layer *heads, int count, bool is_diagonal, int groups,
                 fold_layer *result, report *r);
 

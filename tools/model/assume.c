@@ -71,8 +71,9 @@ static const char *order_why(const assumer *a, char text[HEADS_TEXT]) {
     return text;
 }
 
-/* A default is an assumption if configurations of the library can change it, but not if the
- * library's code fixes it. In hand-written models every default is an assumption. */
+/* Adds the defaults as assumptions. A default is an assumption if the library's configurations can
+ * change it, but not if the library's code fixes it. In hand-written models every default is an
+ * assumption. */
 static bool assume_defaults(const assumer *a) {
     static const struct {
         setting_key key;

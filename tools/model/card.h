@@ -64,8 +64,8 @@ int card_count_synsets(const vit_model *model);
 /* Returns "plain", "panels" or "groups". */
 const char *card_layout_name(vit_layout layout);
 
-/* Cuts a line "key: value" off the provenance. For an assumption, *is_assumed becomes true, and the
- * line is returned without its key. False at the end. */
+/* Cuts a line "key: value" off the provenance. *is_assumed becomes true for an assumption, which is
+ * returned without the key. False at the end. */
 bool card_next_line(const char **at, const char **line, int *length, bool *is_assumed);
 
 /* True for the tensors that change with the head: those of the head, and those of the self-test. */

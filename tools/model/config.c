@@ -378,7 +378,7 @@ static bool is_placeholder(const json_value *value) {
     return !strncmp(text, "LABEL_", 6);
 }
 
-/* id2label is an object whose keys are numbers, in any order; it becomes a list. */
+/* Turns id2label into a list. It is an object whose keys are numbers in any order. */
 static bool put_labels(config_file *config, const json_value *id2label, report *r) {
     const uint32_t count = id2label->count;
     json_value *list = memory_take(&config->document.memory, (count + 1) * sizeof *list);
@@ -868,7 +868,7 @@ static void pass_json(own_reader *o, const json_value *object) {
 
 /* === YAML === */
 
-/* Cuts off a comment and the spaces before it; returns the first letter of the text that is no
+/* Cuts off a comment and the spaces before it; returns a pointer to the first letter that is no
  * space. */
 static char *trim(char *text) {
     char quote = '\0', *at, *end = text;

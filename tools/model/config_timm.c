@@ -452,7 +452,7 @@ static void put_area(settings *s, const config_file *config) {
 }
 
 /* Later values win: pretrained_cfg describes the weights; the top and model_args describe the model
- * made from them. */
+ * made from the weights. */
 bool config_timm_apply(config_file *config, settings *s, report *r) {
     const json_value *root = config->document.root;
     const json_value *pretrained = get_object(root, "pretrained_cfg", r);

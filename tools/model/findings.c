@@ -211,8 +211,8 @@ static size_t harm_rank(const char *what) {
     return unlisted;
 }
 
-/* Evidence of trained weights is almost certain, so such assumptions come after the
- * preprocessing. */
+/* Returns the harm of an assumption. Evidence of trained weights is almost certain: such
+ * assumptions come after the preprocessing. */
 static double harm_of(const finding *item) {
     const size_t rank = harm_rank(item->what), last = harm_rank("std=");
     const bool is_shown = !strncmp(item->why, FROM_WEIGHTS, strlen(FROM_WEIGHTS));

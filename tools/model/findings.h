@@ -29,8 +29,8 @@ bool subject_find(const char *name, size_t length, subject *s);
 
 /* === Evidence of heads === */
 
-/* Puts into words the evidence in trained weights for the number of heads, which layout/detect.h
- * reads.
+/* Describes in words the evidence for the number of heads that layout/detect.h reads from trained
+ * weights.
  */
 
 enum { HEADS_MOST = 64, HEADS_TEXT = 320 };
@@ -93,7 +93,7 @@ bool findings_wrong(findings *f, const char *what, const char *advice);
  * exhausted. */
 bool findings_measure(findings *f, size_t assumed, const char *otherwise, double effect);
 
-/* Orders the assumptions by harm: the frequency with which each is wrong, times its effect. */
+/* Orders the assumptions by harm: how often each assumption is wrong, times its effect. */
 void findings_order(findings *f);
 
 /* True for an assumption that is rarely wrong, or does little harm. */

@@ -64,7 +64,7 @@ static bool split_lines(label_list *list, char *text, report *r) {
     return true;
 }
 
-/* If every line begins with a WordNet id, the words after it are the label. */
+/* Splits lines into WordNet ids and labels if every line begins with an id. */
 static void split_synsets(label_list *list) {
     size_t i;
     for (i = 0; i < list->count; i++) {
