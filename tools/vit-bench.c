@@ -52,8 +52,8 @@ typedef struct cold_start {
     double private_bytes; /* NaN if unknown */
 } cold_start;
 
-/* The state of one run of the program. It is zeroed, then filled in step by step. bench_free
- * accepts it in any state. */
+/* The state of one run of the program. The struct is zeroed, then filled in step by step.
+ * bench_free accepts it in any state. */
 typedef struct bench {
     const choices *chosen;
     const char *executable; /* argv[0] */

@@ -44,7 +44,7 @@ typedef struct choices {
     photo_options photos;
 } choices;
 
-/* The state of one run of the program. It is zeroed, then filled in step by step. */
+/* The state of one run of the program. The struct is zeroed, then filled in step by step. */
 typedef struct job {
     const choices *chosen;
     vit_model model;

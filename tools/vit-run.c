@@ -46,11 +46,11 @@ typedef struct choices {
     int num_threads, batch, k;
     photo_options photos;
     bool json;
-    bool wants_file, wants_forward; /* follow from the other members */
+    bool wants_file, wants_forward; /* derived from the other members */
 } choices;
 
-/* The state of one run of the program. It is zeroed, then filled in step by step. run_free accepts
- * it in any state. */
+/* The state of one run of the program. The struct is zeroed, then filled in step by step. run_free
+ * accepts it in any state. */
 typedef struct run {
     const choices *chosen;
     photo_decoder *decoder; /* for images, like the next member */
@@ -673,8 +673,7 @@ static const char notes[] =
 
 static bool complain(const char *text) { return cli_wrong(PROGRAM, "%s", text), false; }
 
-/* Checks rules that the table of options cannot express. Sets the members that follow from
- * others. */
+/* Checks rules that the table of options cannot express. Sets the derived members. */
 static bool check_command(choices *c) {
     const bool images = c->operands.count + c->lists.count > 0;
     bool tensor = false;

@@ -234,7 +234,7 @@ static void print_option(char letter, const char *name, const char *argument, co
     putchar('\n');
 }
 
-/* Prints a text with the program's name in place of each @. */
+/* Prints a text, and replaces each @ by the program's name. */
 static void print_text(const char *text, const char *name) {
     for (; *text; text++) {
         if (*text == '@') fputs(name, stdout);

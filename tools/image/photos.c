@@ -263,7 +263,7 @@ typedef struct task {
 typedef char task_fits[sizeof(task) <= SANDBOX_MAX_PARAMETERS ? 1 : -1];
 
 /* Returns the smallest fraction whose sides are at least twice the sides of the resized photo. The
- * decoder's box filter then removes only detail that the resize removes too. */
+ * decoder's box filter then removes only detail that the resize also removes. */
 static int least_eighths(const void *user, int width, int height) {
     const task *t = user;
     int eighths = 1;

@@ -66,8 +66,8 @@ typedef struct look_positions {
 
 struct look_command;
 
-/* The state of one run of the program. Zero the struct, then set chosen, command and operands; the steps fill
- * in the other members. */
+/* The state of one run of the program. Zero the struct, then set chosen, command and operands. The
+ * steps fill in the other members. */
 typedef struct look_job {
     const look_choices *chosen;
     const struct look_command *command;

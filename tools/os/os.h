@@ -24,7 +24,8 @@
 void os_start(int *argc, char ***argv);
 
 /* Sets the action for a mapped file that is truncated while it is read: the program prints a
- * message and ends with exit status 1. (On Windows no other program can truncate a mapped file.) */
+ * message and ends with exit status 1. (On Windows, no other program can truncate a mapped
+ * file.) */
 void os_on_lost(const char *program);
 
 /* Returns the text of strerror, or a clearer text if the file is open in another program. */
@@ -137,7 +138,7 @@ bool os_call(const char *const *arguments, int *status);
  * killed when the program or its time ends. (Windows has no such commands.) */
 typedef struct os_command {
     const char *program;         /* path, as from os_find_program */
-    char *const *arguments;      /* its name first, NULL last */
+    char *const *arguments;      /* the program's name first, NULL last */
     const char *folder;          /* working folder, also for temporary files */
     const char *input;           /* file for standard input; NULL: empty */
     const char *output, *errors; /* new files for standard output and standard error */

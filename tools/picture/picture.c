@@ -74,8 +74,7 @@ picture_colour picture_mix(picture_colour a, picture_colour b, double share_of_b
 
 /* === Photos === */
 
-/* The pixels of a photo that one pixel of the picture covers along one side; there is at least
- * one. */
+/* The pixels of a photo, at least one, that a pixel of the picture covers along one side. */
 typedef struct span {
     int begin, end;
 } span;
