@@ -137,8 +137,8 @@ PEAK_LOOP_512(run_fma_512, PEAK_FMA_512)
 PEAK_LOOP_512(run_bf16_512, PEAK_BF16_512)
 PEAK_LOOP_512(run_vnni_512, PEAK_VNNI_512)
 PEAK_LOOP(run_add16_256, PEAK_ADD16_256)
-/* These loops have twelve sums. With more sums, a string would exceed the length that compilers
- * must accept. */
+/* This loop has twelve sums. With more sums, its string would exceed the length that compilers must
+ * accept. */
 PEAK_LOOP_OF(run_add16_512, "zmm", PEAK_TWELVE, PEAK_CLEAR_512, PEAK_ADD16_512, PEAK_CLOBBERED)
 #if PEAK_AVX_VNNI
 PEAK_LOOP(run_vnni_256, PEAK_VNNI_256)
