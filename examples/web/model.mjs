@@ -24,15 +24,25 @@ const linesOf = (text) => text.trim().split('\n').filter(Boolean).map((line) => 
     return at < 0 ? ['', line] : [line.slice(0, at), line.slice(at + 2)];
 });
 
-function architecture({ config: c, options }) {
+/** The sizes of models that keep each photo's aspect ratio. */
+function anySizes({ patch_size: size, crop_rounding: rounding, resize_height, resize_width }) {
+    const most = Math.floor(resize_height / size) * Math.floor(resize_width / size);
+    return { sides: 'any height x any width',
+             patches: rounding === 2 ? 'any number of' : `at most ${most}` };
+}
+
+function architecture({ config: c, options, preprocessing: { crop_mode: mode } }) {
+    const any = mode === 'aspect' ? anySizes(c) : null;
     const { patch_size: size, norm_eps: eps } = c;
     const mlp = c.mlp_dim ? `MLP of ${c.mlp_dim}` : 'no MLP';
     const attention = c.attention === 0 ? `${c.num_heads} heads of ${c.head_dim}, ` : '';
     const patches = state.model.grid?.join(' x ') ?? c.num_patches;
     const extra = (c.has_cls_token ? ', cls_token' : '') + (c.has_dist_token ? ', dist_token' : '');
     return [
-        ['input', `${c.in_chans} x ${c.img_height} x ${c.img_width} (channels, height, width)`],
-        ['tokens', `${c.num_tokens}: ${patches} patches of ${size} x ${size}${extra}`],
+        ['input', `${c.in_chans} x ${any?.sides ?? `${c.img_height} x ${c.img_width}`} ` +
+            '(channels, height, width)'],
+        ['tokens', `${any?.patches ?? `${c.num_tokens}: ${patches}`} patches of ` +
+            `${size} x ${size}${extra}`],
         ['blocks', `${c.depth} of width ${c.embed_dim}: ${attention}${mlp}`],
         ['classes', c.num_classes || 'none: gives embeddings'],
         ['options', options || 'none: a plain ViT'],

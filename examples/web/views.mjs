@@ -275,9 +275,8 @@ const tokens = {
     },
 
     paint([photo, ...others], { maps, explained }) {
-        const count = maps[0].length / 3;
-        const ranges = [0, 1, 2].map((k) =>
-            rangeOf(...maps.map((map) => map.subarray(k * count, (k + 1) * count))));
+        const third = (map, k) => map.subarray(k * map.length / 3, (k + 1) * map.length / 3);
+        const ranges = [0, 1, 2].map((k) => rangeOf(...maps.map((map) => third(map, k))));
         const colours = maps.map((map) => componentColours(map, ranges));
         Object.assign(this, { photo, colours: colours[0] });
         this.paintLarge();

@@ -92,6 +92,8 @@ async function thumbOf(decoded) {
     return canvas.convertToBlob({ type: 'image/jpeg', quality: 0.8 });
 }
 
+const keepsAspect = () => model.info.preprocessing.crop_mode === 'aspect';
+
 function checkChannels() {
     const channels = model.info.config.in_chans;
     if (channels === 1 || channels === 3) return;
@@ -101,6 +103,7 @@ function checkChannels() {
 /** Returns the size at which a photo must be decoded: at least the displayed size and, as in the
  * programs, twice the resized size. */
 function eighthsOf(size) {
+    if (keepsAspect()) return 8; // the grid follows from the size of the whole photo
     const resized = cropOf(size)?.resized;
     const suffice = (eighths) => resized && size.width * eighths >= 16 * resized.width
         && size.height * eighths >= 16 * resized.height
@@ -113,13 +116,17 @@ async function inputOf(key, look = null) {
     const name = `${key}/input`;
     const photo = photos.get(key);
     const known = recall(name);
-    if (known && !look) return known;
+    if (known && !look) {
+        model.fit(photo.size);
+        return known;
+    }
     checkChannels();
     const decoded = await decode(photo.file, eighthsOf);
     const { width, height } = decoded.size ?? decoded;
     photo.size = { width, height };
     if (look) await look(decoded);
     const input = known ?? model.preprocess(decoded);
+    model.fit(photo.size);
     return known ?? keep(name, input, input.byteLength);
 }
 
@@ -179,9 +186,11 @@ const MOST_MAPS = 2 ** 27;           // bytes of attention from one pass through
 /** Calls `use` with the attention [heads, tokens, tokens] of several blocks, one after the
  * other. */
 async function eachAttention(key, blocks, use) {
-    const { num_heads, num_tokens } = model.info.config;
-    const most = Math.max(1, Math.floor(MOST_MAPS / (4 * num_heads * num_tokens ** 2)));
     const input = await inputOf(key);
+    const { num_heads, num_tokens, num_patches } = model.info.config;
+    const { rows, columns } = cropOf(photos.get(key).size) ?? { rows: num_patches, columns: 1 };
+    const tokens = num_tokens - num_patches + rows * columns;
+    const most = Math.max(1, Math.floor(MOST_MAPS / (4 * num_heads * tokens ** 2)));
     for (let i = 0; i < blocks.length; i += most) {
         const some = blocks.slice(i, i + most);
         const names = some.map((block) => `${key}/attention/${block}`);
@@ -197,7 +206,9 @@ async function eachAttention(key, blocks, use) {
 
 /** Returns one token's (-1: all tokens' mean) attention to the patches, in one head. */
 function rowOf(maps, head, from) {
-    const { num_tokens: tokens, num_patches: patches } = model.info.config;
+    const { num_heads, num_tokens, num_patches } = model.info.config;
+    const tokens = Math.sqrt(maps.length / num_heads);
+    const patches = tokens - (num_tokens - num_patches);
     const map = maps.subarray(head * tokens * tokens, (head + 1) * tokens * tokens);
     if (from >= 0) return map.slice((from + 1) * tokens - patches, (from + 1) * tokens);
     const sums = new Float64Array(tokens);

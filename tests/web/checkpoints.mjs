@@ -12,7 +12,7 @@ import { expect, same, skip, visit } from './harness.mjs';
 const converter = resolve('build/nofma/tools/vit-convert');
 
 /** The .vit file of the native program with the same arguments. */
-function native(file, args, ...beside) {
+export function native(file, args, ...beside) {
     const cwd = pathOf('native');
     rmSync(cwd, { recursive: true, force: true }); // what lies beside a checkpoint is read
     mkdirSync(cwd, { recursive: true });
@@ -31,7 +31,7 @@ async function press(visited) {
 }
 
 /** The file that the page offers after the conversion. */
-async function download({ page }) {
+export async function download({ page }) {
     await dialog(page).getByText('Converted, and open').waitFor();
     await dialog(page).getByRole('button', { name: 'Close' }).click();
     const offered = page.waitForEvent('download');
@@ -43,7 +43,7 @@ async function download({ page }) {
 }
 
 /** Drops the checkpoint, and fills in the form's fields by their labels. */
-async function convert(visited, file, dtype, fields = {}) {
+export async function convert(visited, file, dtype, fields = {}) {
     const { page } = visited;
     await visited.dropOnly(file);
     await dialog(page).waitFor();
@@ -60,7 +60,7 @@ async function convert(visited, file, dtype, fields = {}) {
     await press(visited);
 }
 
-const sameBytes = (found, wanted) => expect(found.equals(wanted),
+export const sameBytes = (found, wanted) => expect(found.equals(wanted),
     `other bytes than vit-convert's: ${found.length}, ${wanted.length} there`);
 
 export default async function checkpoints() {

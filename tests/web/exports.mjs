@@ -23,7 +23,8 @@ const source = new URL('../../examples/web/vit/', import.meta.url);
 const signatures = {
     open: 'piii', close: 'm', result_string: 'i', info: 'm', sizes: 'm', input: 'm',
     preprocess: 'mpiiii', classify: 'mi', top: 'm', scores: 'mp', forward: 'mppi',
-    attention: 'miiip', components: 'mpiipp', similarity: 'ppiip', positions: 'miipp',
+    fit: 'mii',
+    attention: 'miiip', components: 'mppiipp', similarity: 'ppiip', positions: 'miipp',
     crop: 'miip', patch_at: 'miidd', allocate: 'i', release: 'p', result: '', message: '',
 };
 const wild = {
@@ -55,12 +56,14 @@ async function begin(module, bytes) {
     const m = engine.attempt('open', copy(), bytes.length, 1, 1) >>> 0;
     const p = engine.allocate(2 * HALF);
     engine.bytes(p, HALF).fill(0);
+    const grid = engine.allocate(8);
+    engine.integers(grid, 2).fill(2);
     engine.bytes(p + HALF, HALF).forEach((_, i, all) => { all[i] = i * 0x9e3779b1 >>> 24; });
     const right = {
         open: () => [copy(), bytes.length, 1, 1], close: () => [m], result_string: () => [-1],
         preprocess: () => [m, p, 8, 8, 24, 0], classify: () => [m, 1], scores: () => [m, p],
         forward: () => [m, p, p, 0], attention: () => [m, 0, 0, 0, p],
-        components: () => [m, p, 1, 0, p, p], similarity: () => [p, p, 1, 4, p],
+        components: () => [m, p, grid, 1, 0, p, p], fit: () => [m, 8, 8], similarity: () => [p, p, 1, 4, p],
         positions: () => [m, -1, 0, p, p], crop: () => [m, 8, 8, p],
         patch_at: () => [m, 8, 8, 1, 1], allocate: () => [64], release: () => [p],
     };

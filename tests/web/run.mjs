@@ -8,7 +8,7 @@ import { closeAll, expect, seen, summary, test } from './harness.mjs';
 import { makeAll } from './files.mjs';
 
 const all = ['types', 'server', 'classes', 'bits', 'large', 'views', 'wrong', 'checkpoints',
-             'access', 'isolation', 'camera', 'teach', 'words', 'firefox'];
+             'aspect', 'access', 'isolation', 'camera', 'teach', 'words', 'firefox'];
 const names = process.argv.slice(2).filter((name) => !name.startsWith('--'));
 const unknown = names.filter((name) => !all.includes(name));
 if (unknown.length) {

@@ -17,8 +17,10 @@
 #include "numbers/tokens.h"
 
 struct web_model {
-    vit_model model;     /* its weights are in data            */
+    vit_model own;       /* its weights are in data            */
+    vit_model model;     /* the same in the input size of the latest photo */
     vit_session session; /* state of a forward pass            */
+    int threads;
     void *data, *workspace;
     float *input;        /* [in_chans, img_height, img_width]  */
     float *logits;       /* [num_classes]                      */
@@ -90,22 +92,6 @@ static vit_executor executor_of(int threads) {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-static int start_session(web_model *m, int threads) {
-    const vit_config *c = &m->model.config;
-    const size_t pixels = (size_t)c->img_height * (size_t)c->img_width;
-    const size_t classes = (size_t)c->num_classes;
-    vit_params params = { 0 };
-    size_t size;
-    params.executor = executor_of(threads);
-    size = vit_workspace_size(&m->model, &params);
-    m->workspace = size ? malloc(size) : NULL;
-    m->input = calloc((size_t)c->in_chans * pixels, sizeof *m->input);
-    m->logits = malloc((classes + 1) * sizeof *m->logits);
-    m->top = malloc((classes + 1) * sizeof *m->top);
-    if (!m->workspace || !m->input || !m->logits || !m->top) return check(VIT_ERROR_MEMORY);
-    return check(vit_session_init(&m->session, &m->model, &params, m->workspace, size));
-}
-
 static void find_sizes(web_model *m) {
     const vit_config *c = &m->model.config;
     const int sizes[WEB_SIZES] = {
@@ -115,6 +101,35 @@ static void find_sizes(web_model *m) {
         c->has_cls_token
     };
     memcpy(m->sizes, sizes, sizeof sizes);
+}
+
+/* Replaces the session; after a failure the one before remains. */
+static int start_session(web_model *m, const vit_model *model) {
+    const vit_params params = { .executor = executor_of(m->threads) };
+    const size_t size = vit_workspace_size(model, &params);
+    void *workspace = size ? malloc(size) : NULL;
+    float *input = calloc(vit_input_size(model), sizeof *input);
+    if (!workspace || !input) {
+        free(workspace);
+        free(input);
+        return check(VIT_ERROR_MEMORY);
+    }
+    free(m->workspace);
+    free(m->input);
+    m->workspace = workspace;
+    m->input = input;
+    m->model = *model;
+    find_sizes(m);
+    return check(vit_session_init(&m->session, &m->model, &params, workspace, size));
+}
+
+/* Allocates what does not depend on the input size. */
+static int start(web_model *m) {
+    const size_t classes = (size_t)m->own.config.num_classes;
+    m->logits = malloc((classes + 1) * sizeof *m->logits);
+    m->top = malloc((classes + 1) * sizeof *m->top);
+    if (!m->logits || !m->top) return check(VIT_ERROR_MEMORY);
+    return start_session(m, &m->own);
 }
 
 web_model *web_open(void *data, size_t size, int threads, int verify) {
@@ -127,12 +142,10 @@ web_model *web_open(void *data, size_t size, int threads, int verify) {
         return NULL;
     }
     m->data = data;
-    result = vit_model_open_memory(data, size, verify ? VIT_OPEN_VERIFY : 0, &m->model);
-    good = result == VIT_OK ? start_session(m, threads) : fail(result, m->model.detail);
-    if (good) {
-        find_sizes(m);
-        return m;
-    }
+    m->threads = threads;
+    result = vit_model_open_memory(data, size, verify ? VIT_OPEN_VERIFY : 0, &m->own);
+    good = result == VIT_OK ? start(m) : fail(result, m->own.detail);
+    if (good) return m;
     web_close(m);
     return NULL;
 }
@@ -140,7 +153,7 @@ web_model *web_open(void *data, size_t size, int threads, int verify) {
 /* Members that were not allocated are NULL. */
 void web_close(web_model *m) {
     if (!m) return;
-    vit_model_close(&m->model);
+    vit_model_close(&m->own);
     free(m->top);
     free(m->logits);
     free(m->input);
@@ -165,7 +178,7 @@ char *web_info(const web_model *m) {
     FILE *file = sum ? open_memstream(&text, &size) : NULL;
     if (file) {
         json_writer w = json_write_to(file);
-        put_info(&w, &m->model, sum);
+        put_info(&w, &m->own, sum);
         if (ferror(file) | (fclose(file) != 0)) {
             free(text);
             text = NULL;
@@ -177,6 +190,27 @@ char *web_info(const web_model *m) {
 }
 
 /* --- a photo ---------------------------------------------------------------------------------- */
+
+/* Gives a copy of the model the input size of a photo of this size. */
+static int find_size(const web_model *m, int width, int height, vit_model *fitted) {
+    const vit_image image = { (const uint8_t *)m, width, height, 0, VIT_PIXEL_GRAY8 };
+    vit_result result;
+    *fitted = m->own;
+    if (m->own.config.crop_mode != VIT_CROP_ASPECT) return 1;
+    result = vit_model_fit(&m->own, &image, fitted);
+    return result == VIT_OK ||
+           fail(result, *fitted->detail ? fitted->detail : vit_result_string(result));
+}
+
+int web_fit(web_model *m, int width, int height) {
+    vit_model fitted;
+    if (!find_size(m, width, height, &fitted)) return 0;
+    if (fitted.config.crop_mode == m->model.config.crop_mode &&
+        fitted.config.img_height == m->model.config.img_height &&
+        fitted.config.img_width == m->model.config.img_width)
+        return 1;
+    return start_session(m, &fitted);
+}
 
 float *web_input(const web_model *m) { return m->input; }
 
@@ -246,23 +280,22 @@ int web_attention(web_model *m, int block, int patch, int head, float *map) {
     return good || fail_report(&r);
 }
 
-int web_components(web_model *m, const float *patches, int photos, int foreground,
-                   float *coordinates, double numbers[6]) {
-    const vit_config *c = &m->model.config;
-    tokens_patches t = { patches, 0, c->embed_dim, NULL };
-    vit_grid *grids;
+int web_components(const web_model *m, const float *patches, const vit_grid *grids, int photos,
+                   int foreground, float *coordinates, double numbers[6]) {
+    enum { LARGEST = 1 << 15 };
+    tokens_patches t = { patches, 0, m->own.config.embed_dim, grids };
     report r = report_make();
     pca p;
     int count;
-    bool good;
-    if (photos < 1 || photos > (1 << 30) / c->num_patches) return check(VIT_ERROR_ARGUMENT);
-    t.count = photos * c->num_patches;
-    t.grids = grids = malloc((size_t)photos * sizeof *grids);
-    good = grids || report_no_memory(&r);
-    for (int i = 0; good && i < photos; i++) grids[i] = (vit_grid){ c->grid_height, c->grid_width };
-    good = good && tokens_components(&t, foreground != 0, &p, coordinates, &r);
-    free(grids);
-    if (!good) return fail_report(&r);
+    if (photos < 1) return check(VIT_ERROR_ARGUMENT);
+    for (int i = 0; i < photos; i++) {
+        const int height = grids[i].height, width = grids[i].width;
+        if (height < 1 || width < 1 || height > LARGEST || width > LARGEST ||
+            height * width > (1 << 30) - t.count)
+            return check(VIT_ERROR_ARGUMENT);
+        t.count += height * width;
+    }
+    if (!tokens_components(&t, foreground != 0, &p, coordinates, &r)) return fail_report(&r);
     memset(numbers, 0, 6 * sizeof *numbers);
     for (int i = 0; i < p.count; i++) {
         numbers[i] = p.variance[i];
@@ -280,7 +313,7 @@ void web_similarity(const float *vector, const float *others, int count, int dim
 
 static bool find_positions(const web_model *m, int asked, int block, positions *p, int numbers[3],
                            report *r) {
-    const vit_config *c = &m->model.config;
+    const vit_config *c = &m->own.config;
     const char *name = asked >= 0 && asked < POSITIONS_KINDS ? positions_name((position_kind)asked)
                                                              : NULL;
     position_kind kind;
@@ -290,7 +323,7 @@ static bool find_positions(const web_model *m, int asked, int block, positions *
     numbers[1] = positions_of_block(c, kind) ? block : -1;
     if (numbers[1] >= c->depth || block < 0)
         return report_fail(r, "the model has blocks 0 to %d", c->depth - 1);
-    return positions_read(&m->model, kind, block, p, r);
+    return positions_read(&m->own, kind, block, p, r);
 }
 
 int web_positions(const web_model *m, int kind, int block, float *cosines, int numbers[3]) {
@@ -305,20 +338,23 @@ int web_positions(const web_model *m, int kind, int block, float *cosines, int n
 
 /* --- places ----------------------------------------------------------------------------------- */
 
-static bool find_crop(const web_model *m, int width, int height, crop *c, report *r) {
+static bool find_crop(const web_model *m, int width, int height, vit_model *fitted, crop *c,
+                      report *r) {
     enum { LARGEST = 1 << 20 };
     if (width < 1 || height < 1 || width > LARGEST || height > LARGEST)
         return report_fail(r, "expected 1 to %d pixels a side, found %d x %d", LARGEST, width,
                            height);
-    return crop_find(c, &m->model.config, width, height, r);
+    if (!find_size(m, width, height, fitted)) return report_fail(r, "%s", last_message);
+    return crop_find(c, &fitted->config, width, height, r);
 }
 
-int web_crop(const web_model *m, int width, int height, double numbers[12]) {
+int web_crop(const web_model *m, int width, int height, double numbers[14]) {
     report r = report_make();
+    vit_model fitted;
     vit_crop found;
     crop c;
-    if (!find_crop(m, width, height, &c, &r)) return fail_report(&r);
-    vit_find_crop(&m->model.config, width, height, &found);
+    if (!find_crop(m, width, height, &fitted, &c, &r)) return fail_report(&r);
+    vit_find_crop(&fitted.config, width, height, &found);
     numbers[0] = numbers[4] = c.left / c.across;
     numbers[1] = numbers[5] = c.top / c.down;
     numbers[2] = c.width / c.across;
@@ -329,11 +365,14 @@ int web_crop(const web_model *m, int width, int height, double numbers[12]) {
     numbers[9] = (double)found.height;
     numbers[10] = (double)found.left;
     numbers[11] = (double)found.top;
+    numbers[12] = fitted.config.grid_height;
+    numbers[13] = fitted.config.grid_width;
     return 1;
 }
 
 int web_patch_at(const web_model *m, int width, int height, double x, double y) {
     report r = report_make();
+    vit_model fitted;
     crop c;
-    return find_crop(m, width, height, &c, &r) ? crop_patch(&c, x, y) : -1;
+    return find_crop(m, width, height, &fitted, &c, &r) ? crop_patch(&c, x, y) : -1;
 }

@@ -9,7 +9,7 @@
 #define MODULE_H
 
 #include "heap.h"
-#include "vit.h"
+#include "numbers/tokens.h"
 
 typedef struct web_model web_model;
 
@@ -47,6 +47,9 @@ EXPORT(sizes) const int *web_sizes(const web_model *m);
 
 /* The input of all functions below, [in_chans, img_height, img_width]: the caller writes it, or it
  * is made from a photo. */
+/* If photos keep their aspect ratio, sets all sizes to those of a photo of this size. Photos need
+ * it before web_preprocess. */
+EXPORT(fit) int web_fit(web_model *m, int width, int height);
 EXPORT(input) float *web_input(const web_model *m);
 EXPORT(preprocess)
 int web_preprocess(web_model *m, const uint8_t *pixels, int width, int height, int stride,
@@ -67,12 +70,12 @@ int web_forward(web_model *m, float *const outputs[3], const vit_block_output *b
  * `head` is one head, or -1 for the mean of all; `block` -1 gives a rollout through all blocks. */
 EXPORT(attention) int web_attention(web_model *m, int block, int patch, int head, float *map);
 
-/* Takes patches [photos, rows * columns, dim]; gives coordinates [photos, rows * columns, 3], the
- * variances of the three components, then their shares of the whole variance. Returns the number of
- * components. */
+/* Takes the patches [rows * columns, dim] of all photos, and their grids; gives coordinates [rows *
+ * columns, 3] of all photos, the variances of the three components, then their shares of the whole
+ * variance. Returns the number of components. */
 EXPORT(components)
-int web_components(web_model *m, const float *patches, int photos, int foreground,
-                   float *coordinates, double numbers[6]);
+int web_components(const web_model *m, const float *patches, const vit_grid *grids, int photos,
+                   int foreground, float *coordinates, double numbers[6]);
 
 /* Cosines to each of `count` vectors [dim]. */
 EXPORT(similarity)
@@ -85,8 +88,9 @@ EXPORT(positions)
 int web_positions(const web_model *m, int kind, int block, float *cosines, int numbers[3]);
 
 /* Returns the place of the input on a photo, as left, top, width and height in the photo's pixels;
- * that of the area of the patches; then width, height, left and top from vit_find_crop. */
-EXPORT(crop) int web_crop(const web_model *m, int width, int height, double numbers[12]);
+ * that of the area of the patches; then width, height, left and top from vit_find_crop, and the
+ * grid's rows and columns. */
+EXPORT(crop) int web_crop(const web_model *m, int width, int height, double numbers[14]);
 /* -1 if there is none, or the patches are not places on a photo. */
 EXPORT(patch_at) int web_patch_at(const web_model *m, int width, int height, double x, double y);
 

@@ -121,6 +121,9 @@ export interface Wants {
     attention?: boolean;
 }
 
+/** Of the photo's patches. */
+interface Grid { rows: number; columns: number }
+
 interface AllOutputs {
     /** [num_classes] */
     logits: Float32Array;
@@ -143,12 +146,12 @@ type Asked<W> = { [K in keyof W]: W[K] extends true ? K : never }[keyof W];
 type Given<T, Names> = Pick<T, Extract<keyof T, Names>> & Partial<T>;
 
 /** Requested outputs exist, as far as the type of `wants` shows it. */
-export type Outputs<W extends Wants = Wants> = Given<AllOutputs, Asked<W>> &
+export type Outputs<W extends Wants = Wants> = Grid & Given<AllOutputs, Asked<W>> &
     /** In the order of wants.blocks. */
     (W extends { blocks: readonly number[] } ? { blocks: BlockOutput<W>[] }
         : { blocks?: BlockOutput<W>[] });
 
-export type BlockOutput<W extends Wants = Wants> = { block: number } & Given<AllBlockOutputs,
+export type BlockOutput<W extends Wants = Wants> = { block: number } & Grid & Given<AllBlockOutputs,
     (W extends { attention: true } ? 'attention' : never) |
     (W extends { blockTokens: true } | { blockTokens?: undefined; attention?: false } ? 'tokens'
         : never)>;
@@ -164,9 +167,10 @@ export interface AttentionChoice {
 }
 
 export interface Components {
+    /** The first photo's. */
     rows: number;
     columns: number;
-    /** For each photo [3, rows, columns]; NaN for patches outside the foreground. */
+    /** For each photo [3, rows, columns] of its grid; NaN for patches outside the foreground. */
     maps: Float32Array[];
     /** The variance of each component, at most three, and its share of all. */
     variance: number[];
@@ -177,7 +181,7 @@ export interface Similarity {
     rows: number;
     columns: number;
     patch: number;
-    /** For each photo [rows, columns]. */
+    /** For each photo [rows, columns] of its grid. */
     maps: Float32Array[];
 }
 
@@ -195,8 +199,13 @@ export interface Positions {
 
 export type PositionKind = 'embedding' | 'rotary' | 'relative';
 
-/** The output of run(), or its tokens; [num_tokens, embed_dim]. */
-export interface Tokens { readonly tokens: Float32Array }
+/** The output of run(), or its tokens, [num_tokens, embed_dim], and the grid of their patches; by
+ * default that of the latest photo. */
+export interface Tokens {
+    readonly tokens: Float32Array;
+    readonly rows?: number;
+    readonly columns?: number;
+}
 
 /** One .vit file with a session, in its own memory. */
 export class Model {
@@ -221,6 +230,10 @@ export class Model {
 
     /** The best `top` classes, 5 if left out, the best first. */
     classify(photo: Photo | Input, top?: number): Prediction[];
+    /** Sets the size of inputs to that of a photo, if the model keeps photos' aspect ratios
+     * (`crop_mode` "aspect"). Each call with a photo does so itself; an Input needs it again after
+     * photos of other sizes. */
+    fit(photo: { readonly width: number; readonly height: number }): void;
     /** The bits of vit_preprocess. */
     preprocess(photo: Photo): Input;
     crop(photo: { readonly width: number; readonly height: number }): Crop;

@@ -38,7 +38,8 @@ export class Model {
     #engine;
     #handle;
     #file;
-    #sizes;
+    #own;                            // the sizes without a photo
+    #sizes;                          // those of the latest photo, if it keeps its aspect ratio
 
     static async open(source, options = {}) {
         checkSource(source);
@@ -70,12 +71,17 @@ export class Model {
         this.#file = { at, size };
         this.module = kind;
         this.threads = threads;
-        const sizes = engine.integers(engine.call('sizes', handle) >>> 0, names.length);
-        this.#sizes = Object.fromEntries(names.map((name, i) => [name, sizes[i]]));
+        this.#own = this.#sizes = this.#readSizes();
         const { labels, synsets, ...info } = this.#readInfo();
         this.info = info;
         this.labels = labels;
         this.synsets = synsets;
+    }
+
+    #readSizes() {
+        const at = this.#engine.call('sizes', this.#handle) >>> 0;
+        const sizes = this.#engine.integers(at, names.length);
+        return Object.fromEntries(names.map((name, i) => [name, sizes[i]]));
     }
 
     #readInfo() {
@@ -136,6 +142,13 @@ export class Model {
         return this.#sizes.channels * this.#sizes.height * this.#sizes.width;
     }
 
+    fit(photo) {
+        const engine = this.#open();
+        const { width, height } = checkSides(photo);
+        engine.attempt('fit', this.#handle, width, height);
+        this.#sizes = this.#readSizes();
+    }
+
     /** Makes the model's input from a photo, or takes an existing input. */
     #prepare(engine, photo) {
         if (!isPhoto(photo)) {
@@ -145,6 +158,7 @@ export class Model {
             return;
         }
         const { data, width, height, stride, format } = checkPhoto(photo);
+        this.fit(photo);
         engine.borrow(data.length, (at) => {
             engine.bytes(at, data.length).set(data);
             engine.attempt('preprocess', this.#handle, at, width, height, stride, format);
@@ -206,12 +220,11 @@ export class Model {
     crop(photo) {
         const engine = this.#open();
         const { width, height } = checkSides(photo);
-        return engine.borrow(8 * 12, (at) => {
+        return engine.borrow(8 * 14, (at) => {
             engine.attempt('crop', this.#handle, width, height, at);
-            const n = engine.doubles(at, 12);
+            const n = engine.doubles(at, 14);
             const rectangle = (i) => ({ x: n[i], y: n[i + 1], width: n[i + 2], height: n[i + 3] });
-            return { ...rectangle(0), rows: this.#sizes.rows, columns: this.#sizes.columns,
-                     patches: rectangle(4),
+            return { ...rectangle(0), rows: n[12], columns: n[13], patches: rectangle(4),
                      resized: { width: n[8], height: n[9], left: n[10], top: n[11] } };
         });
     }
@@ -239,7 +252,7 @@ export class Model {
         }
         if (logits) this.#needClasses(engine);
         this.#prepare(engine, photo);
-        const outputs = this.#forward(engine, { logits, embedding, tokens });
+        const outputs = { ...this.#grid, ...this.#forward(engine, { logits, embedding, tokens }) };
         if (wants.blocks) {
             outputs.blocks = this.#forwardBlocks(engine, blocks, { blockTokens, attention });
         }
@@ -294,7 +307,7 @@ export class Model {
             engine.attempt('forward', this.#handle, at, at + 12, blocks.length);
             const copy = (place, length) => engine.floats(place, length).slice();
             return blocks.map((block, i) => ({
-                block,
+                block, ...this.#grid,
                 ...(sizes.tokens && { tokens: copy(placeOf(i), sizes.tokens) }),
                 ...(sizes.attention &&
                     { attention: copy(placeOf(i) + 4 * sizes.tokens, sizes.attention) }),
@@ -303,6 +316,10 @@ export class Model {
     }
 
     // --- what a model looks at ----------------------------------------------------------------
+
+    get #grid() {
+        return { rows: this.#sizes.rows, columns: this.#sizes.columns };
+    }
 
     get #patches() {
         return this.#sizes.rows * this.#sizes.columns;
@@ -333,19 +350,20 @@ export class Model {
             engine.attempt('attention', this.#handle, block, from, head, at));
     }
 
-    /** Returns the tokens of the patches, [rows * columns, dim], from a photo, an input or
-     * tokens. */
+    /** Returns { values, rows, columns }: the patches' tokens, [rows * columns, dim], of a photo, an
+     * input or tokens. */
     #patchTokens(engine, item, block) {
-        const { tokens, dim, prefix } = this.#sizes;
-        let all = item?.tokens;
+        const { dim, prefix } = this.#sizes;
+        let all = item?.tokens, { rows, columns } = all && item.rows ? item : this.#grid;
         if (all !== undefined) {
-            this.#checkFloats(all, tokens * dim, 'tokens');
+            this.#checkFloats(all, (prefix + rows * columns) * dim, 'tokens');
         } else {
             this.#prepare(engine, item);
+            ({ rows, columns } = this.#grid);
             all = block === undefined ? this.#forward(engine, { tokens: true }).tokens :
                 this.#forwardBlocks(engine, [block], { blockTokens: true })[0].tokens;
         }
-        return all.subarray(prefix * dim);
+        return { values: all.subarray(prefix * dim), rows, columns };
     }
 
     #checkItems(photos, block) {
@@ -354,53 +372,58 @@ export class Model {
         return { items, from: block === undefined ? undefined : this.#checkBlock(block) };
     }
 
-    /** Calls action(at) with the patches' tokens of all items, [items, rows * columns, dim]. */
+    /** Calls action(at, grids, places) with the patches' tokens of all items, photo by photo; item i
+     * has the patches from places[i] to places[i + 1]. */
     #withPatches(engine, { items, from }, action) {
-        const each = this.#patches * this.#sizes.dim;
-        return engine.borrow(4 * each * items.length, (at) => {
-            items.forEach((item, i) => {
-                const values = this.#patchTokens(engine, item, from);
-                engine.floats(at + 4 * each * i, each).set(values);
+        const { dim } = this.#sizes, places = [0];
+        const grids = items.map((item) => this.#patchTokens(engine, item, from));
+        for (const { rows, columns } of grids) places.push(places.at(-1) + rows * columns);
+        return engine.borrow(4 * dim * places.at(-1), (at) => {
+            grids.forEach(({ values }, i) => {
+                engine.floats(at + 4 * dim * places[i], values.length).set(values);
             });
-            return action(at);
+            return action(at, grids, places);
         });
     }
 
     principalComponents(photos, { block, foreground = false } = {}) {
         const engine = this.#open();
-        const chosen = this.#checkItems(photos, block);
-        const length = 3 * this.#patches * chosen.items.length;
-        return this.#withPatches(engine, chosen, (patches) =>
-            engine.borrow(8 * 6 + 4 * length, (at) => {
-                const count = engine.attempt('components', this.#handle, patches,
-                                             chosen.items.length, Number(foreground), at + 48, at);
+        const chosen = this.#checkItems(photos, block), { length } = chosen.items;
+        return this.#withPatches(engine, chosen, (patches, grids, places) =>
+            engine.borrow(8 * 6 + 8 * length + 12 * places.at(-1), (at) => {
+                const sides = at + 48, coordinates = sides + 8 * length;
+                engine.integers(sides, 2 * length)
+                    .set(grids.flatMap(({ rows, columns }) => [rows, columns]));
+                const count = engine.attempt('components', this.#handle, patches, sides, length,
+                                             Number(foreground), coordinates, at);
                 const numbers = Array.from(engine.doubles(at, 6));
-                return { rows: this.#sizes.rows, columns: this.#sizes.columns,
-                         maps: this.#componentMaps(engine.floats(at + 48, length)),
-                         variance: numbers.slice(0, count),
-                         explained: numbers.slice(3, 3 + count) };
+                const { rows, columns } = grids[0];
+                return { rows, columns, variance: numbers.slice(0, count),
+                         explained: numbers.slice(3, 3 + count),
+                         maps: this.#componentMaps(engine, coordinates, places) };
             }));
     }
 
-    /** Turns [photos, patches, 3] into [3, patches] for each photo. */
-    #componentMaps(coordinates) {
-        const patches = this.#patches;
-        return Array.from({ length: coordinates.length / (3 * patches) }, (_, photo) =>
-            Float32Array.from({ length: 3 * patches }, (__, i) =>
-                coordinates[3 * (photo * patches + i % patches) + Math.floor(i / patches)]));
+    /** Turns [patches, 3] into [3, patches] for each photo. */
+    #componentMaps(engine, at, places) {
+        return places.slice(1).map((end, photo) => {
+            const patches = end - places[photo];
+            const found = engine.floats(at + 12 * places[photo], 3 * patches);
+            return Float32Array.from({ length: 3 * patches }, (_, i) =>
+                found[3 * (i % patches) + Math.floor(i / patches)]);
+        });
     }
 
     similarity(photos, patch, { block } = {}) {
         const engine = this.#open();
-        const chosen = this.#checkItems(photos, block);
-        const place = this.#checkPatch(patch), { dim, rows, columns } = this.#sizes;
-        const length = this.#patches * chosen.items.length;
-        const cosines = this.#withPatches(engine, chosen, (patches) =>
-            this.#compute(engine, length, (at) =>
-                engine.call('similarity', patches + 4 * place * dim, patches, length, dim, at)));
-        const maps = chosen.items.map((_, i) =>
-            cosines.slice(i * this.#patches, (i + 1) * this.#patches));
-        return { rows, columns, patch: place, maps };
+        const chosen = this.#checkItems(photos, block), { dim } = this.#sizes;
+        return this.#withPatches(engine, chosen, (patches, [{ rows, columns }], places) => {
+            const place = checkChoice(patch, 'patch', rows * columns), length = places.at(-1);
+            const cosines = this.#compute(engine, length, (at) =>
+                engine.call('similarity', patches + 4 * place * dim, patches, length, dim, at));
+            const maps = places.slice(1).map((end, i) => cosines.slice(places[i], end));
+            return { rows, columns, patch: place, maps };
+        });
     }
 
     positions({ kind, block = 0 } = {}) {
@@ -409,12 +432,12 @@ export class Model {
         if (kind !== undefined && asked < 0) {
             throw new RangeError(`expected a kind of positions: ${kinds.join(', ')}`);
         }
-        const of = this.#checkBlock(block), length = this.#patches ** 2;
+        const of = this.#checkBlock(block), { rows, columns } = this.#own;
+        const length = (rows * columns) ** 2;
         return engine.borrow(12 + 4 * length, (at) => {
             engine.attempt('positions', this.#handle, asked, of, at + 12, at);
             const [found, ofBlock, dim] = engine.integers(at, 3);
-            return { kind: kinds[found], ...(ofBlock >= 0 && { block: ofBlock }), dim,
-                     rows: this.#sizes.rows, columns: this.#sizes.columns,
+            return { kind: kinds[found], ...(ofBlock >= 0 && { block: ofBlock }), dim, rows, columns,
                      values: engine.floats(at + 12, length).slice() };
         });
     }
