@@ -312,7 +312,7 @@ $(PHOTO): $(WEB)/photo.c tools/image/image_file.h $(WEB)/heap.h build/wasm/flags
 # converter, left_out.c replaces the modules that no page needs.
 CONVERT_ROOMS   = base cli checkpoint model layout convert
 CONVERT_LESS    = $(addprefix tools/convert/,text.c calibrate.c code.c python.c python_eval.c match_folder.c c_array.c help.c) \
-                  tools/checkpoint/gguf_file.c tools/checkpoint/onnx.c tools/model/imagenet.c
+                  tools/checkpoint/gguf_file.c tools/checkpoint/onnx.c tools/checkpoint/onnx_graph.c tools/model/imagenet.c
 CONVERT_SOURCES = $(filter-out $(CONVERT_LESS),$(wildcard $(CONVERT_ROOMS:%=tools/%/*.c))) \
                   tools/os/common.c tools/vit-convert.c $(WEB)/wasi.c $(WEB)/left_out.c
 CONVERT_FLAGS   = --target=wasm32-wasi -Oz -flto -msign-ext -mnontrapping-fptoint

@@ -106,6 +106,7 @@ char *memory_copy_text(memory_arena *arena, const char *text, size_t size) {
 #include "checkpoint/npz.c"
 #include "checkpoint/ggml_file.c"
 #include "checkpoint/gguf_file.c"
+#include "checkpoint/onnx_graph.c"
 #include "checkpoint/onnx.c"
 #include "checkpoint/contents.c"
 #include "checkpoint/open.c"

@@ -60,8 +60,8 @@ refuses $data/refused-normalized.onnx 'node "/Sub" (Sub, input "pixel_values"): 
 refuses $data/refused-factor.onnx 'q k^T has the factor 0.3, expected 1 / sqrt(8)'
 refuses $data/refused-positions.onnx 'node "/blocks/blocks.0/attn/Add" (Add, input "/blocks/blocks.0/attn/MatMul_output_0"): a mask'
 refuses $data/refused-rotary.onnx 'node "/blocks/blocks.0/attn/Add" (Add'
-refuses $data/refused-windows.onnx 'node "/Add" (Add, input "/patch_embed/Transpose_output_0"): no resid'
-refuses $data/refused-after-norm.onnx 'node "/Add" (Add, input "/patch_embed/Transpose_output_0"): no r'
+refuses $data/refused-windows.onnx 'node "/Add" (Add, input "/patch_embed/Transpose_output_0"): not a residual'
+refuses $data/refused-after-norm.onnx 'node "/Add" (Add, input "/patch_embed/Transpose_output_0"): not a r'
 refuses $data/refused-twice.onnx 'node "/patch_embed/proj/Conv" (Conv, input "/Conv_output_0"): a conv'
 
 summary
