@@ -348,7 +348,7 @@ web: packages-page ## 3: build the page, examples/web, and serve it: PORT=8000
 	@$(MAKE) --no-print-directory -s $(WASM_MODULES) $(WASI_MODULES)
 	@node examples/web/serve.mjs $(if $(PORT),--port $(PORT))
 
-npm: packages-page ## 6: build/packages/npm/vit-h-VERSION.tgz, for Node, Deno, Bun, Workers and pages
+npm: packages-npm ## 6: build/packages/npm/vit-h-VERSION.tgz, for Node, Deno, Bun, Workers and pages
 	@$(SCRIPT) tools/packaging/npm/build.sh build/packages/npm
 npm-modules: $(WASM_MODULES) $(WASI_MODULES) $(PHOTO)
 
@@ -415,7 +415,7 @@ test-cross: packages-cross ## 4: ARM, RISC-V, s390x, i686 by QEMU; musl; the dia
 	@$(SCRIPT) tests/msvc.sh
 	@$(MAKE) --no-print-directory test-windows
 
-test-packages: packages-test $(if $(filter python,$(or $(PACKAGES),python)),perhaps-wheel) $(if $(filter rust go,$(or $(PACKAGES),go)),perhaps-bindings) $(if $(filter static,$(or $(PACKAGES),static)),perhaps-static) $(if $(filter npm,$(or $(PACKAGES),npm)),perhaps-web) $(if $(filter debian,$(or $(PACKAGES),debian)),perhaps-debian) ## 4: an installed copy and each package, from its archive: PACKAGES="install npm"
+test-packages: packages-test $(if $(filter python,$(or $(PACKAGES),python)),perhaps-wheel) $(if $(filter rust go,$(or $(PACKAGES),go)),perhaps-bindings) $(if $(filter static,$(or $(PACKAGES),static)),perhaps-static) $(if $(filter npm,$(or $(PACKAGES),npm)),perhaps-firefox) $(if $(filter debian,$(or $(PACKAGES),debian)),perhaps-debian) ## 4: an installed copy and each package, from its archive: PACKAGES="install npm"
 	@$(MAKE) --no-print-directory -s all libraries
 	@$(SCRIPT) tests/packages.sh $(PACKAGES)
 
@@ -578,7 +578,7 @@ dist: ## 6: the sources of a release in build/dist: archives, header, sums
 static: packages-static ## 6: archives of static programs: build/packages/static; PLATFORMS="linux-x86_64"
 	@$(SCRIPT) tools/packaging/static/build.sh build/packages/static
 
-release: packages-static perhaps-wheel perhaps-bindings perhaps-debian ## 6: everything that a release has, and TESTED.md: build/release
+release: packages-static perhaps-wheel perhaps-bindings perhaps-debian perhaps-npm ## 6: everything that a release has, and TESTED.md: build/release
 	@$(SCRIPT) tools/packaging/release.sh build/release $(VERSION)
 
 clean: ## 1: remove everything that was built

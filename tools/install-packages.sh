@@ -32,7 +32,8 @@ cross="$demo clang:clang $aarch64 $others
 wasm="$demo clang:clang lld:wasm-ld wasi-libc:/usr/include/wasm32-wasi/stdio.h
     libclang-rt-dev-wasm32:/usr/share/doc/libclang-rt-dev-wasm32 nodejs:node zopfli:zopfli"
 page="$wasm clang-19:clang-19 lld-19:wasm-ld-19"
-web="$page chromium:chromium npm:npm"
+npm="$page npm:npm"
+web="$npm chromium:chromium"
 firefox="$web firefox-esr:firefox-esr"
 trust="$test clang-tidy:clang-tidy cppcheck:cppcheck valgrind:valgrind"
 python=/usr/lib/python3/dist-packages
@@ -66,7 +67,7 @@ lacks() {
 
 # shellcheck disable=SC2086 # one word a package
 case "${1-}" in
-demo | jpeg | firmware | fashion | test | cross | wasm | page | web | firefox | trust | peers | wheel | debian | bindings | ncnn | mca | static | cluster)
+demo | jpeg | firmware | fashion | test | cross | wasm | page | npm | web | firefox | trust | peers | wheel | debian | bindings | ncnn | mca | static | cluster)
     eval "wanted=\$$1"
     ;;
 missing)
@@ -81,7 +82,7 @@ missing)
     exit
     ;;
 *)
-    echo "usage: install-packages.sh demo|jpeg|firmware|fashion|test|cross|wasm|page|web|firefox|trust|peers|wheel|debian|bindings|ncnn|mca|static|cluster" >&2
+    echo "usage: install-packages.sh demo|jpeg|firmware|fashion|test|cross|wasm|page|npm|web|firefox|trust|peers|wheel|debian|bindings|ncnn|mca|static|cluster" >&2
     exit 2
     ;;
 esac

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # npm.sh - the package of npm, installed from its archive into an empty folder, in Node 18 and the
-# installed one, Deno, Bun, Cloudflare's workerd, and Chromium with and without a bundler; its program;
-# its types. In each of them the photo must give the class and, to the bit, the embedding of the native
+# installed one, Deno, Bun, Cloudflare's workerd, and Chromium and Firefox without a bundler and by
+# esbuild, Vite and webpack; its program; its types. In each of them the photo must give the class and, to the bit, the embedding of the native
 # program without fused multiply-add.
 set -u
 cd "$(dirname "$0")/../.."
@@ -166,29 +166,56 @@ else
     wait $server 2>/dev/null
 fi
 
-# --- Chromium: modules as they are, a bundle beside the package's files, one with all in it ---------
+# --- pages: modules as they are; bundles of esbuild, one with all in it; of Vite; of webpack --------
 
-chromium=${CHROMIUM:-/usr/bin/chromium}
-if [ ! -x "$bin/esbuild" ] || [ ! -d "$tools/node_modules/playwright-core" ]; then
-    skip "pages" "npm has not installed esbuild and playwright-core"
-elif [ ! -x "$chromium" ]; then
-    skip "pages" "no chromium here"
+if [ ! -d "$tools/node_modules/puppeteer-core" ]; then
+    skip "pages" "npm has not installed puppeteer-core"
 else
     body() { echo "<!doctype html><meta charset=utf-8><link rel=icon href=data:,><body>$1</body>"; }
     module='<script type="module" src='
     imports='<script type="importmap">{ "imports": { "vit-h": "./node_modules/vit-h/index.mjs" } }</script>'
+    lines=("$work"/expected{,,,,})
+    whole() { cat "${lines[@]}" && printf 'cat cat cat cat cat\nrelaxed, %s\n' "$1"; }
+    pages=(plain.html)
     body "$imports$module\"page.mjs\"></script>" >plain.html
-    body "$module\"bundle/page.js\"></script>" >bundle.html
-    body "$module\"single.js\"></script>" >single.html
-    check "page.mjs is bundled" "${bundle[@]}" page.mjs --minify --outdir=bundle
-    cp -r node_modules/vit-h/vit/*.{wasm,mjs} node_modules/vit-h/models bundle
-    check "single.mjs is bundled" "${bundle[@]}" single.mjs --minify --outfile=single.js \
-        --loader:.wasm=binary --loader:.vit=binary
-    check "the pages open" node browser.mjs "$tools" . plain.html bundle.html single.html
-    mv "$work/out" "$work/said"
-    cat "$work"/expected{,} <(printf 'cat cat cat cat cat\nrelaxed, threads\n') >"$work/page"
-    check "plain modules, a bundle, a bundle in one file; no message" \
-        diff <(cat "$work"/page{,} "$work/expected") "$work/said"
+    whole threads >"$work/page"
+    if [ -x "$bin/esbuild" ]; then
+        check "page.mjs is bundled" "${bundle[@]}" page.mjs --minify --outdir=bundle
+        cp -r node_modules/vit-h/vit/*.{wasm,mjs} node_modules/vit-h/models bundle
+        check "single.mjs is bundled" "${bundle[@]}" single.mjs --minify --outfile=single.js \
+            --loader:.wasm=binary --loader:.vit=binary
+        body "$module\"bundle/page.js\"></script>" >bundle.html
+        body "$module\"single.js\"></script>" >single.html
+        whole threads | cat - "$work/expected" >>"$work/page"
+        pages+=(bundle.html single.html)
+    else skip "a bundle of esbuild" "npm has not installed it"; fi
+    if [ -x "$bin/vite" ]; then
+        body "$module\"./page.mjs\"></script>" >index.html
+        check "vite build" "${clean[@]}" "$bin/vite" build --base ./ --outDir vite
+        cp cat.jpg cat.ppm vite
+        whole "1 thread" >>"$work/page"
+        pages+=(vite/index.html)
+    else skip "a bundle of Vite" "npm has not installed it"; fi
+    if [ -x "$bin/webpack" ]; then
+        check "webpack" "${clean[@]}" "$bin/webpack" --mode production --entry ./page.mjs \
+            --output-path webpack
+        cp cat.jpg cat.ppm webpack
+        body "$module\"main.js\"></script>" >webpack/index.html
+        whole "1 thread" >>"$work/page"
+        pages+=(webpack/index.html)
+    else skip "a bundle of webpack" "npm has not installed it"; fi
+    for browser in chrome:"${CHROMIUM:-/usr/bin/chromium}" firefox:"${FIREFOX:-/usr/bin/firefox-esr}"; do
+        if [ ! -x "${browser#*:}" ]; then
+            skip "pages in ${browser%%:*}" "no ${browser#*:} here"
+            continue
+        fi
+        case=$browser
+        check "pages in $browser" node browser.mjs "$tools" . "${browser%%:*}" "${pages[@]}"
+        mv "$work/out" "$work/said"
+        check "the pages' lines, no message" diff "$work/page" "$work/said"
+        echo "RAN ${pages[*]} in $("${browser#*:}" --version 2>/dev/null | head -n 1)"
+        case=
+    done
 fi
 
 # --- types ------------------------------------------------------------------------------------------

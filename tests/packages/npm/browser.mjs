@@ -1,12 +1,17 @@
-// browser.mjs TOOLS FOLDER PAGE... - opens pages of a folder in Chromium, and prints for each the
-// text of its body, then each message, failed request and module that it requested twice.
+// browser.mjs TOOLS FOLDER BROWSER PAGE... - opens pages of a folder in chrome or firefox, and
+// prints for each the text of its body, then each message, failed request and module that it
+// requested twice. CHROMIUM and FIREFOX name the programs.
+import { mkdtempSync, rmSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
 import { extname, join, normalize } from 'node:path';
 
-const [tools, folder, ...pages] = process.argv.slice(2);
-const { chromium } = createRequire(join(tools, 'package.json'))('playwright-core');
+const [tools, folder, browserName, ...pages] = process.argv.slice(2);
+const puppeteer = createRequire(join(tools, 'package.json'))('puppeteer-core');
+const programs = { chrome: process.env.CHROMIUM ?? '/usr/bin/chromium',
+                   firefox: process.env.FIREFOX ?? '/usr/bin/firefox-esr' };
 const types = { '.html': 'text/html', '.js': 'text/javascript', '.mjs': 'text/javascript',
                 '.wasm': 'application/wasm', '.jpg': 'image/jpeg' };
 const isolation = { 'Cross-Origin-Opener-Policy': 'same-origin',
@@ -20,9 +25,11 @@ const server = createServer(async ({ url }, response) => {
 });
 await new Promise((done) => { server.listen(0, '127.0.0.1', done); });
 
-const browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-    chromiumSandbox: process.getuid() !== 0,
+const home = mkdtempSync(join(tmpdir(), 'browser-')); // not the user's
+const browser = await puppeteer.launch({
+    browser: browserName, executablePath: programs[browserName], headless: true,
+    args: browserName === 'chrome' && process.getuid() === 0 ? ['--no-sandbox'] : [],
+    env: { ...process.env, HOME: home },
 });
 for (const name of pages) {
     const page = await browser.newPage();
@@ -37,7 +44,7 @@ for (const name of pages) {
         requests.set(pathname, (requests.get(pathname) ?? 0) + 1);
     });
     await page.goto(`http://127.0.0.1:${server.address().port}/${name}`);
-    await page.waitForFunction(() => document.title === 'done', null, { timeout: 60000 })
+    await page.waitForFunction(() => document.title === 'done', { timeout: 60000 })
         .catch((error) => problems.push(error.message));
     console.log(await page.evaluate(() => document.body.textContent.trim()));
     for (const [path, count] of requests) {
@@ -47,4 +54,5 @@ for (const name of pages) {
     await page.close();
 }
 await browser.close();
+rmSync(home, { recursive: true, force: true });
 server.close();

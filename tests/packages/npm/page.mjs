@@ -1,5 +1,5 @@
-// page.mjs - what a page writes into its body: the line of cat.ppm, then the class of cat.jpg by
-// its URL, as a Blob, an <img>, a canvas and its ImageData.
+// page.mjs - what a page writes into its body: the line of cat.ppm twice, and once by each module;
+// then the class of cat.jpg by its URL, as a Blob, an <img>, a canvas and its ImageData.
 import { classify, open } from 'vit-h';
 import { lineOf } from './line.mjs';
 
@@ -24,8 +24,12 @@ async function labelsOf() {
 async function show() {
     const model = await open();
     const { module, threads } = model;
-    return [await lineOf('cat.ppm'), await lineOf('cat.ppm', { model }),
-            (await labelsOf()).join(' '), `${module}, ${threads > 1 ? 'threads' : '1 thread'}`];
+    const lines = [await lineOf('cat.ppm'), await lineOf('cat.ppm', { model })];
+    for (const kind of ['scalar', 'simd', 'relaxed']) {
+        lines.push(await lineOf('cat.ppm', { module: kind }));
+    }
+    return [...lines, (await labelsOf()).join(' '),
+            `${module}, ${threads > 1 ? 'threads' : '1 thread'}`];
 }
 
 document.body.textContent = (await show().catch((error) => [String(error)])).join('\n');

@@ -26,7 +26,7 @@ function nameOf(source) {
 }
 
 function bundled() {
-    if (here) return new URL('models/cifar10-vit.vit', here);
+    if (here) return new URL('./models/cifar10-vit.vit', import.meta.url); // for bundlers, in full
     throw new TypeError('model: expected a .vit file; the place of the bundled one is unknown here');
 }
 

@@ -1,7 +1,20 @@
 // photos.mjs - reads the pixels of photos from any source. Pages use the browser's decoders;
 // without a browser, photo.wasm decodes photos.
-import { addressOf, bytesOf, loadModule } from './load.mjs';
+import { addressOf, bytesOf, loadModule, provide } from './load.mjs';
 import { inNode } from './pool.mjs';
+
+/** The modules. Vite and webpack copy files that are named by such an expression, under new names. */
+const files = import.meta.url ? {
+    'vit.wasm': new URL('./vit.wasm', import.meta.url),
+    'vit-scalar.wasm': new URL('./vit-scalar.wasm', import.meta.url),
+    'vit-relaxed.wasm': new URL('./vit-relaxed.wasm', import.meta.url),
+    'photo.wasm': new URL('./photo.wasm', import.meta.url),
+    'words.wasm': new URL('./words.wasm', import.meta.url),
+    'convert.wasm': new URL('./convert.wasm', import.meta.url),
+    'learn.wasm': new URL('./learn.wasm', import.meta.url),
+} : {};
+const renamed = Object.entries(files).filter(([name, url]) => !url.pathname.endsWith(`/${name}`));
+if (renamed.length) provide(Object.fromEntries(renamed));
 
 /** Deno has both too, but no canvas to draw on. */
 const inPage = !inNode && typeof OffscreenCanvas === 'function' &&
