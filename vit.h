@@ -571,7 +571,14 @@ typedef struct vit_config {
 
     int selftest_seed;         /* seed of vit_selftest's input                   */
     float selftest_tolerance;  /* largest accepted |difference| / max|expected|  */
-    VIT_RESERVED(int, 29)      /* for future options                             */
+
+    int merge_size;         /* m: a merger makes one token for a language model of
+                               m x m patches: vit_outputs.merged; 0: no merger   */
+    int merge_dim;          /* width of a merged token                           */
+    int merge_mlp_dim;      /* width of the merger's hidden layer                */
+    int merge_norm;         /* its norm: 0 none, 1 of each patch, 2 of m x m patches in a row */
+    int merge_act;          /* vit_activation of its MLP                         */
+    VIT_RESERVED(int, 24)   /* for future options                                */
 
     float mean[VIT_MAX_CHANS]; /* preprocessing of pixels x in [0, 1]:           */
     float std[VIT_MAX_CHANS];  /*    (x - mean) / std                            */
@@ -798,6 +805,7 @@ typedef struct vit_executor {
                                have no norm2, mlp_dim 0 has none of these
       blocks.i                 [batch, N, D]             output of the block
       norm                     [batch, N, D]             also without has_final_norm
+      merger.norm, .fc1, .act  of vit_outputs.merged, if it is not NULL; then merger, its values
       pool                     [batch, D]                2 D for VIT_POOL_TOKEN_AVG
       fc_norm                  [batch, D]                if has_fc_norm
       pre_logits               [batch, representation_dim]
@@ -953,12 +961,14 @@ typedef struct vit_outputs {
     float *tokens;    /* [batch, num_tokens, embed_dim], after the final norm    */
     const vit_block_output *blocks; /* [num_blocks], in any order; a block may be */
     int num_blocks;                 /*    listed more than once                   */
-    VIT_RESERVED(void *, 6)
+    float *merged;    /* [batch, num_patches / merge_size^2, merge_dim]: the merger's tokens, row
+                         by row */
+    VIT_RESERVED(void *, 5)
 } vit_outputs;
 
 /* Runs the network. VIT_ERROR_ARGUMENT for NULL pointers, batch < 0, a block out of range, logits
-   of a model without a head, outputs beyond the address space, or a model resized since
-   vit_session_init. */
+   of a model without a head, merged tokens without a merger, outputs beyond the address space, or a
+   model resized since vit_session_init. */
 VIT_API vit_result vit_forward(vit_session *session, const vit_input *input,
                                const vit_outputs *outputs);
 
@@ -1455,7 +1465,12 @@ enum {
     X(int, pos_resample, 2, 0, VIT_NUM_POS_RESAMPLES - 1)                      \
     X(float, crop_pct, 2, 0, 4)                                                \
     X(int, selftest_seed, 0, 0, 2147483647)                                    \
-    X(float, selftest_tolerance, 0, 0, 1)
+    X(float, selftest_tolerance, 0, 0, 1)                                      \
+    X(int, merge_size, 2, 0, 16)                                               \
+    X(int, merge_dim, 2, 0, 65536)                                             \
+    X(int, merge_mlp_dim, 2, 0, 262144)                                        \
+    X(int, merge_norm, 2, 0, 2)                                                \
+    X(int, merge_act, 2, 0, VIT_NUM_ACTIVATIONS - 1)
 
 #ifdef __cplusplus
 }
@@ -2433,7 +2448,8 @@ VIT__COLD_BEGIN
      C in_chans   J stem_width I channels of the map that patches are cut from, P side
      of a patch on it   R representation_dim   E width the head reads   K num_classes
      O width of the self-test's output   N num_patches   S head_dim / 2   Z num_heads
-     W relative positions   U hidden width of map pooling   1, 2, ... themselves
+     W relative positions   U hidden width of map pooling   X m x m patches   Y merge_mlp_dim
+     y width of the merger's norm   m merge_dim   1, 2, ... themselves
    The layer is present if every letter of condition holds; its bias must satisfy one more letter:
      + always   - never   V text encoder   u image encoder
      R ResNet stem   C convolutional stem
@@ -2443,7 +2459,7 @@ VIT__COLD_BEGIN
      o proj bias   s layer scale   m mlp norm   f final norm   F fc norm   M map pooling
      r representation layer   h head   2 second head   t self-test   x rope   X rope of each block
      i relative positions   D differential attention   A attention to all tokens   y MLP
-     w norm of the second branch   z any input size
+     w norm of the second branch   z any input size   j merger   J its norm
 
    To add a layer: a row here and, if it needs a new letter, a case in vit__dim or vit__holds. The
    forward pass then has it as a member of vit__block_layers or a similar struct. Models with the
@@ -2523,6 +2539,9 @@ VIT__COLD_BEGIN
     X(pre_logits, "pre_logits.fc", LINEAR, "RD", "r", '+')                     \
     X(head, "head", LINEAR, "KE", "h", '+')                                    \
     X(head_dist, "head_dist", LINEAR, "KE", "2", '+')                          \
+    X(merger_norm, "merger.norm", NORM, "y", "J", 'l')                         \
+    X(merger_fc1, "merger.fc1", LINEAR, "YX", "j", '+')                        \
+    X(merger_fc2, "merger.fc2", LINEAR, "mY", "j", '+')                        \
     X(selftest, "selftest.logits", TENSOR, "O", "t", '-')
 
 typedef enum vit__kind { VIT__LINEAR, VIT__NORM, VIT__TENSOR } vit__kind;
@@ -2694,6 +2713,11 @@ VIT__INLINE int vit__context_dim(const vit_config *c) {
     return c->attention == VIT_ATTENTION_SELF ? c->embed_dim : c->num_heads * c->head_dim;
 }
 
+/* Patches of a merged token; 0 without a merger. */
+VIT__INLINE int vit__merged_patches(const vit_config *c) {
+    return VIT__LOGITS_ONLY ? 0 : c->merge_size * c->merge_size;
+}
+
 /* Relative-position biases per head. */
 static int vit__num_rel_pos(const vit_config *c) {
     return (2 * c->grid_height - 1) * (2 * c->grid_width - 1) + 3;
@@ -2725,6 +2749,10 @@ static int vit__dim(const vit_config *c, char letter) {
     case 'S': return c->head_dim / 2;
     case 'Z': return c->num_heads;
     case 'W': return vit__num_rel_pos(c);
+    case 'X': return c->merge_size * c->merge_size * c->embed_dim;
+    case 'Y': return c->merge_mlp_dim;
+    case 'y': return vit__dim(c, c->merge_norm == 1 ? 'D' : 'X');
+    case 'm': return c->merge_dim;
     default: return letter - '0';
     }
 }
@@ -2788,6 +2816,8 @@ static int vit__holds(const vit_config *c, char condition) {
     case 'w': return c->mlp_dim != 0 && !vit__shares_norm(c);
     case 't': return c->selftest_tolerance > 0;
     case 'z': return c->dynamic_img_size;
+    case 'j': return c->merge_size != 0;
+    case 'J': return c->merge_norm != 0;
     default: return condition == '+';
     }
 }
@@ -3040,6 +3070,8 @@ static int64_t vit__largest_row(const vit_config *c) {
     if (largest < (int64_t)3 * c->num_heads * c->head_dim)
         largest = (int64_t)3 * c->num_heads * c->head_dim;
     if (largest < vit__pool_hidden(c)) largest = vit__pool_hidden(c);
+    if (vit__merged_patches(c))
+        largest = vit__max(vit__max(vit__dim(c, 'X'), c->merge_mlp_dim), (int)largest);
     return largest < vit__fc1_dim(c) ? vit__fc1_dim(c) : largest;
 }
 
@@ -3076,6 +3108,7 @@ static vit_result vit__check_attention(const vit_config *c, char *detail) {
 
 /* Rejects options that are invalid without an MLP or without attention. */
 static vit_result vit__check_blocks(const vit_config *c, char *detail) {
+    const int m = c->merge_size;
     if (!c->mlp_dim && (c->has_gated_mlp || c->has_mlp_norm || vit__shares_norm(c)))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "mlp_dim 0 excludes has_gated_mlp, has_mlp_norm and parallel blocks");
@@ -3092,6 +3125,9 @@ static vit_result vit__check_blocks(const vit_config *c, char *detail) {
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "attention 2, causal, excludes has_rel_pos");
     if (c->representation_act && !c->representation_dim)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "representation_act needs representation_dim");
+    if (!m != !c->merge_dim || !m != !c->merge_mlp_dim || (!m && (c->merge_norm || c->merge_act)))
+        return vit__fail(detail, VIT_ERROR_CORRUPT, "merge_size, merge_dim and merge_mlp_dim need "
+                         "each other, merge_norm and merge_act need all three");
     if (c->head_activation && !c->num_classes && !c->vocab_size)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "head_activation needs num_classes");
     return VIT_OK;
@@ -3107,10 +3143,10 @@ static vit_result vit__check_text(const vit_config *c, char *detail) {
                          "a text encoder needs a build with VIT_TEXT_ENCODER");
     if (c->in_chans != 1 || c->img_height != 1 || c->patch_size != 1 || c->patch_stride || c->stem ||
         c->patch_cut || c->dynamic_img_size || c->dynamic_img_pad || c->has_patch_bias ||
-        c->has_patch_norm || c->has_patch_pre_norm || c->has_rel_pos || c->rope)
+        c->has_patch_norm || c->has_patch_pre_norm || c->has_rel_pos || c->rope || c->merge_size)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
-                         "vocab_size excludes the options of patches, stems and sizes, rope and "
-                         "has_rel_pos; in_chans, img_height and patch_size must be 1");
+                         "vocab_size excludes the options of patches, stems and sizes, rope, "
+                         "merge_size and has_rel_pos; in_chans, img_height and patch_size must be 1");
     return VIT_OK;
 }
 
@@ -3185,6 +3221,9 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
     c->num_tokens = c->num_prefix_tokens + c->num_patches;
     if (c->num_patches == 0)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "patch_size is larger than the image");
+    if (c->merge_size && (c->grid_height % c->merge_size || c->grid_width % c->merge_size))
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "merge_size does not divide grid_height and grid_width");
     if (c->num_tokens > 65536)
         return vit__fail_int(detail, VIT_ERROR_UNSUPPORTED, "num_tokens, at most", 65536,
                              (unsigned)c->num_tokens);
@@ -9363,7 +9402,8 @@ static int64_t vit__patches(const vit_config *c, int64_t side, vit__real scale) 
    resize_* holds. Halves the range as often as the published code. VIT_ROUND_NEAREST: of the scales
    that make a side that of resize_*, the nearer to 1. */
 static void vit__fit_patches(const vit_config *c, int64_t w, int64_t h, vit_crop *crop) {
-    const int p = c->patch_size, most = (c->resize_height / p) * (c->resize_width / p);
+    const int p = c->patch_size * vit__max(c->merge_size, 1); /* whole merged tokens */
+    const int most = (c->resize_height / p) * (c->resize_width / p);
     const vit__real x = (vit__real)c->resize_width / (vit__real)w;
     const vit__real y = (vit__real)c->resize_height / (vit__real)h;
     vit__real low = (vit__real)1e-5 / 10, high = 100, scale = low;
@@ -11486,24 +11526,31 @@ typedef struct vit__tail {
     float *hidden;         /* [batch, hidden width] of map pooling                         */
     float *representation; /* [batch, representation_dim]                                  */
     float *dist_logits;    /* [batch, num_classes]                                         */
+    int merged;            /* rows of the merger at once: all, or few with low_memory      */
+    float *joined, *merger_hidden; /* [merged, m * m * D], [merged, merge_mlp_dim]         */
 } vit__tail;
 
-static void vit__place_tail(const vit_config *c, int images, vit__arena *arena, vit__tail *t) {
-    const uint64_t batch = (uint64_t)(unsigned)images;
-    const uint64_t dim = (uint64_t)(unsigned)c->embed_dim;
-    const uint64_t tokens = (uint64_t)(unsigned)c->num_tokens;
+static void vit__place_tail(const vit_session *s, int images, vit__arena *arena, vit__tail *t) {
+    const vit_config *c = VIT__CONFIG(s->model);
+    const uint64_t batch = (uint64_t)(unsigned)images, dim = (uint64_t)(unsigned)c->embed_dim;
     const uint64_t width = (uint64_t)(unsigned)(c->num_heads * c->head_dim);
-    const uint64_t classes = (uint64_t)(unsigned)c->num_classes;
-    const uint64_t hidden = (uint64_t)(unsigned)vit__pool_hidden(c);
-    const uint64_t representation = (uint64_t)(unsigned)c->representation_dim;
-    vit__arena kv = *arena;
-    if (c->pool == VIT_POOL_MAP) t->kv = vit__take(&kv, batch * tokens * 2 * width);
+    const int patches = vit__merged_patches(c);
+    vit__arena kv = *arena, merger = *arena;
+    if (patches) {
+        t->merged = vit__min(s->chunk, images * c->num_patches / patches);
+        t->joined = vit__take(&merger, (uint64_t)(unsigned)(t->merged * patches) * dim);
+        t->merger_hidden = vit__take(&merger, (uint64_t)(unsigned)t->merged *
+                                                  (unsigned)c->merge_mlp_dim);
+    }
+    if (c->pool == VIT_POOL_MAP) t->kv = vit__take(&kv, batch * (unsigned)c->num_tokens * 2 * width);
     t->pooled = vit__take(arena, batch * 2 * dim);
     if (c->has_dist_token) t->dist = vit__take(arena, batch * dim);
-    if (c->has_dist_token) t->dist_logits = vit__take(arena, batch * classes);
-    if (c->pool == VIT_POOL_MAP) t->hidden = vit__take(arena, batch * hidden);
-    if (c->representation_dim) t->representation = vit__take(arena, batch * representation);
-    arena->used = vit__max64(arena->used, kv.used);
+    if (c->has_dist_token) t->dist_logits = vit__take(arena, batch * (unsigned)c->num_classes);
+    if (c->pool == VIT_POOL_MAP)
+        t->hidden = vit__take(arena, batch * (unsigned)vit__pool_hidden(c));
+    if (c->representation_dim)
+        t->representation = vit__take(arena, batch * (unsigned)c->representation_dim);
+    arena->used = vit__max64(arena->used, vit__max64(kv.used, merger.used));
 }
 
 /* act(a w^T + b) at `to`, of rows a, which it overwrites. */
@@ -11647,6 +11694,44 @@ static vit__mat vit__pool(const vit__pass *p, const vit__tail_layers *w, const v
     return pooled;
 }
 
+/* --- the merger ----------------------------------------------------------------------- */
+
+/* fc2(act(fc1(norm(a)))), where a row of `a` is m x m patches of norm(x), row by row. */
+static void vit__merge(const vit__pass *p, const vit__tail_layers *w, const vit__tail *t,
+                       vit__mat x, float *merged) {
+    const vit_session *s = p->session;
+    const vit_config *c = VIT__CONFIG(s->model);
+    const int m = c->merge_size, across = c->grid_width / m, wide = m * m * c->embed_dim;
+    const int image = c->num_patches / (m * m), all = p->batch * image;
+    const size_t run = (size_t)m * (size_t)c->embed_dim; /* m tokens, side by side */
+    int first, i;
+    for (first = 0; first < all; first += t->merged) {
+        vit__mat a = vit__matrix(t->joined, run * (size_t)m, vit__min(t->merged, all - first), wide);
+        vit__rows job;
+        for (i = 0; i < a.rows * m; i++) {
+            const int token = first + i / m, at = token % image;
+            const int patch = (at / across * m + i % m) * c->grid_width + at % across * m;
+            memcpy(a.data + (size_t)i * run,
+                   x.data + (size_t)(token / image * c->num_tokens + c->num_prefix_tokens + patch) *
+                                x.ld,
+                   run * sizeof(float));
+        }
+        vit__norm(p, &w->norm, vit__matrix(a.data, run / (size_t)m, a.rows * m * m, c->embed_dim),
+                  a.data, NULL, NULL);
+        vit__rows_init(&job, s, &w->merger_norm, a, a.data);
+        job.norm.dim = vit__dim(c, 'y');
+        job.form = vit__form_of(s, &w->merger_fc1);
+        a = vit__rows_run(p, &job, "merger.norm");
+        vit__phase(s, VIT_PHASE_HEAD);
+        a = vit__layer_run(p, &w->merger_fc1, a, t->merger_hidden, VIT__ACT(c->merge_act),
+                           "merger.fc1");
+        vit__show_rows(p, "merger.act", a);
+        vit__tail_layer(p, &w->merger_fc2, a, merged + (size_t)first * (size_t)c->merge_dim,
+                        VIT__NO_ACT);
+    }
+    vit__show(p, "merger", merged, image, c->merge_dim, 0);
+}
+
 /* --- embedding and logits ------------------------------------------------------------- */
 
 /* Computes from x the outputs that the caller requested: tokens, embedding, logits. With a
@@ -11663,7 +11748,7 @@ static void vit__head(const vit__pass *p, vit__mat x, const vit_outputs *out) {
     int n, i;
     memset(&t, 0, sizeof t);
     vit__find_tail(s->model, &w);
-    vit__place_tail(c, p->batch, &scratch, &t);
+    vit__place_tail(s, p->batch, &scratch, &t);
     vit__phase(s, VIT_PHASE_HEAD);
     if (!tokens && vit__is_traced(s)) tokens = s->y;
     if (tokens) {
@@ -11671,6 +11756,7 @@ static void vit__head(const vit__pass *p, vit__mat x, const vit_outputs *out) {
         vit__phase(s, VIT_PHASE_HEAD);
         vit__show_rows(p, "norm", normed);
     }
+    if (vit__merged_patches(c) && out->merged) vit__merge(p, &w, &t, x, out->merged);
     if (!out->logits && !out->embedding) return;
     read = vit__pool(p, &w, &t, x);
     if (c->representation_dim) { /* ImageNet-21k checkpoints have a layer with tanh */
@@ -11798,7 +11884,7 @@ static uint64_t vit__scratch_floats(const vit_session *s, uint64_t rows) {
     vit__stem_room stem;
     vit__tail t;
     vit__place_patches(s, vit__batch(s), &patches, &stem);
-    vit__place_tail(c, vit__batch(s), &tail, &t);
+    vit__place_tail(s, vit__batch(s), &tail, &t);
     return vit__max64(block, vit__max64(patches.used, tail.used));
 }
 
@@ -12072,7 +12158,8 @@ static size_t vit__maps_floats(const vit_config *c) {
 static void vit__begin_outputs(vit__pass *p, const vit_outputs *out, int image) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
-    int all = out->tokens || vit__is_traced(s) || c->pool != VIT_POOL_TOKEN || vit__shares_norm(c);
+    int all = out->tokens || out->merged || vit__is_traced(s) || c->pool != VIT_POOL_TOKEN ||
+              vit__shares_norm(c);
     int i;
     for (i = 0; !VIT__LOGITS_ONLY && i < out->num_blocks; i++) {
         const vit_block_output *o = &out->blocks[i];
@@ -12109,7 +12196,8 @@ static void vit__block_outputs(const vit__pass *p, vit__mat x, const vit_outputs
 static int vit__needed_blocks(const vit_session *s, const vit_outputs *out) {
     const vit_config *c = VIT__CONFIG(s->model);
     int needed = 0, i;
-    if (VIT__LOGITS_ONLY || out->logits || out->embedding || out->tokens || vit__is_traced(s))
+    if (VIT__LOGITS_ONLY || out->logits || out->embedding || out->tokens || out->merged ||
+        vit__is_traced(s))
         return c->depth;
     for (i = 0; i < out->num_blocks; i++) {
         const int block = vit__block_of(c, &out->blocks[i]);
@@ -12160,11 +12248,18 @@ static int vit__is_addressable(uint64_t floats, int batch) {
     return floats <= (uint64_t)SIZE_MAX / sizeof(float) / (unsigned)batch;
 }
 
+/* Floats of one image in vit_outputs.merged; 0 without a merger. */
+static size_t vit__merged_floats(const vit_config *c) {
+    const int patches = vit__merged_patches(c);
+    return patches ? (size_t)(c->num_patches / patches) * (size_t)c->merge_dim : 0;
+}
+
 /* 1 if the model has these outputs, and a batch of them fits the address space. */
 static int vit__can_give(const vit_config *c, const vit_outputs *out, int batch) {
-    const uint64_t tokens = (uint64_t)(unsigned)c->num_tokens;
+    const uint64_t tokens = (uint64_t)(unsigned)c->num_tokens, merged = vit__merged_floats(c);
     int i;
-    if (VIT__LOGITS_ONLY) return !out->tokens && !out->num_blocks;
+    if (VIT__LOGITS_ONLY) return !out->tokens && !out->num_blocks && !out->merged;
+    if (out->merged && !(merged && vit__is_addressable(merged, batch))) return 0;
     if (out->num_blocks < 0 || (out->num_blocks && !out->blocks)) return 0;
     if (out->tokens && !vit__is_addressable(tokens * (unsigned)c->embed_dim, batch)) return 0;
     for (i = 0; i < out->num_blocks; i++) {
@@ -12197,6 +12292,7 @@ VIT__INLINE void vit__forward_all(const vit_session *s, const vit_input *input, 
         if (out.logits) out.logits += n * (size_t)c->num_classes;
         if (out.embedding) out.embedding += n * (size_t)vit__embedding_dim(c);
         if (out.tokens) out.tokens += n * vit__tokens_floats(c);
+        if (out.merged) out.merged += n * vit__merged_floats(c);
     }
 }
 

@@ -59,16 +59,17 @@ class Tensors(nn.Module):
 cases = []
 
 
-def case(name, run, options, tolerance, config=None, preprocessor=None, seed=1):
+def case(name, run, options, tolerance, config=None, preprocessor=None, seed=1, size=(SIDE, SIDE),
+         output="tokens"):
     folder = os.path.join(OUT, name)
     os.makedirs(folder, exist_ok=True)
     net = Tensors(seed)
-    x = torch.randn(2, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(2))
+    x = torch.randn(2, 3, *size, generator=torch.Generator().manual_seed(2))
     run(net, x)
     if isinstance(tolerance, float):
         own.np.save(folder + "/x.npy", x.numpy())
         y = run(net, x)
-        own.np.save(folder + ("/y.npy" if y.dim() == 2 else "/tokens.npy"), y.numpy())
+        own.np.save("%s/%s.npy" % (folder, "y" if y.dim() == 2 else output), y.numpy())
     own.write_safetensors(folder + "/model.safetensors", net.state)
     for content, file in ((config, "config"), (preprocessor, "preprocessor_config")):
         if content:
@@ -357,10 +358,9 @@ def write_aimv2_lit():
 
 # === Qwen3-VL ===
 
-def qwen_rotation(side):
+def qwen_rotation(grid):
     """Turns the halves of a head by whole rows, then by whole columns."""
-    at = torch.arange(side).float()
-    rows, columns = torch.meshgrid(at, at, indexing="ij")
+    rows, columns = torch.meshgrid(*(torch.arange(n).float() for n in grid), indexing="ij")
     quarter = D // HEADS // 4
     angles = torch.stack((rows.flatten(), columns.flatten()), 1)[:, :, None]
     angles = angles / 10000 ** (torch.arange(quarter) / quarter)
@@ -372,17 +372,17 @@ def qwen_rotation(side):
     return rotate
 
 
-def qwen3_vl(net, x):
-    """The tokens before the merger, in rows; the published code has them in blocks of 2 x 2. A
-    photo is two equal frames."""
-    at, side = "model.visual.", SIDE // PATCH
+def qwen3_vl(net, x, merges=False):
+    """The tokens before or after the merger, in rows; the published code has those before it in
+    blocks of 2 x 2. A photo is two equal frames."""
+    at, grid = "model.visual.", [n // PATCH for n in x.shape[2:]]
     weight = net.get(at + "patch_embed.proj.weight", D, 3, 2, PATCH, PATCH)
     x = F.conv3d(torch.stack((x, x), 2), weight, net.get(at + "patch_embed.proj.bias", D),
                  (2, PATCH, PATCH)).flatten(2).transpose(1, 2)
     pos = net.get(at + "pos_embed.weight", 25, D).T.unflatten(1, (5, 5))[None]
-    pos = F.interpolate(pos, (side, side), mode="bilinear", align_corners=True)
+    pos = F.interpolate(pos, grid, mode="bilinear", align_corners=True)
     x = x + pos.flatten(2).transpose(1, 2)
-    rotate = qwen_rotation(side)
+    rotate = qwen_rotation(grid)
     for i in range(2):
         block = at + "blocks.%d." % i
         y = net.linear(net.norm(x, block + "norm1", 1e-6), block + "attn.qkv", 3 * D)
@@ -390,13 +390,13 @@ def qwen3_vl(net, x):
         x = x + net.linear(y, block + "attn.proj", D)
         y = net.linear(net.norm(x, block + "norm2", 1e-6), block + "mlp.linear_fc1", HIDDEN)
         x = x + net.linear(F.gelu(y, approximate="tanh"), block + "mlp.linear_fc2", D)
-    merged = net.norm(x, at + "merger.norm", 1e-6).flatten(1)
-    net.linear(F.gelu(net.linear(merged, at + "merger.linear_fc1", 4 * D)),
-               at + "merger.linear_fc2", 8)
+    y = net.norm(x, at + "merger.norm", 1e-6).unflatten(1, (grid[0] // 2, 2, grid[1] // 2, 2))
+    y = y.transpose(2, 3).flatten(3).flatten(1, 2)
+    y = net.linear(F.gelu(net.linear(y, at + "merger.linear_fc1", 4 * D)), at + "merger.linear_fc2", 12)
     net.get(at + "deepstack_merger_list.0.norm.weight", 4 * D)
-    net.get("model.language_model.norm.weight", 8)
-    net.get("lm_head.weight", 10, 8)
-    return x
+    net.get("model.language_model.norm.weight", 12)
+    net.get("lm_head.weight", 10, 12)
+    return y if merges else x
 
 
 # === Families that vit.h lacks ===
@@ -495,6 +495,9 @@ FAMILIES = [" | ".join(row[:3] + (" , ".join(row[3:]),)) for row in (
     ("ViT-5", "its authors' checkpoints", "vit5", TABLES + "(ViT-5)"),
     ("Qwen3-VL, Qwen3.5, their towers", "Qwen/Qwen3-VL-*, Qwen/Qwen3.5-*", "qwen3_vl", LAYOUT + "X(qwen_vl)",
      PUBLISHED + "layout_qwen_vl", "tools/model/setting_list.h:X(ROPE_QWEN", CONFIG + "qwen3_vl"),
+    ("Qwen3-VL, Qwen3.5, after the merger", "the same, by --set merge_size=2", "qwen3_vl_merger",
+     PUBLISHED + 'LAYOUT_SAME2("merger.norm")', "tools/layout/inspect.c:void inspect_merger",
+     "tools/layout/plan.c:mergers[]", "tools/model/setting_list.h:X(MERGE_SIZE"),
     ("Qwen3-VL, Qwen3.5, llama.cpp's files", "mmproj-*.gguf", "layouts gguf_qwen3vl", LAYOUT + "X(qwen_gguf)",
      PUBLISHED + "layout_qwen_gguf", "tools/checkpoint/gguf_file.c:{ QWEN3_VL"),
     ("Qwen2-VL, its tower", "Qwen/Qwen2-VL-*", "qwen2_vl", TABLES + "(Qwen-VL)"),
@@ -522,16 +525,19 @@ def main():
     vision = {"deepstack_visual_indexes": [0], "depth": 2, "hidden_act": "gelu_pytorch_tanh",
               "hidden_size": D, "in_channels": 3, "initializer_range": 0.02, "intermediate_size": HIDDEN,
               "model_type": "qwen3_vl", "num_heads": HEADS, "num_position_embeddings": 25,
-              "out_hidden_size": 8, "patch_size": PATCH, "spatial_merge_size": 2,
+              "out_hidden_size": 12, "patch_size": PATCH, "spatial_merge_size": 2,
               "temporal_patch_size": 2}
     processor = {"image_mean": [0.5] * 3, "image_processor_type": "Qwen2VLImageProcessorFast",
                  "image_std": [0.5] * 3, "merge_size": 2, "patch_size": PATCH,
                  "processor_class": "Qwen3VLProcessor", "temporal_patch_size": 2,
                  "size": {"longest_edge": 16777216, "shortest_edge": 65536}}
-    case("qwen3_vl", qwen3_vl, "--set pool=avg --img-size 8", 2e-5,
-         {"architectures": ["Qwen3VLForConditionalGeneration"], "model_type": "qwen3_vl",
-          "text_config": {"hidden_size": 8, "num_attention_heads": 1, "rope_theta": 5000000},
-          "tie_word_embeddings": True, "vision_config": vision}, processor)
+    config = {"architectures": ["Qwen3VLForConditionalGeneration"], "model_type": "qwen3_vl",
+              "text_config": {"hidden_size": 12, "num_attention_heads": 1, "rope_theta": 5000000},
+              "tie_word_embeddings": True, "vision_config": vision}
+    case("qwen3_vl", qwen3_vl, "--set pool=avg --img-size 8", 2e-5, config, processor)
+    case("qwen3_vl_merger", lambda net, x: qwen3_vl(net, x, True),
+         "--set pool=avg --set merge_size=2 --img-size 16x24", 2e-5, config, processor, size=(16, 24),
+         output="merged")
     write_metaclip2()
     write_coca()
     write_aimv2_lit()

@@ -1084,9 +1084,12 @@ def write_qwen():
         b = "blocks.%d." % i
         for name in ("norm1", "attn.qkv", "attn.proj", "norm2"): move(s, b + name, t, b + name)
         for name in ("fc1", "fc2"): move(s, b + "mlp.linear_" + name, t, b + "mlp." + name)
-    s["merger.linear_fc1.weight"] = Numbers(35)(4 * D, 4 * D)
+    n = Numbers(35)
+    for name, shape in (("norm", (D,)), ("linear_fc1", (4 * D, 4 * D)), ("linear_fc2", (5, 4 * D))):
+        put2(s, "merger." + name, shape, True, n)
     t = rope(t, np.array([[row, column] for row in range(2) for column in range(2)], "f8"))
-    case("qwen3_vl", OrderedDict(("model.visual." + k, x) for k, x in s.items()), t, "qwen3_vl",
+    visual = OrderedDict(("model.visual." + k, x) for k, x in s.items())
+    case("qwen3_vl", visual, t, "qwen3_vl",
          "--set num_heads=2 --set pool=avg", act="gelu_tanh",
          twin_options=QWEN)
     # llama.cpp's file of the same tower
@@ -1095,20 +1098,27 @@ def write_qwen():
         for old, new in (("pos_embed", "position_embd"), ("patch_embed.proj", "patch_embd"),
                          ("blocks", "blk"), ("norm", "ln"), ("attn.qkv", "attn_qkv"),
                          ("attn.proj", "attn_out"), ("mlp.linear_fc1", "ffn_up"),
-                         ("mlp.linear_fc2", "ffn_down"), ("merger.linear_fc1", "mm.0")):
+                         ("mlp.linear_fc2", "ffn_down"), ("merger.ln", "post_ln"),
+                         ("merger.linear_fc1", "mm.0"), ("merger.linear_fc2", "mm.2")):
             name = name.replace(old, new)
         g[name if name.startswith("mm.") else "v." + name] = x
     w = g.pop("v.patch_embd.weight")
     g["v.patch_embd.weight"], g["v.patch_embd.weight.1"] = w[:, :, 0], w[:, :, 1]
-    g["v.post_ln.weight"] = g["v.post_ln.bias"] = Numbers(36)(D)
     g["v.deepstack.1.norm.weight"] = Numbers(37)(4 * D)
     half = [0.5] * 3
     pairs = clip_pairs("qwen3vl_merger", eps=1e-6, on=True, **{
         "clip.vision.image_mean": half, "clip.vision.image_std": half,
         "clip.vision.spatial_merge_size": 2, "clip.vision.is_deepstack_layers": [False, True]})
     file = {"write": gguf, "suffix": "gguf"}
-    case("gguf_qwen3vl", OrderedDict(g, pairs=pairs), t, "qwen3_vl", "--set pool=avg",
+    whole = OrderedDict(g, pairs=pairs)
+    case("gguf_qwen3vl", OrderedDict(whole), t, "qwen3_vl", "--set pool=avg",
          act="gelu_tanh", twin_options=QWEN, **file)
+    u = OrderedDict(t)
+    for name in ("norm", "fc1", "fc2"):
+        move(u, "merger." + name, s, "merger." + name.replace("fc", "linear_fc"))
+    for name, source, more in (("qwen3_vl_merger", visual, {}), ("gguf_qwen3vl_merger", whole, file)):
+        case(name, OrderedDict(source), u, "qwen3_vl_merger",
+             "--set num_heads=2 --set pool=avg --set merge_size=2", act="gelu_tanh", twin_options=QWEN, **more)
     second = g.pop("v.patch_embd.weight.1")
     case("gguf_qwen3vl_one", OrderedDict(g, pairs=pairs), "v.patch_embd.weight.1 is missing: every "
          "tower with clip.projector_type qwen3vl_merger has it", None, "--set pool=avg", **file)

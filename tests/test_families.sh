@@ -54,11 +54,12 @@ runs() {
         return
     fi
     [ ! -f "$folder/tokens.npy" ] || what=tokens
+    [ ! -f "$folder/merged.npy" ] || what=merged
     # shellcheck disable=SC2086
     check "$1 should be converted" "$BIN/tools/vit-convert" "$folder/$(trim "$file")" -q -o "$work/m.vit" $options
     check "$1 should run" "$BIN/tools/vit-run" -m "$work/m.vit" --input "$folder/x.npy" "--$what" "$work/y.npy"
     compared=$what
-    if [ -f "$folder/tokens.npy" ]; then distance "$work/y.npy" "$folder/tokens.npy"
+    if [ $what != logits ]; then distance "$work/y.npy" "$folder/$what.npy"
     else distance "$work/y.npy" "$folder/y.npy"; fi
 }
 

@@ -45,6 +45,7 @@ static void put_everything(vit_config *c) {
     c->embed_dim = c->head_dim = c->mlp_dim = 8;
     c->depth = c->num_heads = 1;
     c->num_classes = c->representation_dim = 2;
+    c->merge_size = c->merge_dim = c->merge_mlp_dim = c->merge_norm = 1;
     c->has_cls_token = c->has_dist_token = c->num_reg_tokens = 1;
     c->has_patch_bias = c->has_patch_pre_norm = c->has_patch_norm = c->has_pre_norm = 1;
     c->has_qkv_bias = c->has_qk_norm = c->has_rel_pos = c->has_diff_attn = c->has_attn_norm = 1;

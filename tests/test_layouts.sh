@@ -145,7 +145,7 @@ prints torch_nn_matrix "--set num_heads=2 --set pool=token --set block_type=post
 prints jax "" "npz, JAX layout" "heads 2 x 4"
 
 # The processor, not the rotary positions, shows that photos keep their size.
-squashed="assumed img_size=4x4: every photo is squashed to it"
+squashed="assumed img_size=4x4: every photo is squashed to this size"
 prints qwen3_vl "--set num_heads=2 --set pool=avg" "$squashed"
 if wanted hf_vit; then
     mkdir "$work/own"

@@ -15,6 +15,7 @@ BIN=${BIN:-.}
 converts() {
     local output=logits expected=y.npy
     [ ! -f "$DATA/$1/tokens.npy" ] || output=tokens expected=tokens.npy
+    [ ! -f "$DATA/$1/merged.npy" ] || output=merged expected=merged.npy
     # on a busy machine, a search needs more than its usual seconds
     [[ $3 != *--match-input* ]] || set -- "$1" "$2" "$3 --match-seconds 100" "$4"
     # shellcheck disable=SC2086 # arguments are words
@@ -32,6 +33,7 @@ converts() {
 strict() {
     local output=logits
     [ ! -f "$DATA/$1/tokens.npy" ] || output=tokens
+    [ ! -f "$DATA/$1/merged.npy" ] || output=merged
     # shellcheck disable=SC2086
     "$BIN/tools/vit-convert" "$DATA/$1/$2" --strict -q -o "$work/strict.vit" $3 2>"$work/err" &&
         { pass && return; }

@@ -108,7 +108,7 @@ typedef struct reference {
     const uint8_t *mask; /* [N] or NULL */
     double *x;           /* [N, D] */
     double *shared;      /* [N, D]: norm1, which parallel branches share */
-    double *tokens_out, *pooled, *attention, *embedding, *logits;
+    double *tokens_out, *merged, *pooled, *attention, *embedding, *logits;
     double worst;
 } reference;
 
@@ -1016,6 +1016,40 @@ static void pool(reference *f) {
     free(top);
 }
 
+static size_t merged_tokens(const vit_config *c) {
+    return (size_t)(c->grid_height / c->merge_size * (c->grid_width / c->merge_size));
+}
+
+/* Computes the merger's tokens: m x m patches in a row, their norm, an MLP. */
+static double *merge(reference *f) {
+    const vit_config *c = &f->model->config;
+    size_t m = (size_t)c->merge_size, across = (size_t)c->grid_width, wide = m * m * f->dim;
+    size_t n = merged_tokens(c), hidden = (size_t)c->merge_mlp_dim;
+    double *joined = doubles(n * wide);
+    for (size_t row = 0; row < (size_t)c->grid_height; row++) {
+        for (size_t column = 0; column < across; column++) {
+            size_t to = (row / m * (across / m) + column / m) * m * m + row % m * m + column % m;
+            size_t from = (size_t)c->num_prefix_tokens + row * across + column;
+            memcpy(joined + to * f->dim, f->tokens_out + from * f->dim, f->dim * sizeof(double));
+        }
+    }
+    double *y = c->merge_norm == 1 ? norm(f->model, "merger.norm", joined, n * m * m, f->dim)
+                                   : norm(f->model, "merger.norm", joined, n, wide);
+    if (c->merge_norm) {
+        step(f, "merger.norm", y, n * wide, strict);
+    }
+    double *h = linear(f->model, "merger.fc1", y, n, wide, hidden);
+    step(f, "merger.fc1", h, n * hidden, strict);
+    for (size_t i = 0; i < n * hidden; i++) {
+        h[i] = activate(c->merge_act, h[i]);
+    }
+    step(f, "merger.act", h, n * hidden, strict);
+    double *out = linear(f->model, "merger.fc2", h, n, hidden, (size_t)c->merge_dim);
+    step(f, "merger", out, n * (size_t)c->merge_dim, strict);
+    free(joined), free(y), free(h);
+    return out;
+}
+
 /* Computes the logits of one token: both heads of a distilled model, or a single head with its
  * representation layer. */
 static void embedding(reference *f) {
@@ -1092,6 +1126,7 @@ static reference reference_run(const vit_model *model, const char *what, const t
     }
     f.tokens_out = norm(model, "norm", f.x, f.tokens, f.dim);
     step(&f, "norm", f.tokens_out, f.tokens * f.dim, strict);
+    f.merged = c->merge_size ? merge(&f) : NULL;
     pool(&f);
     embedding(&f);
     head(&f);
@@ -1102,6 +1137,7 @@ static void reference_free(reference *f) {
     free(f->x);
     free(f->shared);
     free(f->tokens_out);
+    free(f->merged);
     free(f->pooled);
     free(f->attention);
     free(f->embedding);
@@ -1114,7 +1150,7 @@ static void reference_free(reference *f) {
  * vit_outputs.blocks: tokens and attention of each block, then the last block's tokens after the
  * final norm. */
 typedef struct produced {
-    size_t sizes[4], total, each;
+    size_t sizes[5], total, each;
     float *data, *blocks;
 } produced;
 
@@ -1125,10 +1161,11 @@ static produced produced_make(const vit_model *model) {
     p.sizes[0] = BATCH * (size_t)c->num_classes;
     p.sizes[1] = BATCH * (size_t)vit_embedding_dim(model);
     p.sizes[2] = BATCH * n * (size_t)c->embed_dim;
-    p.sizes[3] = c->depth ? BATCH * n * n * (size_t)c->num_heads : 0;
-    p.total = p.sizes[0] + p.sizes[1] + p.sizes[2] + p.sizes[3];
+    p.sizes[3] = c->merge_size ? BATCH * merged_tokens(c) * (size_t)c->merge_dim : 0;
+    p.sizes[4] = c->depth ? BATCH * n * n * (size_t)c->num_heads : 0;
+    p.total = p.sizes[0] + p.sizes[1] + p.sizes[2] + p.sizes[3] + p.sizes[4];
     p.data = tiny_allocate(p.total * sizeof(float));
-    p.each = p.sizes[2] + p.sizes[3];
+    p.each = p.sizes[2] + p.sizes[4];
     p.blocks = tiny_allocate(((size_t)c->depth * p.each + p.sizes[2]) * sizeof(float));
     return p;
 }
@@ -1154,7 +1191,7 @@ static int list_blocks(const produced *p, int depth, bool lean, vit_block_output
         list[count++] = (vit_block_output){ at, at + p->sizes[2], i, 0 };
     }
     if (depth && !lean) {
-        float *attention = p->data + p->total - p->sizes[3];
+        float *attention = p->data + p->total - p->sizes[4];
         float *normed = p->blocks + (size_t)depth * p->each;
         list[count++] = (vit_block_output){ normed, attention, -1, 1 };
     }
@@ -1191,6 +1228,7 @@ static void run(const vit_model *model, const run_options *o, const float *input
     outputs.embedding = p->data + p->sizes[0];
     if (!o->lean) {
         outputs.tokens = outputs.embedding + p->sizes[1];
+        outputs.merged = p->sizes[3] ? outputs.tokens + p->sizes[2] : NULL;
     }
     outputs.blocks = blocks;
     outputs.num_blocks = list_blocks(p, model->config.depth, o->lean, blocks);
@@ -1213,16 +1251,16 @@ static void hash_floats(vit_hash *hash, const float *x, size_t n) {
 /* Compares a traced run, one image after the other, with the reference. */
 static double compare(const char *what, const vit_model *model, const float *input,
                       const uint8_t *mask, const traced_run *traced, const produced *p) {
-    static const char *const names[] = { "logits", "embedding", "tokens", "attention" };
+    static const char *const names[] = { "logits", "embedding", "tokens", "merged", "attention" };
     const vit_config *c = &model->config;
     size_t pixels = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
     double worst = 0;
     for (size_t image = 0; image < BATCH; image++) {
         reference f = reference_run(model, what, traced, (int)image, input + image * pixels, mask);
-        const double *wanted[4] = { f.logits, f.embedding, f.tokens_out, f.attention };
+        const double *wanted[5] = { f.logits, f.embedding, f.tokens_out, f.merged, f.attention };
         const float *got = p->data;
         worst = fmax(worst, f.worst);
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 5; i++) {
             size_t n = p->sizes[i] / BATCH;
             double error = n ? relative_error(got + image * n, wanted[i], n) : 0;
             CHECK_MSG(error < strict, "%s: %s: %.1e", what, names[i], error);
@@ -1248,11 +1286,11 @@ static void compare_blocks(const char *what, const vit_config *c, const traced_r
                   "%s: tokens of %s, image %d", what, name, image);
     }
     if (c->depth > 0) {
-        CHECK_MSG(
-            memcmp(p->blocks + end, p->data + p->total - p->each, p->sizes[2] * sizeof(float)) == 0,
-            "%s: normed tokens", what);
-        CHECK_MSG(memcmp(p->blocks + end - p->sizes[3], p->data + p->total - p->sizes[3],
-                         p->sizes[3] * sizeof(float)) == 0,
+        CHECK_MSG(memcmp(p->blocks + end, p->data + p->sizes[0] + p->sizes[1],
+                         p->sizes[2] * sizeof(float)) == 0,
+                  "%s: normed tokens", what);
+        CHECK_MSG(memcmp(p->blocks + end - p->sizes[4], p->data + p->total - p->sizes[4],
+                         p->sizes[4] * sizeof(float)) == 0,
                   "%s: attention, twice", what);
     }
 }
@@ -1337,6 +1375,19 @@ static void text_options(vit_config *c) {
     c->pool_num_heads = c->pool_mlp_dim = 0;
 }
 
+/* Chooses options of the merger, whose square must divide the grid. */
+static void merger_options(vit_config *c) {
+    int m = 1 + (c->embed_dim + c->img_width) % 3;
+    while (c->img_height / c->patch_size % m || c->img_width / c->patch_size % m) {
+        m--;
+    }
+    c->merge_size = m;
+    c->merge_dim = c->embed_dim / 2 + 5;
+    c->merge_mlp_dim = c->embed_dim + 7;
+    c->merge_norm = c->embed_dim % 3;
+    c->merge_act = c->img_width % VIT_NUM_ACTIVATIONS;
+}
+
 /* Chooses options of ViTs that people write themselves. */
 static void own_options(vit_config *c) {
     c->patch_cut = pick(0, VIT_NUM_CUTS - 1);
@@ -1402,6 +1453,8 @@ static tiny_options random_options(int kind, model_group group, int stem) {
     }
     if (group == GROUP_OWN) {
         own_options(c);
+    } else if (group == GROUP_PLAIN && c->embed_dim % 2) {
+        merger_options(c);
     }
     c->norm_eps = (float)pick(1, 100) * 1e-5f;
     c->attn_scale = (float)pick(-20, 40) / 40.0f;
@@ -1480,6 +1533,9 @@ static void describe(char *what, size_t size, int index, const tiny_options *o) 
     X(unfolded, c->patch_cut == VIT_CUT_UNFOLD && c->in_chans > 1 && c->num_patches > 1)           \
     X(overlapping, c->patch_stride && c->patch_stride < c->patch_size && c->num_patches > 1)       \
     X(untouched, c->representation_act == VIT_REPRESENTATION_NONE)                                 \
+    X(merged, c->merge_size > 1 && c->merge_norm == 0)                                             \
+    X(merged_after_norms, c->merge_size > 1 && c->merge_norm == 1)                                 \
+    X(merged_before_norm, c->merge_size > 1 && c->merge_norm == 2)                                 \
     X(activated, c->representation_act >= VIT_REPRESENTATION_GELU)
 
 #define SHAPE(name, condition) name,

@@ -178,6 +178,11 @@ static const char *company_of(setting_key key) {
     case SETTING_REPRESENTATION_ACTIVATION: return "representation_dim=8";
     case SETTING_POOL_NUM_HEADS:
     case SETTING_POOL_MLP_DIM: return "pool=map";
+    case SETTING_MERGE_SIZE:
+    case SETTING_MERGE_DIM:
+    case SETTING_MERGE_MLP_DIM:
+    case SETTING_MERGE_NORM:
+    case SETTING_MERGE_ACT: return "merge_size=2 merge_dim=4 merge_mlp_dim=4";
     case SETTING_VOCAB_SIZE:
     case SETTING_LOGIT_SCALE:
         return "vocab_size=2 patch_size=1 in_chans=1 img_size=1x196 "

@@ -30,10 +30,10 @@
 /* The command                                                               */
 /* ------------------------------------------------------------------------- */
 
-enum { LOGITS, EMBEDDING, TOKENS, BLOCK_TOKENS, ATTENTION, NUM_OUTPUTS };
+enum { LOGITS, EMBEDDING, TOKENS, MERGED, BLOCK_TOKENS, ATTENTION, NUM_OUTPUTS };
 
-static const char *const output_names[NUM_OUTPUTS] = { "logits", "embedding", "tokens",
-                                                       "block_tokens", "attention" };
+static const char *const output_names[NUM_OUTPUTS] = { "logits", "embedding",    "tokens",
+                                                       "merged", "block_tokens", "attention" };
 
 typedef struct choices {
     const char *model, *input, *dump, *trace;
@@ -315,6 +315,10 @@ static int output_shape(const run *r, int which, int64_t dims[5]) {
     if (which == ATTENTION || tokens) dims[ndim++] = config->num_tokens;
     if (which == ATTENTION) dims[ndim++] = config->num_tokens;
     if (tokens) dims[ndim++] = config->embed_dim;
+    if (which == MERGED && config->merge_size > 0) { /* check_choices refuses 0 */
+        dims[ndim++] = config->num_patches / (config->merge_size * config->merge_size);
+        dims[ndim++] = config->merge_dim;
+    }
     return ndim;
 }
 
@@ -457,6 +461,7 @@ static bool run_forward(run *r) {
     outputs.logits = r->outputs[LOGITS];
     outputs.embedding = r->outputs[EMBEDDING];
     outputs.tokens = r->outputs[TOKENS];
+    outputs.merged = r->outputs[MERGED];
     outputs.blocks = r->blocks;
     outputs.num_blocks = r->num_blocks;
     result = vit_forward(&r->session, &(vit_input){ .pixels = r->input, .batch = r->batch },
@@ -534,6 +539,12 @@ static bool check_choices(const run *r) {
     bool needs_head = r->chosen->outputs[LOGITS] || !r->chosen->wants_file;
     if (needs_head && config->num_classes == 0) {
         report_error(PROGRAM, r->path, "has no classes; use --embedding or --tokens");
+        return false;
+    }
+    if (r->chosen->outputs[MERGED] && config->merge_size == 0) {
+        report_error(PROGRAM, r->path,
+                     "has no merger, hence no merged tokens; vit-convert --set merge_size=2 keeps "
+                     "that of a checkpoint");
         return false;
     }
     if ((r->chosen->outputs[ATTENTION] || r->chosen->outputs[BLOCK_TOKENS]) && config->depth == 0) {
@@ -665,6 +676,7 @@ static const char description[] =
 
 static const char notes[] =
     "Shapes: logits [B, classes], embedding [B, dim], tokens [B, N, dim] after the final norm,\n"
+    "merged tokens [B, patches / merge_size^2, merge_dim], row by row,\n"
     "block tokens [B, N, dim] before it, attention [B, heads, N, N]. The outputs of several "
     "blocks\n"
     "have the shape [blocks, B, ...]. Blocks count from 0, as in timm: blocks.0.\n"
@@ -703,6 +715,8 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           &c->outputs[EMBEDDING], 0, 0 },
         { 0, "tokens", "T.npy", "write all tokens after the final norm", CLI_OUTPUT,
           &c->outputs[TOKENS], 0, 0 },
+        { 0, "merged", "M.npy", "write the tokens for a language model, after the merger",
+          CLI_OUTPUT, &c->outputs[MERGED], 0, 0 },
         { 0, "attention", "A.npy", "write the attention weights of a block", CLI_OUTPUT,
           &c->outputs[ATTENTION], 0, 0 },
         { 0, "block-tokens", "T.npy", "write all tokens that a block outputs", CLI_OUTPUT,

@@ -257,6 +257,21 @@ static void inspect_head(const layout_map *map, settings *s, int64_t width) {
         settings_put(s, SETTING_POOL, VIT_POOL_TOKEN_AVG);
 }
 
+/* Without a source for merge_size, the merger runs: its first layer reads that many patches. */
+static void inspect_merger(const layout_map *map, settings all[FROM_COUNT], int64_t width) {
+    settings *s = &all[FROM_TENSORS];
+    const int64_t hidden = rows_of(map, "merger.fc1.weight");
+    const int64_t norm = count_of(map, "merger.norm.weight");
+    int side;
+    if (hidden < 1) return;
+    if (settings_origin(all, SETTING_MERGE_SIZE) < 0 &&
+        choices_is_square(count_of(map, "merger.fc1.weight") / hidden / width, &side))
+        settings_put(s, SETTING_MERGE_SIZE, side);
+    settings_put(s, SETTING_MERGE_DIM, (double)rows_of(map, "merger.fc2.weight"));
+    settings_put(s, SETTING_MERGE_MLP_DIM, (double)hidden);
+    settings_put(s, SETTING_MERGE_NORM, norm == 0 ? 0 : norm == width ? 1 : 2);
+}
+
 /* Takes settings that no other source gives, and records them in *seen. */
 static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_seen *seen) {
     settings *tensors = &all[FROM_TENSORS];
@@ -421,6 +436,9 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *se
     positions = count_positions(map, width);
     if (positions > 1048576) return report_fail(r, "pos_embed has more than 1048576 rows");
     seen->position_rows = (int)positions;
-    return put_metadata(map, s, r) && read_heads(map, all, seen, r) &&
-           read_key_bias(map, all, seen, r) && put_defaults(map, all, seen, r);
+    if (!put_metadata(map, s, r) || !read_heads(map, all, seen, r) ||
+        !read_key_bias(map, all, seen, r) || !put_defaults(map, all, seen, r))
+        return false;
+    inspect_merger(map, all, width);
+    return true;
 }

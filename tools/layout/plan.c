@@ -548,9 +548,11 @@ static bool is_source_of(const layout_map *map, const char *tensor, const char *
     return false;
 }
 
-/* True for a source of an unnecessary tensor. A setting such as --set num_classes=0 or pool=avg
- * makes a tensor unnecessary. */
-static bool dropped_on_request(const layout_map *map, const vit_config *config, const char *name) {
+/* Returns the reason to drop a source of an unnecessary tensor; otherwise NULL. A setting such as
+ * --set num_classes=0 or pool=avg makes a tensor unnecessary. */
+static const char *dropped_on_request(const layout_map *map, const vit_config *config,
+                                      const char *name) {
+    static const char unused[] = "not used with these settings";
     static const char *const heads[] = {
         "head.weight",
         "head.bias",
@@ -571,24 +573,31 @@ static bool dropped_on_request(const layout_map *map, const vit_config *config, 
         "attn_pool.mlp.fc2.weight",
         "attn_pool.mlp.fc2.bias",
     };
+    static const char *const mergers[] = {
+        "merger.norm.weight", "merger.norm.bias",  "merger.fc1.weight",
+        "merger.fc1.bias",    "merger.fc2.weight", "merger.fc2.bias",
+    };
     static const char *const norms[] = { "norm.weight", "norm.bias" };
     static const char *const fc_norms[] = { "fc_norm.weight", "fc_norm.bias" };
     const struct {
         bool dropped;
         const char *const *tensors;
         size_t count;
+        const char *why;
     } groups[] = {
-        { config->num_classes == 0, heads, COUNT(heads) },
-        { config->representation_dim == 0, layers, COUNT(layers) },
-        { config->pool != VIT_POOL_MAP, pools, COUNT(pools) },
-        { !config->has_final_norm, norms, COUNT(norms) },
-        { !config->has_fc_norm, fc_norms, COUNT(fc_norms) },
+        { config->num_classes == 0, heads, COUNT(heads), unused },
+        { config->representation_dim == 0, layers, COUNT(layers), unused },
+        { config->pool != VIT_POOL_MAP, pools, COUNT(pools), unused },
+        { config->merge_size == 0, mergers, COUNT(mergers),
+          "of the merger of 2 x 2 tokens for a language model; --set merge_size=2 keeps it" },
+        { !config->has_final_norm, norms, COUNT(norms), unused },
+        { !config->has_fc_norm, fc_norms, COUNT(fc_norms), unused },
     };
     size_t i, j;
     for (i = 0; i < COUNT(groups); i++)
         for (j = 0; groups[i].dropped && j < groups[i].count; j++)
-            if (is_source_of(map, groups[i].tensors[j], name)) return true;
-    return false;
+            if (is_source_of(map, groups[i].tensors[j], name)) return groups[i].why;
+    return NULL;
 }
 
 /* Lists the names of the tensors that are sources. */
@@ -618,10 +627,11 @@ static bool is_used(const used_names *used, const char *name) {
 /* Returns the reason why the tensor may be dropped; NULL if there is none. */
 static const char *why_dropped(const layout_map *map, const vit_config *config,
                                const text_list *ignore, const checkpoint_tensor_info *info) {
+    const char *why;
     if (names_is_ignored(map, ignore, info->name)) return "by --ignore";
     if (info->count == 0) return "without a value";
-    if (dropped_on_request(map, config, info->name)) return "not used with these settings";
-    return names_why_harmless(map, info->name);
+    why = dropped_on_request(map, config, info->name);
+    return why ? why : names_why_harmless(map, info->name);
 }
 
 /* Drops unused tensors, or refuses them if they are unknown. */

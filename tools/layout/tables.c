@@ -186,6 +186,9 @@ static const layout_rule rules[] = {
     LAYOUT_FROM("head.bias", "../head.proj.bias"),
     LAYOUT_ZEROS("head.bias", "../head.proj.weight"),
     LAYOUT_SAME2("head_dist"),
+    LAYOUT_SAME2("merger.norm"),
+    LAYOUT_SAME2("merger.fc1"),
+    LAYOUT_SAME2("merger.fc2"),
     LAYOUT_END
 };
 
@@ -230,7 +233,7 @@ static const layout_extra lacking[] = {
     { "blocks.*.attn.rel_pos_*", "decomposed relative positions (SAM)" },
     { "blocks.*.attn.rel_pos.rel*", "a table of relative positions (RelPosBias)" },
     { "blocks.*.attn.rope_reg.*", "rotary positions of register tokens (ViT-5)" },
-    { "merger.*", "patches of two frames and their merger (Qwen-VL)" },
+    { "merger.mlp.*", "patches of two frames and their merger (Qwen-VL)" },
     { "neck.*", "SAM's neck" },
     { "blocks.*.lambda_[ab]", "differential attention with dual_lambda" },
     { "blocks.*.attn.gate.*", "gated attention" },

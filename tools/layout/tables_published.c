@@ -342,12 +342,16 @@ static const layout_rule qwen_rules[] = {
     LAYOUT_SAME2("{b}norm2"),
     LAYOUT_FROM2("{b}mlp.fc1", "{b}mlp.linear_fc1"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}mlp.linear_fc2"),
+    LAYOUT_SAME2("merger.norm"),
+    LAYOUT_FROM2("merger.fc1", "merger.linear_fc1"),
+    LAYOUT_FROM2("merger.fc2", "merger.linear_fc2"),
     LAYOUT_END
 };
 
+#define DEEPSTACK "of the mergers of earlier blocks (DeepStack)"
+
 static const layout_extra qwen_harmless[] = {
-    { "merger.*", "of the merger of 2 x 2 tokens, for a language model" },
-    { "deepstack_merger_list.*", "of the merger of 2 x 2 tokens, for a language model" },
+    { "deepstack_merger_list.*", DEEPSTACK },
     { "../language_model.*", "of a language model" },
     { "../lm_head.*", "of a language model" },
     { NULL, NULL }
@@ -356,7 +360,8 @@ static const layout_extra qwen_harmless[] = {
 static const layout_default qwen_defaults[] = {
     { "rope_type=qwen", NULL }, { "pos_resample=jax", NULL }, { "norm_eps=1e-6", NULL },
     { "activation=gelu_tanh", NULL }, { "mean=0.5", NULL }, { "std=0.5", NULL },
-    { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "own_sizes=1", NULL }, { NULL, NULL }
+    { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "own_sizes=1", NULL },
+    { "merge_size=0", NULL }, { "merge_act=gelu", NULL }, { NULL, NULL }
 };
 
 const layout layout_qwen_vl = {
@@ -383,13 +388,14 @@ static const layout_rule qwen_gguf_rules[] = {
     LAYOUT_FROM2("{b}norm2", "{b}ln2"),
     LAYOUT_FROM2("{b}mlp.fc1", "{b}ffn_up"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}ffn_down"),
+    LAYOUT_FROM2("merger.norm", "post_ln"),
+    LAYOUT_FROM2("merger.fc1", "../mm.0"),
+    LAYOUT_FROM2("merger.fc2", "../mm.2"),
     LAYOUT_END
 };
 
 static const layout_extra qwen_gguf_harmless[] = {
-    { "post_ln.*", "of the merger of 2 x 2 tokens, for a language model" },
-    { "../mm.*", "of the merger of 2 x 2 tokens, for a language model" },
-    { "deepstack.*", "of the merger of 2 x 2 tokens, for a language model" },
+    { "deepstack.*", DEEPSTACK },
     { "../a.*", "of an encoder of sound" },
     { NULL, NULL }
 };

@@ -836,6 +836,9 @@ bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
     merge_equivalents(m);
     if (!check_contradictions(m, r) || !copy_fields(m, r)) return false;
     if (m->config->representation_dim == 0) m->config->representation_act = 0;
+    if (m->config->merge_size == 0)
+        m->config->merge_dim = m->config->merge_mlp_dim = m->config->merge_norm =
+            m->config->merge_act = 0;
     if (m->config->num_classes == 0 && settings_origin(all, SETTING_HEAD_ACTIVATION) == FROM_CONFIG)
         m->config->head_activation = 0; /* config.json may describe a missing head */
     m->config->has_final_norm = shown_of(m, SETTING_FINAL_NORM) != 0;

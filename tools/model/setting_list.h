@@ -127,6 +127,13 @@
     X(VIT_SILU, "silu", "SiLU")                                                                  \
     X(VIT_RELU, "relu", "ReLU")
 
+#define WORDS_OF_MERGE_ACT(X)                                                                    \
+    X(MERGE_GELU, "gelu", "")                                                                      \
+    X(MERGE_GELU_TANH, "gelu_tanh", "tanh GELU in the merger")                                     \
+    X(MERGE_QUICK_GELU, "quick_gelu", "quick GELU in the merger")                                  \
+    X(MERGE_SILU, "silu", "SiLU in the merger")                                                    \
+    X(MERGE_RELU, "relu", "ReLU in the merger")
+
 #define WORDS_OF_REPRESENTATION_ACTIVATION(X)                                                    \
     X(VIT_REPRESENTATION_TANH, "tanh", "")                                                       \
     X(VIT_REPRESENTATION_NONE, "none", "no activation of pre_logits")                            \
@@ -279,6 +286,13 @@
       "width of pre_logits; 0 drops it")                                                         \
     X(REPRESENTATION_ACTIVATION, representation_act, WORD, COPIED, VIT_REPRESENTATION_TANH,      \
       NEITHER, "activation after the layer of pre_logits")                                       \
+    X(MERGE_SIZE, merge_size, INTEGER, COPIED, 0, NEITHER,                                       \
+      "side of the square of patches that a merger joins; 0 drops it")                           \
+    X(MERGE_DIM, merge_dim, INTEGER, COPIED, 0, NEITHER, "width of a merged token")              \
+    X(MERGE_MLP_DIM, merge_mlp_dim, INTEGER, COPIED, 0, NEITHER, "hidden width of the merger")   \
+    X(MERGE_NORM, merge_norm, INTEGER, COPIED, 0, NEITHER,                                       \
+      "norm of the merger: 1 of each patch, 2 of the joined patches")                            \
+    X(MERGE_ACT, merge_act, WORD, COPIED, MERGE_GELU, NEITHER, "activation of the merger")         \
     X(NUM_CLASSES, num_classes, INTEGER, COPIED, 0, CHECKED, "classes; 0 drops the head")        \
     X(HEAD_ACTIVATION, head_activation, WORD, COPIED, VIT_HEAD_SOFTMAX, NEITHER,                 \
       "turns logits into probabilities; sigmoid for taggers")                                    \

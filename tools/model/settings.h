@@ -78,6 +78,15 @@ enum {
  * head, by value of a head, and by query, key and value. */
 enum { QKV_INTERLEAVE_NONE, QKV_INTERLEAVE_PER_HEAD, QKV_INTERLEAVE_PER_VALUE };
 
+/* Indices of merge_act's words: those of vit_activation. */
+enum {
+    MERGE_GELU = VIT_GELU,
+    MERGE_GELU_TANH = VIT_GELU_TANH,
+    MERGE_QUICK_GELU = VIT_QUICK_GELU,
+    MERGE_SILU = VIT_SILU,
+    MERGE_RELU = VIT_RELU,
+};
+
 /* Indices of attn_root's words. A well-known tutorial has the last order. */
 enum { ATTN_ROOT_HEAD_DIM, ATTN_ROOT_EMBED_DIM, ATTN_ROOT_EMBED_DIM_AFTER };
 

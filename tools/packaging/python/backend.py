@@ -34,7 +34,7 @@ LAYOUT = {
     "vit_answer": "scores embedding",
     "vit_input": "pixels batch mask ids",
     "vit_block_output": "tokens attention index norm",
-    "vit_outputs": "logits embedding tokens blocks num_blocks",
+    "vit_outputs": "logits embedding tokens blocks num_blocks merged",
     "vit_tokenizer": "context num_ids begin end pad bytes size",
     "vit_text_ids": "ids num_ids num_cut invalid_at",
     "vit_session": "isa",

@@ -62,7 +62,8 @@ class BlockOutput(ctypes.Structure):
 
 class Outputs(ctypes.Structure):
     _fields_ = [("logits", c_void_p), ("embedding", c_void_p), ("tokens", c_void_p),
-                ("blocks", c_void_p), ("num_blocks", c_int), ("reserved", c_void_p * 6)]
+                ("blocks", c_void_p), ("num_blocks", c_int), ("merged", c_void_p),
+                ("reserved", c_void_p * 5)]
 
 
 class Tokenizer(ctypes.Structure):
