@@ -26,7 +26,8 @@ function nameOf(source) {
 }
 
 function bundled() {
-    if (here) return new URL('./models/cifar10-vit.vit', import.meta.url); // for bundlers, in full
+    // Bundlers copy the file if its URL is written in full.
+    if (here) return new URL('./models/cifar10-vit.vit', import.meta.url);
     throw new TypeError('model: expected a .vit file; the place of the bundled one is unknown here');
 }
 
