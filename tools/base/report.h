@@ -1,7 +1,7 @@
 /* report.h - reports of errors: stores the message of a failing function, and prints it.
  *
- * tools/base contains error reports, memory, bytes, text, files, JSON, .npy, checksums, and the
- * implementation of vit.h. It may include os.
+ * tools/base owns error reports, memory, bytes, text, files, JSON, .npy, checksums; the
+ * implementation of vit.h; it may include os.
  */
 #ifndef REPORT_H
 #define REPORT_H

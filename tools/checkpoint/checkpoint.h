@@ -26,8 +26,8 @@
  * the file, what was expected and what was found. A checkpoint has its own buffers: use it from one
  * thread at a time. Different checkpoints are independent.
  *
- * tools/checkpoint reads the containers PyTorch, safetensors, npz, ONNX, vit.cpp and GGUF, and
- * returns their tensors as float. It may include base.
+ * tools/checkpoint owns the containers: PyTorch, safetensors, npz, ONNX, vit.cpp, GGUF; their
+ * tensors as float; it may include base.
  */
 #ifndef CHECKPOINT_H
 #define CHECKPOINT_H

@@ -1,8 +1,8 @@
 /* conversion.h - turns a checkpoint into a .vit file. It has the state of one conversion, from the
  * options to the report.
  *
- * tools/convert turns a checkpoint into a .vit file and back: it quantises, compares and writes. It
- * may include os base cli image checkpoint text model layout.
+ * tools/convert owns the way from a checkpoint to a .vit file and back: quantising, comparing,
+ * writing; it may include os base cli image checkpoint text model layout.
  */
 #ifndef CONVERT_CONVERSION_H
 #define CONVERT_CONVERSION_H
