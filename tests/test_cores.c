@@ -221,7 +221,7 @@ static void test_groups(void) {
     put(V2 "/a/cpu.max", "200000 100000\n");
     check_quota("no newline", 2);
     clear();
-    /* a path that is longer than any buffer: only groups in the part that is read count */
+    /* a path that is longer than any buffer: groups beyond the part that is read are ignored */
     strcpy(line, "0::");
     for (int i = 0; i < 400; i++) strcat(line, "/abcdefghi");
     strcat(line, "\n4:cpu,cpuacct:/a\n");

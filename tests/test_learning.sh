@@ -60,7 +60,7 @@ try "$info" --check mine.vit
 is 0
 out 'self-test +ok'
 out '^labels +4: "blue" \.\.\. "none of these"$'
-out '^  learned: 18 photos of 3 classes, one a photo$'
+out '^  learned: 18 photos of 3 classes, one class per photo$'
 out '^  source: model.safetensors$'
 try "$evaluate" -m mine.vit test
 is 0
@@ -154,7 +154,7 @@ out '^photos +18 of 4 classes, 6 each$'
 out '^found +mAP 100\.0 %, F1 100\.0 % at 0\.5, of 18 photos held out'
 try "$info" several.vit
 out '^labels +4: "cold" \.\.\. "warm"$'
-out '^  learned: 18 photos of 4 classes, any number of them a photo$'
+out '^  learned: 18 photos of 4 classes, any number of classes per photo$'
 try "$classify" -m several.vit --json test/red/1.ppm
 is 0
 try "$learn" -m several.vit --forget cold -o again.vit
@@ -199,7 +199,7 @@ out '^right +100\.0 % \(\+-0\.0\) of 6 photos held out, in 1 fold$'
 out '^kept +nothing for --add; covariance shrunk by 0\.1$'
 try "$info" --check ridge.vit
 is 0
-out '^  learned: 60 photos of 3 classes, one a photo, Gaussians of one covariance$'
+out '^  learned: 60 photos of 3 classes, one class per photo, Gaussians with one covariance$'
 try "$learn" -q -t 1 --ridge many.npy -o again.vit # any number of threads
 same ridge.vit again.vit
 try "$learn" --json --ridge --known 1 set.npy more.npy many.npy -o again.vit
@@ -309,7 +309,7 @@ refused "alone.npy: '1.ppm' is in no folder; expected CLASS/PHOTO in each line o
     "$learn" alone.npy
 sed 's|.*/|../|' set.txt >alone.txt
 refused "alone.npy: '../1.ppm' is in no folder" "$learn" alone.npy
-refused '--ridge needs a class with at least 10 photos, of which it holds one out: leave out --ridge$' \
+refused '--ridge holds out photos of classes with at least 10 photos, but no class has so many: omit --ridge$' \
     "$learn" --ridge set.npy
 mkdir single
 cp -r many/red single
@@ -348,7 +348,7 @@ place=$(grep -abo 'norm\.weight' "$base" | tail -n 1 | cut -d: -f1)
 place=$(od -An -tu8 -j $((place + 96)) -N 8 "$base")
 cp "$base" nan.vit
 printf '\0\0\300\177' | dd of=nan.vit bs=1 seek=$((place)) conv=notrunc 2>/dev/null
-refused "set: the model's outputs for set/blue/[1-6].ppm are NaN or infinite: vit-info --check names" "$learn" -m nan.vit set
+refused "set: the model's outputs for set/blue/[1-6].ppm are NaN or infinite; vit-info --check names" "$learn" -m nan.vit set
 try "$learn" set
 is 2
 err '^vit-learn: missing -o OUT.vit'

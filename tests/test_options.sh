@@ -66,7 +66,7 @@ asks "activation: cannot be seen in the tensors; give --set activation=gelu|gelu
 accepts $h --set norm_eps=1e-5 --set act_layer=quick_gelu
 prints "no patch bias, norm before the blocks, quick GELU"
 asks "expected one of gelu gelu_tanh quick_gelu silu relu, found \"nonsense\"" --set activation=nonsense
-asks "--set has" --set positions=patches $h --set norm_eps=1e-5 --set activation=gelu
+asks "--set gives positions=patches" --set positions=patches $h --set norm_eps=1e-5 --set activation=gelu
 
 take siglip_gap
 h="--set num_heads=2"
@@ -90,8 +90,8 @@ asks "fc_norm exists, so the head may read an average" $h
 accepts $h --set global_pool=avg
 prints "mean of the patches, norm after pooling"
 says "assumed activation=gelu: timm's" \
-    "assumed attn_root=head_dim: " "assumed too, rarely important: pool_prefix=0 (" \
-    "assumed too, moving the output by less than 0.01 %: norm_eps=1e-05 ("
+    "assumed attn_root=head_dim: " "also assumed (rarely important): pool_prefix=0 (" \
+    "also assumed (moving the output by less than 0.01 %): norm_eps=1e-05 ("
 
 take test_vit4
 asks "the norms have no bias, so they are RMS norms" $h --set pool=avg
@@ -201,7 +201,7 @@ asks "other.json has num_reg_tokens 3, but the tensors have 4" --config other.js
 sed 's/"SwiGLUPacked"/"GluMlp"/' "$work/said.json" >"$work/other.json"
 asks "mlp_layer: expected mlp, swiglu, swiglupacked, found GluMlp" --config other.json
 sed 's/"no_embed_class": true/"no_embed_class": false/' "$work/said.json" >"$work/other.json"
-asks "other.json has positions all" --config other.json
+asks "other.json gives positions=all" --config other.json
 sed 's/"class_token": true/"class_token": false/; s/"reg_tokens"/"class_token": false, "reg_tokens"/' \
     "$work/said.json" >"$work/other.json"
 asks "other.json has has_cls_token 0, but the tensors have 1" --config other.json

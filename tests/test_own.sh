@@ -204,8 +204,8 @@ if wanted naflexvit; then
     then fail "naflexvit: pos_resample should be a question"; else pass; fi
 fi
 
-# The sizes of transformers' DPTImageProcessor: each photo gives the tokens of the model converted for
-# that size alone.
+# Sizes as in transformers' DPTImageProcessor: the model gives each photo the same tokens as a model
+# that is converted for that photo's size alone.
 if wanted dpt; then
     mkdir "$work/dpt" && cp tests/data/layouts/hf_dinov2/{config.json,model.safetensors} "$work/dpt"
     sed -i 's/"model_type": "dinov2"/"model_type": "depth_anything"/' "$work/dpt/config.json"

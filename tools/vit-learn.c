@@ -155,10 +155,10 @@ static char *provenance(const job *j) {
     }
     text_append(text, size, "learned: %d photos of %d classes, %s\n", num_photos(j),
                 j->set.classes.count,
-                j->set.several  ? "any number of them a photo"
-                : j->set.added  ? "one a photo, Gaussians of one covariance"
+                j->set.several  ? "any number of classes per photo"
+                : j->set.added  ? "one class per photo, Gaussians with one covariance"
                 : j->head.alone ? "recognised by their mean"
-                                : "one a photo");
+                                : "one class per photo");
     text_append(text, size, "learned_backbone: %016llx\n", (unsigned long long)j->backbone);
     return text;
 }
@@ -473,9 +473,9 @@ static const char notes[] =
     "The head is scikit-learn's LogisticRegression(C=1) of embeddings scaled to a variance of 1,\n"
     "with probabilities calibrated on photos held out. A last class, \"" LEARNED_NONE "\", is the\n"
     "answer for photos that are like none of the classes; a folder of that name may hold examples\n"
-    "of them. Without examples it misses most photos of classes that look alike: after ten photos\n"
-    "of each of nine classes of CIFAR-10, 72 to 97 % of the photos of the tenth class were taken\n"
-    "for one of the nine (DeiT-Ti; 6 to 59 % with the bundled model). A single class is "
+    "of them. Without examples this answer is rare for a class that looks like a learnt one. Having\n"
+    "learnt ten photos of each of nine classes of CIFAR-10, DeiT-Ti took 72 to 97 % of the tenth\n"
+    "class's photos for one of the nine (the bundled model: 6 to 59 %). A single class is "
     "recognised\n"
     "by its mean.\n"
     "OUT.vit keeps the embedding of each photo, 2 bytes a number, for --add and --forget.\n"

@@ -643,8 +643,8 @@ static bool outputs_are_finite(run *r) {
         for (int d = 0; d < ndim; d++) count *= (size_t)dims[d];
         if (r->outputs[i] && !tensor_values_are_finite(r->outputs[i], count)) {
             report_error(PROGRAM, r->path,
-                         "%s: NaN or infinite: vit-info --check names "
-                         "such a weight",
+                         "%s: NaN or infinite; vit-info --check names "
+                         "weights that are",
                          output_names[i]);
             return false;
         }
@@ -726,8 +726,8 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           "or all",
           CLI_TEXT, &c->blocks, 0, 0 },
         { 0, "trace", "DIR",
-          "write every intermediate tensor as DIR/NAME.npy, all images\n"
-          "in one batch; those of a stem as DIR/NAME.IMAGE.npy",
+          "run all images as one batch, and write every intermediate\n"
+          "tensor as DIR/NAME.npy; a stem's tensors as DIR/NAME.IMAGE.npy",
           CLI_TEXT, &c->trace, 0, 0 },
         { 0, "dump-input", "X.npy", "write the preprocessed input", CLI_OUTPUT, &c->dump, 0, 0 },
         CLI_OPTION_TOP(&c->k, "how many classes to print (default 5)", 1000),

@@ -650,8 +650,8 @@ static const char notes[] =
     "--classes takes no INDEX.npy.\n"
     "In names, characters that control a terminal and invalid UTF-8 are printed as \\n, \\x1b or\n"
     "\\u202e, into pipes too. INDEX.txt has the exact names; row 0 of --json is its first line.\n"
-    "A FOLDER has img_emb/img_emb_N.npy (f32 or f16), metadata/ and stats/, or .npy files with\n"
-    "their names in .txt. Shards that are missing or damaged are reported and left out.\n"
+    "A FOLDER has img_emb/img_emb_N.npy (f32 or f16), metadata/ and stats/, or files STEM.npy, each\n"
+    "with its photos' names in STEM.txt. Shards that are missing or damaged are reported and left out.\n"
     "--int8 first reads copies with one byte per value, img_emb_N.i8; it makes copies that are\n"
     "missing or old. The error of each copy is known, and rows that may be among the best are read\n"
     "from the shard, so the result is the same.\n" ZERO_SHOT_NOTES

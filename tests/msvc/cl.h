@@ -1,5 +1,5 @@
-/* cl.h - included first, after shim.h: hides from vit.h that the compiler is clang, so that it gets
- * the macros of Microsoft's compiler. Microsoft's compiler accepts any intrinsic in any function;
+/* cl.h - included right after shim.h, before everything else. Hides from vit.h that the compiler is
+ * clang: vit.h then uses its macros for Microsoft's compiler. Microsoft's compiler accepts any intrinsic in any function;
  * clang needs the instruction sets on the command line.
  */
 #include <immintrin.h>

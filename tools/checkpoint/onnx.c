@@ -1257,7 +1257,7 @@ static bool onnx_take_part(onnx_reader *o, onnx_node *n) {
     if (n->op == OP_GATHER) {
         if (!is_stream || onnx_integer(n, "axis", 0) != 1) return true;
         if (onnx_numbers(o, onnx_input(n, 1), first, 1) != 1 || first[0] < 0 || first[0] > 0)
-            return onnx_refuse(o, n, "a token other than the first one");
+            return onnx_refuse(o, n, "takes a token other than the first one");
         return onnx_say_pool(o, n, "token");
     }
     if (!is_stream) return true;

@@ -19,7 +19,8 @@ enum {
 /* The state of the virtual machine. */
 typedef struct pickle_machine {
     const source *source;
-    uint64_t position, end; /* offset of the first byte that is not in the buffer yet */
+    uint64_t position; /* offset of the first byte that is not in the buffer yet */
+    uint64_t end;      /* offset after the last byte */
     uint8_t buffer[4096];
     size_t buffer_at, buffer_size;
     pickle_value **stack;

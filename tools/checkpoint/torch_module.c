@@ -669,7 +669,8 @@ static bool torch_say_constants(torch_description *d) {
     return true;
 }
 
-/* Reads calls of torch.nn.functional. They go through a variable that a line of code defines. */
+/* Reads calls of torch.nn.functional. TorchScript assigns each function to a variable first, on a
+ * line of its own. */
 static bool torch_say_others(torch_description *d) {
     static const char start[] = "torch.nn.functional.";
     torch_span rest = d->body;

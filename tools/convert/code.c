@@ -1003,7 +1003,7 @@ enum { MOST_FILES = 64, MOST_FOLDERS = 64, MOST_LEVELS = 3, MOST_BYTES = 4 << 20
 typedef struct source_list {
     char *paths[MOST_FILES]; /* paths of the files; files that cannot be read are not in `files` */
     code_file files[MOST_FILES];
-    char *folders[MOST_FOLDERS];    /* folders that are not listed yet, in this order */
+    char *folders[MOST_FOLDERS];    /* folders still to be read, first to last */
     int levels[MOST_FOLDERS];       /* of folders inside them */
     const char *places[MOST_FILES]; /* paths of `files` */
     int count, found, folder_count;

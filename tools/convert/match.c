@@ -505,8 +505,9 @@ static const match_row *find_row(const match_table *table, const char *key, size
     return NULL;
 }
 
-/* True if this value of the row changes the assumed setting: "attn_scale=1" changes attn_root, but
- * "pool=token" does not change pool_prefix. */
+/* True if this value of the row gives the assumed setting another value. A value that does not
+ * contain the setting counts only if the setting is the row's first key: "attn_scale=1" replaces
+ * attn_root, but "pool=token" leaves pool_prefix alone. */
 static bool is_other(const match_row *row, const char *value, const char *what, size_t key) {
     bool is_changed = strcspn(row->keys, " ") == key && !strncmp(row->keys, what, key);
     for (; *value; value += strcspn(value, " "), value += strspn(value, " ")) {

@@ -342,7 +342,8 @@ static bool stride_fits(const patch_fit *fit, int stride) {
 }
 
 /* Adds the possible strides. If patches side by side match the positions, there is no choice.
- * Otherwise patches side by side come last, with resampled positions. */
+ * Otherwise patches side by side are tried last, with resampled positions; without positions they
+ * are tried first. */
 static void add_strides(match_row *row, const facts *f) {
     static const char side_by_side[] = "patch_stride=0";
     char text[MATCH_TEXT];

@@ -353,8 +353,8 @@ static bool forward(worker *w, report *r) {
             !copy(to->embedding, w->embedding, i, l->embedding_size) ||
             !copy(to->tokens, w->tokens, i, l->tokens_size))
             return report_fail(r,
-                               "the model's outputs for %s are NaN or infinite: vit-info --check "
-                               "names such a weight",
+                               "the model's outputs for %s are NaN or infinite; vit-info --check "
+                               "names weights that are",
                                w->slots[i]->photo.name);
         to->forward_ms = each;
     }

@@ -1108,11 +1108,10 @@ static bool choose_held(adding *a, report *r) {
     note_range(set, seen);
     set->added = (int)rows;
     free(seen);
-    return any ||
-           report_fail(r,
-                       "--ridge needs a class with at least %d photos, of which it holds one "
-                       "out: leave out --ridge",
-                       SMALLEST_CLASS);
+    return any || report_fail(r,
+                              "--ridge holds out photos of classes with at least %d photos, but no "
+                              "class has so many: omit --ridge",
+                              SMALLEST_CLASS);
 }
 
 static bool open_files(adding *a, const text_list *paths, const vit_model *model, report *r) {

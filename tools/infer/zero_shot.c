@@ -38,8 +38,8 @@ static const float *text_vector(const zero_shot *z, int i) {
 static bool check_texts(const zero_shot *z, report *r) {
     const int64_t count = z->texts.vectors.dims[0], dim = z->texts.vectors.dims[1];
     if (count < 1 || count > MOST_TEXTS || dim < 1)
-        return report_fail(r, "expected 1 to %d vectors, found %lld of %lld numbers", MOST_TEXTS,
-                           (long long)count, (long long)dim);
+        return report_fail(r, "expected 1 to %d vectors, found %lld (each of %lld numbers)",
+                           MOST_TEXTS, (long long)count, (long long)dim);
     for (int i = 0; i < z->count; i++) {
         const float *text = text_vector(z, i);
         if (vit_cosine(text, text, (int)dim) > 0) continue;

@@ -393,7 +393,7 @@ static bool check_patch_order(const settings all[FROM_COUNT], report *r) {
     settings_get(all, SETTING_PATCH_ORDER, &order);
     return !takes_runs(all) || order == PATCH_ORDER_CHW ||
            report_fail(r, "patch_cut=reshape and patch_cut=unfold keep the order of the values: "
-                          "expected patch_order=chw, or none");
+                          "set patch_order=chw, or leave it out");
 }
 
 /* Returns the index of a word plus 1; 0 if no source gives the setting. */

@@ -155,7 +155,7 @@ static bool check_names(const structure_parts *p, report *r) {
                                part->weight->stored_name, name, part->role);
         snprintf(what, sizeof what, "%.200s, renamed to %.100s, as %s", part->weight->stored_name,
                  part->weight->name, part->role);
-        structure_note_add(p->result, what, "by the words of that name and its shape",
+        structure_note_add(p->result, what, "by the words of the new name and the tensor's shape",
                            "--rename THEIRS=OURS");
     }
     return true;

@@ -523,8 +523,8 @@ static const layout_default tanh_defaults[] = {
     USUAL, { "activation=gelu_tanh", NULL }, { "block_type=pre_norm", NULL },
     { NULL, NULL }
 };
-/* These follow a lecture on language models, in which all heads divide by the root of the width of
- * a token. */
+/* Defaults of models that follow a lecture on language models: all heads divide q k^T by the root of
+ * the width of a token. */
 static const layout_default lecture_defaults[] = {
     USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL },
     { "attn_root=embed_dim", NULL }, { NULL, NULL }

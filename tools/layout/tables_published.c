@@ -504,7 +504,7 @@ static const layout_rule sapiens2_rules[] = {
 };
 
 static const layout_extra sapiens2_lacking[] = {
-    { "tokenizer.*", "blocks in windows before the others (Sapiens 2 at 4K)" },
+    { "tokenizer.*", "blocks with windowed attention before the others (Sapiens 2 at 4K)" },
     { NULL, NULL }
 };
 

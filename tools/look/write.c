@@ -111,8 +111,8 @@ static bool read_photo(look_job *j, const vit_image *image, look_photo *s, repor
            view_make(&s->shown, image, &s->config, j->chosen->side, r) &&
            j->command->read(j, s, r) &&
            (tensor_values_are_finite(s->values, count) ||
-            report_fail(r, "the model's outputs are NaN or infinite: vit-info --check names "
-                           "such a weight"));
+            report_fail(r, "the model's outputs are NaN or infinite; vit-info --check names "
+                           "weights that are"));
 }
 
 /* Reads a photo; reports and counts a photo that cannot be decoded. */

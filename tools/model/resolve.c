@@ -601,7 +601,7 @@ static bool check_positions(const resolver *m, report *r) {
     if ((int)wanted == c->positions || findings_are_open(m->found)) return true;
     if (c->num_prefix_tokens == 0 && c->positions != VIT_POS_NONE && (int)wanted != VIT_POS_NONE)
         return true; /* all tokens are patches */
-    return report_fail(r, "%s has positions %s, but pos_embed with %d rows has %s",
+    return report_fail(r, "%s gives positions=%s, but the %d rows of pos_embed show positions=%s",
                        m->all[settings_origin(m->all, SETTING_POSITIONS)].origin,
                        setting_text(SETTING_POSITIONS, wanted, told), m->stored->position_rows,
                        setting_text(SETTING_POSITIONS, c->positions, seen));

@@ -444,7 +444,7 @@ static bool check_unrecorded(const char *program, const char *folder, shard_coll
             all->unrecorded++;
             report_error(program, paths.vectors,
                          "has no record: make its shard again, or remove "
-                         "it");
+                         "this file");
         }
         if (good) shard_paths_free(&paths);
     }
