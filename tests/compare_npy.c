@@ -2,7 +2,7 @@
  *
  *     compare_npy OURS.npy THEIRS.npy TOLERANCE
  *
- * Prints the largest difference relative to the largest of THEIRS. Exit status: 0, 1 if the
+ * Prints the largest difference relative to the largest of THEIRS. Exit status: 0 on success, 1 if the
  * difference is above TOLERANCE or the sizes differ, 2 if an array cannot be read.
  */
 #include <math.h>

@@ -3,7 +3,7 @@
  *     json_check top 0 label < answer.json
  *
  * Prints a string, a number, true, false, null, or the number of children of an array or object.
- * Exit status: 0, 1 if the text is invalid JSON (with the reason), 2 if the path does not exist.
+ * Exit status: 0 on success, 1 if the text is invalid JSON (with the reason), 2 if the path does not exist.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,8 @@
 #     only makes the object, because no libraries are available
 #   - if clang is hidden (tests/msvc/cl.h), the code uses nothing of GNU C. It still compiles, runs
 #     and gives the same bits
-#   - the tests of the header pass. vit.h chooses the best tier, with the bits of Linux's build
+#   - the tests of the header pass. vit.h chooses the best tier, and gives the bits of the build for
+#     Linux
 #   - no tier is much slower than in the build of MinGW-w64's gcc. `msvc.sh speed` only
 #     measures speed: for longer, and also against Linux's build. It fails beyond 5 %
 #

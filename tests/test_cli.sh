@@ -118,7 +118,7 @@ for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,get,info,
     try "$program" "${options[@]}" --help
     is 0
     quiet err
-    out '^Exit status: 0, 1 if '
+    out '^Exit status: 0 on success, 1 if '
     if tail -n 2 "$work/out" | grep -q 'command'; then pass; else fail "--help ends otherwise"; fi
     if grep -q '@' "$work/out"; then fail "@ for the name"; else pass; fi
     try "$program" "${options[@]}" --nonsense

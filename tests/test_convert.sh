@@ -615,7 +615,7 @@ prints '"assumed": [{"setting": "has_final_norm", ' '{"setting": "mean", "value"
     '{"setting": "block_type", "value": "pre_norm", "why": "the usual order", ' \
     '{"setting": "img_size", "value": "12x12", ' '{"setting": "std", "value": "0.5", "why": "as timm'
 "$INFO" m.vit >out 2>err
-prints "assumed" "  norm_eps=1e-05 (torch.nn.LayerNorm's own; timm has no model 16 wide and 2 deep)" "  mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center"
+prints "assumed" "  norm_eps=1e-05 (torch.nn.LayerNorm's default; timm has no model 16 wide and 2 deep)" "  mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center"
 if grep -q "assumed: " out; then fail "assumptions among the provenance"; else pass; fi
 "$INFO" --json m.vit >out 2>err
 prints '"mean=0.5 std=0.5 ' '"block_type=pre_norm (the usual order)", ' 'assumed: norm_eps=1e-05 (torch.nn.LayerNorm'

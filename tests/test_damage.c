@@ -395,7 +395,7 @@ static bool may_be_absent(const outcome *base, const char *name) {
     return false;
 }
 
-static bool drops_merger; /* of the case: Qwen3-VL without --set merge_size=2 */
+static bool drops_merger; /* true for the case Qwen3-VL without --set merge_size=2 */
 
 /* Only the names of these tensors matter: they identify the tensor or others. No value is read. */
 static bool is_read(const entry *e) {

@@ -378,7 +378,7 @@ usage 'missing SHARD'
 try "$embed" in -o x.npy --part 0/2
 usage 'need --tar'
 try "$embed" --tar in -o x --shard y
-usage "--shard is the name of '-'"
+usage "--shard names the shard on standard input"
 try "$embed" --collect x -o y
 usage '--collect writes no files'
 try "$embed" --tar in -o x --names y

@@ -385,7 +385,7 @@ static void print_text(const bench *b, const figures *f) {
            b->loop->name, 100 * f->gflops / f->peak);
     printf("  workspace     %11.2f MB\n", (double)b->workspace_size * 1e-6);
     if (!isnan(b->cold.private_bytes))
-        printf("  private memory%11.2f MB    of a process that opens it and runs once\n",
+        printf("  private memory%11.2f MB    of a process that opens the model and runs it once\n",
                b->cold.private_bytes * 1e-6);
     printf("  open          %11.3f ms\n", b->cold.open_ms);
     printf("  cold start    %11.3f ms    from starting a process to its first %s\n",
@@ -491,7 +491,7 @@ static const char notes[] =
     "Open and cold start are medians of 3 processes, with the file in the system's cache. Private\n"
     "memory is memory without a file behind it. The times of the phases add up to the median;\n"
     "their shares are those of all runs.\n"
-    "Exit status: 0, 1 if something failed, 2 for a wrong command line.\n";
+    "Exit status: 0 on success, 1 if something failed, 2 for a wrong command line.\n";
 
 static bool complain(const char *text) { return cli_wrong(PROGRAM, "%s", text), false; }
 

@@ -446,7 +446,7 @@ static const char notes[] =
     "OUT.rows appear when everything is done, or not at all. OUT.rows identifies an image by its\n"
     "path, size and modification time, else by a hash of its bytes. A run with another model, or\n"
     "other options that change the vectors, needs another OUT or --overwrite.\n"
-    "Exit status: 0, 1 if an image could not be read (with --tar, a shard) or something failed, 2\n"
+    "Exit status: 0 on success, 1 if an image could not be read (with --tar, a shard) or something failed, 2\n"
     "for a wrong command line.\n";
 
 /* Returns the error in the options; NULL if there is none. */
@@ -469,7 +469,9 @@ static const char *check_choices(const choices *c, const text_list *operands) {
     if (c->tar && c->overwrite) return "--overwrite is for OUT.npy; with --tar, remove OUT";
     if (!c->tar && (c->shard || c->part || c->parts || c->classes))
         return "--shard, --part, --parts and --classify need --tar";
-    return c->shard && !piped ? "--shard is the name of '-', which must be the only operand" : NULL;
+    return c->shard && !piped
+               ? "--shard names the shard on standard input: expected '-' as the only operand"
+               : NULL;
 }
 
 static bool choose(int argc, char **argv, choices *c, text_list *operands, int *status) {

@@ -655,7 +655,7 @@ static const char notes[] =
     "--int8 first reads copies with one byte per value, img_emb_N.i8; it makes copies that are\n"
     "missing or old. The error of each copy is known, and rows that may be among the best are read\n"
     "from the shard, so the result is the same.\n" ZERO_SHOT_NOTES
-    "Exit status: 0, 1 if an image or a shard could not be read or something failed, 2 for a\n"
+    "Exit status: 0 on success, 1 if an image or a shard could not be read or something failed, 2 for a\n"
     "wrong command line.\n";
 
 /* Returns the error in the command line that the table of options cannot express; NULL if there is

@@ -282,7 +282,7 @@ static const layout_extra mobileclip_harmless[] = {
 };
 
 /* These are the values of Apple's code; timm's model with the same weights has another epsilon and
- * another resizing. Without a class token the model uses the mean. */
+ * another resizing. A model without a class token averages its tokens. */
 static const layout_default mobileclip_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
     { "mean=0", NULL }, { "std=1", NULL }, { "crop_pct=1", NULL },

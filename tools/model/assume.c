@@ -157,7 +157,7 @@ static bool assume_eps(const assumer *a) {
     if (!a->model->notes.eps_by_size)
         return assume(a, SETTING_NORM_EPS, setting_rows[SETTING_NORM_EPS].plain,
                       "timm's usual value");
-    snprintf(why, sizeof why, "torch.nn.LayerNorm's own; timm has no model %d wide and %d deep",
+    snprintf(why, sizeof why, "torch.nn.LayerNorm's default; timm has no model %d wide and %d deep",
              c->embed_dim, c->depth);
     return assume(a, SETTING_NORM_EPS, 1e-5, why);
 }

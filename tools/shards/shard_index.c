@@ -442,7 +442,7 @@ bool shard_index_open(shard_index *index, const char *program, const char *folde
         (void)(index->set.count
                    ? report_fail(r, "has no vectors: all its shards are empty")
                    : report_fail(r, "has no vectors: expected img_emb/img_emb_N.npy, or .npy "
-                                    "files, as vit-embed writes them for photos"));
+                                    "files in the folder that vit-embed wrote from photos"));
         return report_file(r, folder);
     }
     return good && make_parts(index, r);
