@@ -1398,6 +1398,10 @@ static void test_pickle_bombs(void) {
     check_pickle_refused("long texts", &p, "no state dict");
 }
 
+static void repeat(bytes *b, const char *text, size_t count) {
+    while (count-- > 0) put_text(b, text);
+}
+
 /* Tests each way to nest a value in another value, at the largest accepted depth. */
 static void test_deep_pickles(void) {
     static const struct {
@@ -1438,10 +1442,15 @@ static void test_deep_pickles(void) {
         put_text(&p, ".");
         check_pickle_refused(rows[i].name, &p, "nested deeper");
     }
-}
-
-static void repeat(bytes *b, const char *text, size_t count) {
-    while (count-- > 0) put_text(b, text);
+    put_text(&p, "\x80\x02");
+    repeat(&p,
+           "}U\x01"
+           "a",
+           60);
+    put_text(&p, "N");
+    repeat(&p, "s", 60);
+    put_text(&p, ".");
+    check_pickle_refused("60 dicts, all of which are searched", &p, "no state dict");
 }
 
 static void put_long_text(bytes *b, size_t size) {
