@@ -9,27 +9,31 @@
 
 enum { PATH_SIZE = 1200 };
 
-/* The statements of all modules about one setting. */
+/* All statements that modules make about one setting. Such a statement is an attribute of a module,
+ * or a value in the author's code. The statements are disputed if their values differ. */
 typedef struct vote {
     bool given, disputed;
     double value;
-    const char *module, *name, *where; /* place of the first statement */
+    const char *module, *name, *where; /* the place of the first statement */
 } vote;
 
 typedef struct walk {
     const checkpoint *checkpoint;
-    const code_found *code;   /* the source of the attributes; NULL: the checkpoint */
-    const char *patch_weight; /* the weight that reads patches, or NULL */
-    char blocks[PATH_SIZE];   /* path before the number of a block: "encoder.layers." */
+    /* where the attributes come from; NULL if they come from the checkpoint */
+    const code_found *code;
+    const char *patch_weight; /* name of the weight that reads patches; NULL if there is none */
+    char blocks[PATH_SIZE];   /* the path in front of a block's number, such as "encoder.layers." */
     bool has_blocks;
-    bool size_by_option; /* an option, not a module, gives height and width */
+    /* true if height and width come from an option of the training program, not from a module */
+    bool size_by_option;
     vote heads, model_heads, eps, activation, code_activation, norm_first, batch_first;
     vote patch, height, width, chans, order, pool;
-    vote head_activation, scale;  /* activation between the layers of a head */
-    vote kernel, stride, padding; /* size of the patches that an operation cuts */
-    vote root;                    /* the root that divides the scores */
+    vote head_activation, scale; /* head_activation: the activation between the layers of a head */
+    /* the kernel, stride and padding of the operation that cuts the patches */
+    vote kernel, stride, padding;
+    vote root; /* the root by which the attention scores are divided */
     vote pool_prefix, final_norm, fc_norm;
-    vote end; /* a model_end */
+    vote end; /* the last step of the model, as a model_end */
     const checkpoint_attribute *unknown_activation, *unknown_code;
 } walk;
 
@@ -66,13 +70,13 @@ static const char *last_component(const char *path) {
 
 /* === The blocks === */
 
-/* True if a number follows this prefix in the path, as in a list of modules. */
+/* True if this prefix of the path is followed by a number, as in the path of a module in a list. */
 static bool continues(const char *path, const char *prefix, size_t length) {
     return !strncmp(path, prefix, length) && path[length] >= '0' && path[length] <= '9';
 }
 
-/* Returns the number of attributes, from this one on, that belong to modules of this list. These
- * attributes are consecutive, because modules are visited depth first. */
+/* Returns the number of consecutive attributes, from this one on, that belong to modules of this
+ * list. All attributes of a list are consecutive, because modules are visited depth first. */
 static size_t count_run(const walk *w, size_t first, size_t length) {
     const char *prefix = attribute_at(w, first)->module;
     size_t i = first;
@@ -80,9 +84,9 @@ static size_t count_run(const walk *w, size_t first, size_t length) {
     return i - first;
 }
 
-/* Considers the lists that begin here. *most becomes the largest number of attributes in one list.
- * If `least` is given, w->blocks becomes the longest prefix of a list with at least that many
- * attributes. */
+/* Considers every list of modules that begins at this attribute. *most becomes the largest number
+ * of attributes in one list. If `least` is not 0, w->blocks becomes the longest prefix of a list
+ * with at least that many attributes. */
 static void look_at_lists(walk *w, size_t at, size_t least, size_t *most) {
     const char *path = attribute_at(w, at)->module;
     const char *before = at > 0 ? attribute_at(w, at - 1)->module : "";
@@ -113,7 +117,7 @@ static bool is_in_blocks(const walk *w, const char *module) {
     return !w->has_blocks || continues(module, w->blocks, strlen(w->blocks));
 }
 
-/* True for the model itself, and for the module that holds the blocks. */
+/* True if the module is the model itself, or the module that holds the blocks. */
 static bool is_above_blocks(const walk *w, const char *module) {
     const size_t length = strlen(module);
     return length == 0 ||
@@ -122,7 +126,8 @@ static bool is_above_blocks(const walk *w, const char *module) {
 
 /* === Meanings of single attributes === */
 
-/* "config.num_heads" -> "num_heads" */
+/* Returns the name without the name of a group in front of it: "num_heads" for
+ * "config.num_heads". */
 static const char *without_group(const char *name) {
     static const char *const groups[] = {
         "config.json.", "config.yaml.",  "config.yml.",   "hparams.yaml.", "config.",
@@ -143,7 +148,7 @@ static bool read_whole(const char *text, double *value) {
     return true;
 }
 
-/* "16", "(16, 16)" or "(16)" */
+/* Reads one or two numbers, written as "16", "(16, 16)" or "(16)". */
 static bool read_pair(const char *text, double *height, double *width) {
     char first[32], second[32];
     const int found = sscanf(text, "(%31[0-9], %31[0-9])", first, second);
@@ -151,8 +156,8 @@ static bool read_pair(const char *text, double *height, double *width) {
     return read_whole(first, height) && read_whole(found == 2 ? second : first, width);
 }
 
-/* True for a word that can stand beside "head" or "heads" in the name of a count. Any other word,
- * as in head_dim, gives the number another meaning. */
+/* True for a word that can stand beside "head" or "heads" in the name of a number of heads. Any
+ * other word gives the number another meaning, as in head_dim. */
 static bool is_of_count(const char *word, size_t length) {
     static const char *const words[] = {
         "",      "n",     "nb",  "num",       "nr",      "no",  "number",      "of",
@@ -165,7 +170,8 @@ static bool is_of_count(const char *word, size_t length) {
     return false;
 }
 
-/* True if the words of a name count heads: "num_heads", "nb_heads", "nHead", "attention_heads". */
+/* True if the words of a name say that the value is a number of heads: "num_heads", "nb_heads",
+ * "nHead", "attention_heads". */
 static bool counts_heads(const char *name) {
     char plain[64];
     size_t i, used = 0, length;
@@ -189,7 +195,7 @@ static bool counts_heads(const char *name) {
     return heads == 1;
 }
 
-/* Recognises attention by its class or by its name, as in "blocks.0.attn". */
+/* True if the class or the name of the module is that of attention, as in "blocks.0.attn". */
 static bool is_attention(const char *module, const char *class) {
     static const char *const parts[] = {
         "ttention", "ATTENTION", "Attn",     "attn", "MSA", "MHA",
@@ -228,8 +234,8 @@ static void see_eps(walk *w, const checkpoint_attribute *a, const char *class) {
     if (fits && text_read_number(a->value, 1e-30, 1, &value)) cast_vote(&w->eps, value, a);
 }
 
-/* Activations. Their names are strings, or the last part of the name of a function or class, in
- * lower case, without '_' and without "activation" at the end. */
+/* The activations by name. A name is a string, or the last part of the name of a function or class.
+ * It is compared in lower case, without '_' and without "activation" at its end. */
 static const struct {
     const char *name;
     int activation;
@@ -286,8 +292,8 @@ static bool is_unknown_activation(const char *text) {
     return is_one_of(plain, unknown_activations, COUNT(unknown_activations));
 }
 
-/* True if a later attribute shows that the GELU of this module, or of its attribute, has the tanh
- * form. */
+/* True if the attribute at `at` or its module uses the tanh form of GELU. A later attribute of the
+ * module shows this form. */
 static bool is_by_tanh(const walk *w, size_t at) {
     const checkpoint_attribute *a = attribute_at(w, at), *b;
     char name[128];
@@ -298,8 +304,8 @@ static bool is_by_tanh(const walk *w, size_t at) {
     return false;
 }
 
-/* Takes an activation outside the blocks and outside a stem as that between the layers of a
- * head. */
+/* Reads an activation between the layers of a head. Takes every activation outside the blocks and
+ * outside a stem as such an activation. */
 static void see_head_activation(walk *w, const checkpoint_attribute *a, size_t at) {
     char plain[64], word[32];
     double value;
@@ -350,7 +356,8 @@ static void see_order(walk *w, const checkpoint_attribute *a) {
         cast_vote(&w->batch_first, !strcmp(a->value, "true"), a);
 }
 
-/* Reads a layer of einops that cuts the patches: 'b c (h p1) (w p2) -> b (h w) (p1 p2 c)'. */
+/* Reads the pattern of an einops layer that cuts the patches, such as 'b c (h p1) (w p2) -> b (h w)
+ * (p1 p2 c)'. */
 static void see_pattern(walk *w, const checkpoint_attribute *a) {
     if (strcmp(a->name, "pattern") != 0 || !strstr(a->value, "(h p1) (w p2)")) return;
     if (strstr(a->value, "(p1 p2 c)")) cast_vote(&w->order, PATCH_ORDER_HWC, a);
@@ -381,7 +388,8 @@ static bool is_weight_of(const char *weight, const char *module) {
     return weight && !strncmp(weight, module, length) && !strcmp(weight + length, ".weight");
 }
 
-/* Reads the convolution over the patches, or nn.Unfold in front of a linear layer. */
+/* Reads the attributes of the operation that cuts the patches: a convolution, or nn.Unfold in front
+ * of a linear layer. */
 static void see_cut(walk *w, const checkpoint_attribute *a, const char *class) {
     const struct {
         const char *name;
@@ -434,8 +442,8 @@ static void see_scale(walk *w, const checkpoint_attribute *a) {
     if (root >= 0) cast_vote(&w->root, root, a);
 }
 
-/* Takes a softmax as the model's end if it is outside the blocks and outside any attention, such as
- * the attention of a pooling. */
+/* Takes a softmax as the last step of the model if it is outside the blocks and outside any
+ * attention. A pooling, for example, contains attention outside the blocks. */
 static void see_end(walk *w, const checkpoint_attribute *a) {
     static const struct {
         const char *name, *value;
@@ -476,8 +484,9 @@ static void see_attributes(walk *w) {
     }
 }
 
-/* Reads options of a training program, and settings of the author's own files. Ignores "eps", which
- * would belong to the optimizer. An image size may be the size before a crop. */
+/* Reads the options of a training program, and the settings in the author's own files. Ignores
+ * "eps", which would belong to the optimizer. An image size may be the size of the images before a
+ * crop. */
 static void see_metadata(walk *w) {
     static const char *const activations_of[] = {
         "activation", "act", "act_layer", "act_fn", "hidden_act", "activation_fn",
@@ -505,8 +514,8 @@ static void see_metadata(walk *w) {
 
 /* === From attributes to settings === */
 
-/* True if a weight of the module has rows for whole heads, or if no weight has the module's
- * name. */
+/* True if the rows or the columns of some matrix of the module can be divided by the number of
+ * heads. Also true if no matrix has the name of the module. */
 static bool heads_divide(const walk *w, const vote *v) {
     const size_t length = strlen(v->module);
     bool found = false;
@@ -520,7 +529,8 @@ static bool heads_divide(const walk *w, const vote *v) {
     return !found;
 }
 
-/* Puts a setting. The code counts only for settings that the file itself does not give. */
+/* Puts the setting that the statements agree on into *tensors, and mentions it in *told. The code
+ * counts only for settings that the file itself does not give. */
 static void put(const vote *v, setting_key key, settings *tensors, attributes_told *told) {
     char text[32];
     const char *value;
@@ -551,8 +561,9 @@ static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], rep
                        a->value, setting_rows[SETTING_ACTIVATION].choices);
 }
 
-/* Returns the reason for doubt: if the code calls no known activation, or several, the usual
- * activation is only a guess. Gates in a block also call sigmoid or tanh. */
+/* Returns the reason to doubt the activation; NULL if there is none. If the code calls no known
+ * activation, or several, the usual activation is only a guess. A gate in a block also calls
+ * sigmoid or tanh. */
 static const char *doubt_activation(const walk *w) {
     const bool is_code = !strcmp(checkpoint_kind(w->checkpoint), "TorchScript");
     const char *other = w->unknown_code ? w->unknown_code->value : "tanh";
@@ -566,7 +577,7 @@ static const char *doubt_activation(const walk *w) {
                : NULL;
 }
 
-/* Puts the stride of the patches: 0, the default, if they are side by side. */
+/* Puts the stride of the patches. The default, 0, is put if the patches lie side by side. */
 static void put_stride(const walk *w, settings *tensors, attributes_told *told) {
     const bool side_by_side = w->kernel.given && w->kernel.value == w->stride.value;
     if (w->kernel.disputed || w->stride.disputed || !w->stride.given) return;

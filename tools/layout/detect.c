@@ -14,7 +14,7 @@ enum { MAX_DEPTH = 1024 };
 
 /* === Detection === */
 
-/* Returns the length of this prefix in the text; 0 if the text begins differently. */
+/* Returns the length of this prefix if the text begins with it; otherwise 0. */
 static size_t prefix_length(const char *prefix, const char *text, size_t size) {
     const size_t length = strlen(prefix);
     const char *dot = memchr(text, '.', size);
@@ -22,7 +22,7 @@ static size_t prefix_length(const char *prefix, const char *text, size_t size) {
     return length <= size && !memcmp(text, prefix, length) ? length : 0;
 }
 
-/* True if the text consists only of prefixes. Wrappers come in any order and number. */
+/* True if the text consists only of the layout's prefixes, in any order and any number. */
 static bool is_prefix(const layout *l, const char *text, size_t size) {
     const char *const *prefix;
     if (size == 0) return true;
@@ -33,8 +33,9 @@ static bool is_prefix(const layout *l, const char *text, size_t size) {
     return false;
 }
 
-/* True if the name is the probe after a prefix, and the layout's conditions hold there. The first
- * `common` letters, which are the path that all names share, do not matter. */
+/* True if the name consists of a prefix and the layout's probe, and the layout's conditions hold
+ * under this prefix. The first `common` letters of the name are not compared with the prefixes:
+ * they are the path that all names share. */
 static bool is_probe(const layout *l, checkpoint *c, const char *name, size_t common,
                      layout_map *candidate) {
     const size_t length = strlen(name), probe = strlen(l->probe);
@@ -52,8 +53,8 @@ static bool is_probe(const layout *l, checkpoint *c, const char *name, size_t co
     return layout_all_hold(candidate, l->when, 0);
 }
 
-/* Counts the models of this layout in the checkpoint. *map becomes the model without a prefix or,
- * if all models have prefixes, the first model. */
+/* Returns the number of models of this layout in the checkpoint. *map becomes the model whose names
+ * have no prefix. If all models have prefixes, *map becomes the first model. */
 static int probe(const layout *l, checkpoint *c, layout_map *map, layout_map *second) {
     const size_t common = layout_common_path(c);
     layout_map candidate;
@@ -73,7 +74,7 @@ static int probe(const layout *l, checkpoint *c, layout_map *map, layout_map *se
 
 /* === Blocks === */
 
-/* Finds the first path of blocks that some tensor has. */
+/* Finds the first of the layout's block paths that some tensor has. */
 static void find_blocks(layout_map *map) {
     const char *const *path;
     size_t i;
@@ -85,8 +86,8 @@ static void find_blocks(layout_map *map) {
             }
 }
 
-/* Returns the number of blocks that this tensor shows: the number of its own block plus one, or all
- * blocks if they are stacked. */
+/* Returns the number of blocks that this tensor proves to exist: the number of its own block plus
+ * one, or the number of all blocks if they are stacked in the tensor. */
 static int64_t blocks_shown(const layout_map *map, const checkpoint_tensor_info *info) {
     const int block = layout_block_of(map, map->blocks, info->name);
     if (block < 0) return 0;
@@ -94,8 +95,8 @@ static int64_t blocks_shown(const layout_map *map, const checkpoint_tensor_info 
     return (int64_t)block + 1;
 }
 
-/* Counts the blocks by their highest number. A gap in the numbers is reported later as a missing
- * tensor. */
+/* Sets the map's depth to the highest block number plus one. A gap in the numbers is reported later
+ * as a missing tensor. */
 static bool count_blocks(layout_map *map, report *r) {
     size_t i;
     map->depth = 0;
@@ -111,7 +112,7 @@ static bool count_blocks(layout_map *map, report *r) {
 
 /* === If no layout is recognised === */
 
-/* Returns the number of tensors that this layout's rules match under this prefix. */
+/* Returns the number of tensors that the rules of the map's layout match under the map's prefix. */
 static size_t count_known(const layout_map *map) {
     size_t i, known = 0;
     for (i = 0; i < checkpoint_count(map->checkpoint); i++)
@@ -119,7 +120,8 @@ static size_t count_known(const layout_map *map) {
     return known;
 }
 
-/* Takes as prefix the text before a rule's key. A key of a block must belong to the first block. */
+/* Takes the text in front of a rule's key as the prefix. A key of a block must belong to the first
+ * block. */
 static bool guess_prefix(layout_map *map, const layout_rule *rule) {
     char key[LAYOUT_MAX_KEY];
     size_t length, i;
@@ -139,7 +141,7 @@ static bool guess_prefix(layout_map *map, const layout_rule *rule) {
     return false;
 }
 
-/* Returns the key of the layout's probe that is missing. */
+/* Returns the key of the layout that is missing: its probe, or the key of one of its conditions. */
 static const char *absent_probe(const layout_map *map) {
     int i;
     if (!layout_find_key(map, map->layout->probe, 0)) return map->layout->probe;
@@ -159,8 +161,8 @@ static bool is_excluded(const layout_map *map) {
     return false;
 }
 
-/* Counts the tensors that a layout's rules match under each prefix. *most receives the largest
- * number, and *best its map. */
+/* Counts the tensors that the layout's rules match, under each prefix. If the largest number
+ * exceeds *most, *most receives this number and *best receives the map with its prefix. */
 static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *most) {
     const layout_rule *rule;
     layout_map map;
@@ -172,7 +174,8 @@ static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *m
         size_t known;
         map.blocks = l->blocks[0];
         if (!guess_prefix(&map, rule) || !strcmp(map.prefix, last)) continue;
-        strcpy(last, map.prefix); /* most rules have the prefix of the previous rule */
+        /* most rules have the prefix of the previous rule, which was counted already */
+        strcpy(last, map.prefix);
         find_blocks(&map);
         known = absent_probe(&map) && !is_excluded(&map) ? count_known(&map) : 0;
         if (known <= *most) continue;
@@ -181,10 +184,11 @@ static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *m
     }
 }
 
-/* Finds the layout whose rules match the most tensors, for checkpoints that have no layout's
- * probe. */
+/* Finds the layout whose rules match the most tensors. This is for checkpoints that contain the
+ * probe of no layout. */
 static bool guess_layout(checkpoint *c, layout_map *best) {
-    size_t most = checkpoint_count(c) / 2, i; /* fewer matches are a coincidence */
+    /* a layout that matches fewer tensors matches by coincidence */
+    size_t most = checkpoint_count(c) / 2, i;
     best->layout = NULL;
     for (i = 0; layout_all[i]; i++) guess_by(layout_all[i], c, best, &most);
     return best->layout != NULL;
@@ -242,8 +246,8 @@ bool layout_knows_most(const layout_map *map) {
     return 2 * count_known(map) >= checkpoint_count(map->checkpoint);
 }
 
-/* Finds the first of these layouts whose probe is in the checkpoint; *is_one is false if there is
- * no such layout. */
+/* Finds the first of these layouts whose probe is in the checkpoint. *is_one becomes false if the
+ * checkpoint has the probe of none of the layouts. */
 static bool detect(const layout *const *layouts, checkpoint *c, layout_map *map, bool *is_one,
                    report *r) {
     *is_one = true;
@@ -297,15 +301,16 @@ bool layout_check_features(const layout_map *map, const text_list *ignore, repor
 
 /* === Settings that the user must give === */
 
-/* True if the setting has no effect: attention has no heads if each token attends only to
- * itself. */
+/* True if the setting has no effect. For example, attention has no heads if each token attends only
+ * to itself. */
 static bool plays_no_part(const settings all[FROM_COUNT], setting_key key) {
     double attention = VIT_ATTENTION_ALL;
     settings_get(all, SETTING_ATTENTION, &attention);
     return key == SETTING_NUM_HEADS && attention == VIT_ATTENTION_SELF;
 }
 
-/* Returns the options of a question. The possible numbers of heads depend on the model. */
+/* Returns the answers from which the user can choose. The possible numbers of heads depend on the
+ * model. */
 static const char *options_of(const layout_map *map, const layout_question *q,
                               const settings_seen *seen, char text[HEADS_TEXT]) {
     const int64_t width = seen->qkv_rows ? seen->qkv_rows / 3 : map->embed_dim;
@@ -330,7 +335,7 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
 
 /* === Completeness === A missing or renamed tensor must not look like an option that is off. */
 
-/* A setting of models that lack this tensor. */
+/* If a model has the setting `key` with this value, the model lacks the tensor. */
 typedef struct absence {
     const char *tensor;
     setting_key key;
@@ -364,11 +369,11 @@ typedef struct missing {
     const layout_map *map;
     const settings *all;
     name_groups groups;
-    uint64_t *keys;     /* hashes of the keys found */
-    size_t count, most; /* number of keys, and limit of lookups */
+    uint64_t *keys;     /* hashes of the keys that were found */
+    size_t count, most; /* number of these keys, and the most keys that are looked up */
 } missing;
 
-/* True if no earlier tensor uses this key. */
+/* True if no tensor before used this key. The key is then recorded as used. */
 static bool is_new(missing *m, const char *key) {
     vit_hash hash;
     uint64_t sum;
@@ -392,7 +397,8 @@ static bool add_key(missing *m, const char *key, const char *why, const char *te
     return !is_new(m, key) || groups_add(&m->groups, key, note);
 }
 
-/* Adds all missing parts of the rule, or the tensor if there is no rule. */
+/* Adds every missing part of the rule to the missing names. Without a rule, adds the name of the
+ * tensor. */
 static bool add_missing(missing *m, const layout_rule *rule, int block, const char *why,
                         const char *tensor) {
     char key[LAYOUT_MAX_KEY];
@@ -405,8 +411,8 @@ static bool add_missing(missing *m, const layout_rule *rule, int block, const ch
     return absent > 0 || add_key(m, tensor, why, tensor);
 }
 
-/* Returns the reason why a missing tensor should exist; NULL if it is optional, because most models
- * leave options off. */
+/* Returns the reason why a missing tensor should exist; NULL if the tensor is optional. Tensors of
+ * options are optional, because most models leave options off. */
 static const char *why_missed(const layout_map *map, const settings all[FROM_COUNT],
                               const char *tensor) {
     const layout_rule *rule;
@@ -426,7 +432,8 @@ static const char *why_missed(const layout_map *map, const settings all[FROM_COU
     return layout_has(map, weight) ? "its bias exists" : NULL;
 }
 
-/* Returns the first of these rules that any block uses; NULL if no block uses one. */
+/* Returns the rule by which the blocks have this tensor; NULL if no block has it. If blocks use
+ * different rules, returns the first of them in the layout. */
 static const layout_rule *rule_of_blocks(const layout_target *target) {
     const layout_rule *first = NULL;
     int i;
@@ -437,8 +444,8 @@ static const layout_rule *rule_of_blocks(const layout_target *target) {
     return first;
 }
 
-/* Checks that all blocks have a tensor by the same rule if one block has it. Otherwise the tensor
- * was lost or renamed in a block. */
+/* If one block has a tensor, checks that every block has it by the same rule. Otherwise the tensor
+ * was lost or renamed in one of the blocks. */
 static bool check_blocks(missing *m, const layout_target *target) {
     const layout_rule *first = rule_of_blocks(target);
     char tensor[128], key[LAYOUT_MAX_KEY];
@@ -457,8 +464,8 @@ static bool check_blocks(missing *m, const layout_target *target) {
     return true;
 }
 
-/* Does not check the stages of a stem. One tensor of a stage shows the number of its blocks; the
- * plan detects other missing tensors. */
+/* Finds all missing tensors. Tensors in the stages of a stem are not checked: one tensor of each
+ * block shows how many blocks a stage has, and the plan detects other missing tensors. */
 static bool find_missing(missing *m) {
     const char *why;
     size_t i;
@@ -492,7 +499,8 @@ static bool put_missing(const name_groups *groups, findings *f) {
 }
 
 static bool check_missing(const layout_map *map, const settings all[FROM_COUNT], findings *f) {
-    enum { MOST = 1000000, MOST_KEYS = 4096 }; /* limited, because each search compares all names */
+    /* the number of keys is limited, because each search compares all names */
+    enum { MOST = 1000000, MOST_KEYS = 4096 };
     missing *m = calloc(1, sizeof *m);
     bool good;
     if (!m) return false;
@@ -525,7 +533,7 @@ static bool check_depth(const layout_map *map, const settings all[FROM_COUNT], f
     if (map->depth > 0) return true;
     for (from = FROM_NAME; from < FROM_COUNT; from++)
         if (all[from].given[SETTING_DEPTH] && all[from].value[SETTING_DEPTH] == 0) return true;
-    while (path[1]) path++; /* the last path is the plainest */
+    while (path[1]) path++; /* the last path is the plainest, so the message shows it */
     snprintf(text, sizeof text,
              "there are no blocks: expected tensors called %s%s*; --set depth=0 "
              "if this model has none",

@@ -45,32 +45,35 @@ enum {
     LEAST_ROWS = 4,
     WIDEST = 4096,
     LEAST_COLUMNS = 32,
-    COLUMNS = 256, /* columns of a row; enough to distinguish rows */
+    COLUMNS = 256, /* number of columns that are read from each row; enough to distinguish rows */
 };
 
-/* Limits the work to a second: wide rows are read in fewer columns, and deep models in fewer
- * blocks. */
+/* These limits on the multiplications keep the work below about a second. Fewer columns of wide
+ * rows are read, and fewer blocks of deep models. */
 static const double most_products = 4e9, most_of_block = 5e8;
 
-/* A score counts standard deviations. If the rows of trained models are shuffled, scores stay below
- * 7. Half or double the right number of heads rarely scores more than 0.7 of the right number's
- * score. */
+/* The score of a number of heads is a number of standard deviations. If the rows of trained models
+ * are shuffled, all scores stay below 7. Half or double the right number of heads rarely scores
+ * more than 0.7 times as much as the right number. */
 static const double least_score = 10, most_ambiguity = 0.85;
 
-/* If the parts of a head reach these scores, they are heads themselves. Mere parts score below 4,
- * or below a thirtieth of the score of the heads. */
+/* If the parts of a supposed head reach these scores, these parts are the heads. Parts of a real
+ * head score below 4, or below a thirtieth of the score of the heads. */
 static const double least_of_parts = 5, share_of_parts = 0.1;
 
-/* The sources of one block, and memory for its values: `width` rows with `columns` values each. */
+/* The matrices of one block, and the memory for their values. The memory of each matrix has `width`
+ * rows of `columns` values. */
 typedef struct heads_reader {
     const layout_map *map;
     stacked qkv, proj;
     int64_t width, depth, columns;
-    int64_t rows;     /* size of the groups within which heads are searched */
-    float *values[4]; /* q, k, v, proj's columns */
-    float *line;      /* a row of proj */
+    int64_t rows;     /* rows in each group within which heads are searched */
+    float *values[4]; /* the values of q, k, v and of the columns of proj */
+    float *line;      /* memory for one row of proj */
     double *row_sums;
-    double z[2][HEADS_MOST]; /* sums over the blocks, for q with k and for v with proj */
+    /* the scores of each number of heads, summed over the blocks: [0] of q with k, [1] of v with
+     * proj */
+    double z[2][HEADS_MOST];
 } heads_reader;
 
 /* === Reading === */
@@ -82,7 +85,7 @@ static bool find_sources(heads_reader *h, int block) {
            h->qkv.count == 3 * count && h->proj.count == count;
 }
 
-/* Reads the beginnings of `width` rows of qkv. */
+/* Reads the first `columns` values of each of `width` rows of qkv. */
 static bool read_rows(heads_reader *h, int64_t first, float *to, report *r) {
     int64_t i;
     for (i = 0; i < h->width; i++)
@@ -132,13 +135,15 @@ static double dot(const float *x, const float *y, int64_t count) {
     return (double)rest;
 }
 
-/* Sums over the groups of a block. The score of a number of heads is computed from these sums. */
+/* Two sums for each number of heads, over the groups of a block. compare computes the scores from
+ * them. */
 typedef struct heads_sums {
     double excess[HEADS_MOST], spread[HEADS_MOST];
 } heads_sums;
 
-/* Adds up the similarities of each row to all previous rows, and those to the previous rows of the
- * same head. */
+/* Adds up the similarities of each row to all previous rows. Separately, adds up those to the
+ * previous rows of the same head. The similarity of two rows is the product of two scalar products:
+ * one of these rows of x, one of these rows of y. */
 static double add_pairs(heads_reader *h, const float *x, const float *y,
                         const heads_evidence *evidence, double *inside, double *line) {
     const int64_t n = h->rows, columns = h->columns;
@@ -162,9 +167,10 @@ static double add_pairs(heads_reader *h, const float *x, const float *y,
     return squares;
 }
 
-/* Computes the difference between the similarity of rows of one head and that of shuffled rows, and
- * the variance of this difference. This is Mantel's test of two matrices. The mean over the pairs
- * of each row is removed first: because heads have equal size, this mean would only add noise. */
+/* For each number of heads, computes the difference between two similarities: that of rows of one
+ * head, and that of shuffled rows. Also computes the variance of this difference. This is Mantel's
+ * test of two matrices. The mean over the pairs of each row is removed first: all heads have equal
+ * size, so this mean would only add noise. */
 static void add_group(heads_reader *h, const float *x, const float *y,
                       const heads_evidence *evidence, heads_sums *sums) {
     const double n = (double)h->rows;
@@ -183,7 +189,8 @@ static void add_group(heads_reader *h, const float *x, const float *y,
     }
 }
 
-/* Computes *z, a score in standard deviations. */
+/* Adds to z[i], for each possible number of heads i, the score of this block in standard
+ * deviations. */
 static void compare(heads_reader *h, const float *x, const float *y, const heads_evidence *evidence,
                     double *z) {
     heads_sums sums = { { 0 }, { 0 } };
@@ -197,8 +204,8 @@ static void compare(heads_reader *h, const float *x, const float *y, const heads
 
 /* === All blocks === */
 
-/* Lists the divisors of the number of rows. A head has at least two rows, unless there are few
- * rows. */
+/* Lists the possible numbers of heads: the divisors of the number of rows. A head has at least two
+ * rows, unless the matrix has fewer than 8 rows. */
 static void list_candidates(int64_t width, heads_evidence *out) {
     const int64_t most = width < 8 ? width : width / 2;
     int heads;
@@ -221,7 +228,7 @@ static void rank(const heads_reader *h, int blocks, heads_evidence *out) {
     int c;
     for (c = 0; c < out->count; c++) {
         ranked[c].score = (fmax(h->z[0][c], 0) + fmax(h->z[1][c], 0)) / sqrt(blocks);
-        if (!isfinite(ranked[c].score)) ranked[c].score = 0; /* weights that are not finite */
+        if (!isfinite(ranked[c].score)) ranked[c].score = 0; /* some weights are not finite */
     }
     qsort(ranked, (size_t)out->count, sizeof *ranked, compare_scores);
     out->is_clear = out->count > 1 && ranked[0].score >= least_score &&
@@ -239,7 +246,7 @@ static int count_blocks(const heads_reader *h, int depth) {
     return most < depth ? (int)most : depth;
 }
 
-/* Searches heads within groups of this many rows. */
+/* Searches for heads within groups of `rows` rows, in all blocks. */
 static bool read_all(heads_reader *h, int64_t rows, heads_evidence *out, report *r) {
     const int blocks = count_blocks(h, h->map->depth);
     int i;
@@ -267,8 +274,9 @@ static void move_to_front(heads_evidence *evidence, int heads) {
     ranked[0] = moved;
 }
 
-/* Checks that the heads found have no parts. If heads resemble each other, two pairs of heads may
- * look like two heads. The rows of a real head show no parts. */
+/* Checks that the heads which were found do not consist of several heads each. If some heads
+ * resemble each other, two pairs of heads may look like two heads. The rows of a real head show no
+ * smaller groups. */
 static bool check_parts(heads_reader *h, heads_evidence *out, report *r) {
     const heads_candidate best = out->ranked[0];
     const int64_t rows = h->width / (best.heads > 0 ? best.heads : 1);
@@ -314,7 +322,8 @@ enum { MOST_HEADS = 64, KEY_BIAS_WIDEST = 8192, MOST_BLOCKS = 64 };
 static const double least_errors = 4,
                     smallest = 1e-6; /* relative to the largest bias of its block */
 
-/* Logarithms of the sizes of biases, for the supposed keys and for the others. */
+/* Statistics of the logarithms of the sizes of biases. Index 1 is for the biases that are taken for
+ * those of keys, index 0 for the other biases. */
 typedef struct sizes {
     double sum[2], squares[2];
     int count[2];
@@ -328,13 +337,14 @@ static void add_size(sizes *s, bool is_key, double log_size) {
 
 static double mean(const sizes *s, bool is_key) { return s->sum[is_key] / s->count[is_key]; }
 
-/* Returns the square of the standard error of the mean. */
+/* Returns the square of the standard error of the mean logarithm. */
 static double error2(const sizes *s, bool is_key) {
     const double m = mean(s, is_key), variance = s->squares[is_key] / s->count[is_key] - m * m;
     return fmax(variance, 0) / (s->count[is_key] - 1);
 }
 
-/* Returns the number of standard errors by which the biases of keys are smaller than the others. */
+/* Returns by how many standard errors the mean size of the keys' biases is below that of the other
+ * biases. */
 static double errors_below(const sizes *s) {
     const double error = sqrt(error2(s, false) + error2(s, true));
     return error > 0 ? (mean(s, false) - mean(s, true)) / error : 0;
@@ -347,8 +357,8 @@ static double root_mean_square(const float *values, int64_t count) {
     return sqrt(sum / (double)count);
 }
 
-/* Adds a block; `values` holds the biases of 3 x heads heads. Sizes that are not finite are
- * ignored. */
+/* Adds the biases of a block to both statistics. `values` holds the biases of 3 x heads heads.
+ * Sizes that are not finite are ignored. */
 static void add_block(const float *values, int64_t count, int heads, sizes *by_head,
                       sizes *by_kind) {
     const int64_t width = count / (3 * heads);
@@ -402,15 +412,17 @@ bool key_bias_read(const layout_map *map, int heads, key_bias_evidence *out, rep
 
 enum { LEAST_WIDTH = 4, NORM_ORDER_WIDEST = 8192, NORM_ORDER_MOST_BLOCKS = 8 };
 
-/* With untrained norms the difference is less than one standard error. */
+/* If the norms are untrained, the difference between both orders is less than one standard
+ * error. */
 static const double norm_order_least_errors = 2.5;
 
-/* The data of a block: the weights of both norms, and the column lengths of the matrices that may
- * read their outputs. */
+/* The values that are read from a block: the weights of both norms, and the lengths of the columns
+ * of the matrices that may read the norms' outputs. */
 typedef struct norm_order_reader {
     const layout_map *map;
     int64_t width, columns;
-    double *norm1, *norm2, *before, *qkv, *fc1; /* `before` is norm2 of the previous block */
+    /* `before` has the weights of norm2 of the previous block */
+    double *norm1, *norm2, *before, *qkv, *fc1;
     float *row;
 } norm_order_reader;
 
@@ -528,10 +540,11 @@ bool norm_order_read(const layout_map *map, int64_t width, norm_order_evidence *
 
 enum { MIN_STANDARD_ERRORS = 6, MAX_ROWS = 4096, MAX_DEPTH = 1 << 20 };
 
-/* The steps between neighbours in a flattened patch. */
+/* The layout of a flattened patch in memory. A step is a distance between neighbours, in values. */
 typedef struct flat_patch {
     int64_t chans, side;
-    int64_t across, down, plane; /* steps to the next column, row and channel */
+    /* the steps to the next column, to the next row and to the next channel */
+    int64_t across, down, plane;
 } flat_patch;
 
 static flat_patch flatten(int order, int64_t chans, int64_t side) {
@@ -544,7 +557,8 @@ static flat_patch flatten(int order, int64_t chans, int64_t side) {
     return patch;
 }
 
-/* Returns the sum of the products of neighbours along one step; *count grows by their number. */
+/* Returns the sum of the products of all neighbours in one direction. `step` is the distance
+ * between them. *count grows by the number of the products. */
 static double sum_neighbours(const float *row, const flat_patch *patch, int64_t step, int64_t other,
                              int64_t *count) {
     double sum = 0;
@@ -559,10 +573,10 @@ static double sum_neighbours(const float *row, const flat_patch *patch, int64_t 
     return sum;
 }
 
-/* Sums of the products of neighbours, and of squares, over all rows. */
+/* Sums over all rows: the products of neighbours, and the squares of the values. */
 typedef struct smoothness {
-    int64_t chans, side;         /* of the patches */
-    double products[2], squares; /* in each order */
+    int64_t chans, side;         /* channels and side of the patches */
+    double products[2], squares; /* the products in each of the two orders; the squares */
     int64_t count;
 } smoothness;
 
@@ -579,7 +593,8 @@ static void add_row(smoothness *s, const float *row) {
     for (i = 0; i < count; i++) s->squares += (double)row[i] * (double)row[i];
 }
 
-/* Reads rows of the weight, one filter after the other, in any storage order. */
+/* Reads the rows of the weight one after the other; each row is a filter. The weight may be stored
+ * in any order of dimensions. */
 static bool add_rows(const layout_map *map, const checkpoint_tensor_info *view, bool rows_last,
                      smoothness *s, report *r) {
     checkpoint_tensor_info row = *view;
@@ -599,8 +614,8 @@ static bool add_rows(const layout_map *map, const checkpoint_tensor_info *view, 
     return good;
 }
 
-/* Decides by the difference of the two means, compared with a difference by chance, 1 /
- * sqrt(pairs). */
+/* Chooses the order with the larger mean product of neighbours. The difference of the two means is
+ * compared with the difference that is expected by chance: 1 / sqrt(pairs). */
 static void patch_order_decide(const smoothness *s, int64_t values,
                                patch_order_evidence *evidence) {
     const double variance = s->squares / (double)values;

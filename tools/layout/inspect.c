@@ -12,7 +12,8 @@
 
 /* === Single tensors === */
 
-/* Returns the number of elements in all sources of a tensor; 0 if it has no sources. */
+/* Returns the number of elements in all sources of a tensor together; 0 if the tensor has no
+ * source. */
 static int64_t count_of(const layout_map *map, const char *tensor) {
     layout_part part;
     const char *axes;
@@ -23,8 +24,8 @@ static int64_t count_of(const layout_map *map, const char *tensor) {
     return count;
 }
 
-/* Returns the number of rows of a tensor, along the axis that its rule puts first, or along its
- * first dimension. */
+/* Returns the number of rows of a tensor. The rows run along the axis that the tensor's rule puts
+ * first; without axes, along the first dimension. */
 static int64_t rows_of(const layout_map *map, const char *tensor) {
     layout_part part;
     const char *axes;
@@ -36,8 +37,8 @@ static void put_size(settings *s, setting_key key, int64_t value) {
     if (value > 0) settings_put(s, key, (double)value);
 }
 
-/* Puts the flags that a tensor shows. If there are no blocks, no tensor shows the flags of a
- * block. */
+/* Puts each flag that the presence of a tensor shows. If there are no blocks, no tensor shows the
+ * flags of a block. */
 static void inspect_flags(const layout_map *map, settings *s) {
     int key;
     for (key = 0; key < SETTING_COUNT; key++) {
@@ -47,8 +48,8 @@ static void inspect_flags(const layout_map *map, settings *s) {
     }
 }
 
-/* Refuses a patch embedding that is missing or has another shape; `part` is the tensor that was
- * found, or NULL. */
+/* Refuses a patch embedding that is missing or has another shape. `part` is the tensor that was
+ * found; NULL if the tensor is missing. */
 static bool refuse_patch(const layout_map *map, const char *tensor, const layout_part *part,
                          const char *axes, report *r) {
     char key[LAYOUT_MAX_KEY], shape[SHAPE_TEXT_SIZE];
@@ -63,8 +64,8 @@ static bool refuse_patch(const layout_map *map, const char *tensor, const layout
                        shape_text(part->info->dims, part->info->ndim, shape, sizeof shape));
 }
 
-/* The shape of a linear layer does not show the order, but trained weights do. With one channel
- * there is only one order. */
+/* Finds the order in which the values of a patch are flattened. The shape of a linear layer does
+ * not show this order, but trained weights do. With one channel there is only one order. */
 static bool read_patch_order(layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                              report *r) {
     const layout_match match = layout_find(map, "patch_embed.proj.weight");
@@ -84,9 +85,9 @@ static bool read_patch_order(layout_map *map, settings all[FROM_COUNT], settings
     return true;
 }
 
-/* A convolution shows the side and the channels of a patch. A linear layer over the pixels shows
- * neither side nor channels; both must be given. The order of the pixels is not visible either; the
- * default is channel by channel. */
+/* Puts the side and the channels of a patch. A convolution shows both. A linear layer over the
+ * pixels shows neither, so both must be given. Such a layer does not show the order of the pixels
+ * either; by default, the pixels of each channel are consecutive. */
 static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, report *r) {
     static const char name[] = "patch_embed.proj.weight";
     layout_part part;
@@ -107,9 +108,10 @@ static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, rep
     return true;
 }
 
-/* Returns the number of blocks in a stage of the stem, up to the first missing block. */
+/* Returns the number of blocks in this stage of the stem. Blocks after the first missing block do
+ * not count. */
 static int count_units(const layout_map *map, int stage) {
-    char name[80]; /* enough for any two ints */
+    char name[80]; /* large enough for any two numbers */
     int count = 0;
     do
         snprintf(name, sizeof name, "patch_embed.backbone.stages.%d.blocks.%d.conv1.weight", stage,
@@ -138,13 +140,13 @@ const char *layout_patch_weight(const layout_map *map) {
     return part.info->stored_name;
 }
 
-/* Puts the type and sizes of a stem, and the channels of its input. */
+/* Puts the type and the sizes of the stem, and the number of channels of the stem's input. */
 static void inspect_stem(const layout_map *map, settings *s) {
     static const struct {
         vit_stem stem;
         int pixels;
     } kernels[] = {
-        /* kernel of the first convolution */
+        /* the number of pixels in the kernel of the stem's first convolution */
         { VIT_STEM_RESNET, 7 * 7 },
         { VIT_STEM_CONV, 4 * 4 },
     };
@@ -163,7 +165,8 @@ static void inspect_stem(const layout_map *map, settings *s) {
         settings_put(s, (setting_key)(SETTING_STEM_STAGE1 + stage), count_units(map, stage));
 }
 
-/* Returns the number of positions. A grid has one for each pair of its sources' rows. */
+/* Returns the number of positions. If two sources form a grid, each row of one source and each row
+ * of the other make a position. */
 static int64_t count_positions(const layout_map *map, int64_t width) {
     const layout_match match = layout_find(map, "pos_embed");
     layout_part rows, columns;
@@ -174,7 +177,7 @@ static int64_t count_positions(const layout_map *map, int64_t width) {
     return (rows.view.count / width) * (columns.view.count / width);
 }
 
-/* Puts the type of norm if a norm has a bias, which an RMS norm lacks. Otherwise the type must be
+/* Puts the type of norm if a norm has a bias: RMS norms have no bias. Otherwise the type must be
  * given. */
 static void inspect_norm_type(const layout_map *map, settings *s) {
     static const char *const biases[] = {
@@ -191,8 +194,8 @@ static void inspect_norm_type(const layout_map *map, settings *s) {
         if (layout_has(map, biases[i])) settings_put(s, SETTING_NORM_TYPE, VIT_LAYER_NORM);
 }
 
-/* Puts the width of a head. One period serves four of its values: sine and cosine, for rows and for
- * columns. */
+/* Puts the width of a head. Each rotary period serves four values of a head: a sine and a cosine
+ * for the rows of the grid, and a sine and a cosine for the columns. */
 static void inspect_periods(const layout_map *map, settings *s) {
     layout_part part;
     const char *axes;
@@ -206,15 +209,16 @@ static bool computes_rel_pos(const layout_map *map) {
     return match.found && match.rule->method == LAYOUT_REL_POS_MLP;
 }
 
-/* Returns the number of heads: the last layer has a bias for each head. */
+/* Returns the number of heads. The last layer that computes relative positions has a bias for each
+ * head. */
 static int64_t rel_pos_heads(const layout_map *map) {
     const layout_match match = layout_find(map, "blocks.0.attn.rel_pos");
     layout_part part;
     return layout_find_part(map, &match, 3, &part) ? part.view.count : 0;
 }
 
-/* Some libraries store the heads separately. A table of relative positions has a column for each
- * head. */
+/* Puts the number of heads if a tensor shows it. Some libraries store the heads separately. A table
+ * of relative positions has a column for each head. */
 static void inspect_heads(const layout_map *map, settings *s, settings_seen *seen) {
     const int64_t heads = computes_rel_pos(map) ? rel_pos_heads(map)
                                                 : rows_of(map, "blocks.0.attn.rel_pos");
@@ -232,9 +236,9 @@ static void inspect_heads(const layout_map *map, settings *s, settings_seen *see
     put_size(s, SETTING_HEAD_DIM, layout_axis_size(axes, &part.view, 'k'));
 }
 
-/* Block 0 stands for all blocks; layout_check_names compares the others. In a gated MLP, fc1 holds
- * the gate and the values, so it has twice as many rows as fc2 reads. Blocks without an MLP have no
- * norm2 either. */
+/* Puts the settings of the blocks. Block 0 stands for all blocks; layout_check_names compares the
+ * other blocks with it. In a gated MLP, fc1 holds the gate and the values, so fc1 has twice as many
+ * rows as fc2 reads. Blocks without an MLP have no norm2 either. */
 static void inspect_block(const layout_map *map, settings *s, settings_seen *seen, int64_t width) {
     const int64_t fc1 = count_of(map, "blocks.0.mlp.fc1.weight") / width;
     const int64_t fc2 = count_of(map, "blocks.0.mlp.fc2.weight") / width;
@@ -245,7 +249,8 @@ static void inspect_block(const layout_map *map, settings *s, settings_seen *see
     inspect_heads(map, s, seen);
 }
 
-/* With token_avg the head reads two vectors, so its rows are twice as long. */
+/* Puts the settings of the head. With token_avg the head reads two vectors, so the rows of its
+ * weight are twice as long. */
 static void inspect_head(const layout_map *map, settings *s, int64_t width) {
     const int64_t classes = rows_of(map, "head.weight");
     settings_put(s, SETTING_NUM_CLASSES, (double)classes);
@@ -257,7 +262,8 @@ static void inspect_head(const layout_map *map, settings *s, int64_t width) {
         settings_put(s, SETTING_POOL, VIT_POOL_TOKEN_AVG);
 }
 
-/* Without a source for merge_size, the merger runs: its first layer reads that many patches. */
+/* Puts the settings of the merger. If no source gives merge_size, the merger is used. The columns
+ * of its first layer show how many patches are merged. */
 static void inspect_merger(const layout_map *map, settings all[FROM_COUNT], int64_t width) {
     settings *s = &all[FROM_TENSORS];
     const int64_t hidden = rows_of(map, "merger.fc1.weight");
@@ -272,7 +278,7 @@ static void inspect_merger(const layout_map *map, settings all[FROM_COUNT], int6
     settings_put(s, SETTING_MERGE_NORM, norm == 0 ? 0 : norm == width ? 1 : 2);
 }
 
-/* Takes settings that no other source gives, and records them in *seen. */
+/* Takes the settings in *told that no other source gives, and records them in *seen as defaults. */
 static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_seen *seen) {
     settings *tensors = &all[FROM_TENSORS];
     bool mean = told->mean_count > 0, std = told->std_count > 0;
@@ -280,7 +286,7 @@ static void fill_gaps(settings all[FROM_COUNT], const settings *told, settings_s
     int from;
     for (key = 0; key < SETTING_COUNT; key++) {
         if (!told->given[key] || settings_origin(all, (setting_key)key) >= 0) continue;
-        /* a given number of heads decides head_dim, and a default must not contradict it */
+        /* if num_heads is given, it decides head_dim; a default must not contradict it */
         if (key == SETTING_HEAD_DIM && settings_origin(all, SETTING_NUM_HEADS) >= 0) continue;
         settings_put(tensors, (setting_key)key, told->value[key]);
         seen->by_default[key] = true;
@@ -301,7 +307,8 @@ static bool is_ggml(const checkpoint *c) {
     return !strcmp(checkpoint_kind(c), "vit.cpp") || !strcmp(checkpoint_kind(c), "GGUF");
 }
 
-/* The headers of vit.cpp and GGUF also have settings, which must agree with the tensors. */
+/* Puts the settings in the metadata. The headers of vit.cpp and GGUF have settings, which must
+ * agree with the tensors. */
 static bool put_metadata(const layout_map *map, settings *s, report *r) {
     settings told;
     size_t i;
@@ -311,7 +318,8 @@ static bool put_metadata(const layout_map *map, settings *s, report *r) {
     for (i = 0; i < checkpoint_metadata_count(map->checkpoint); i++) {
         const checkpoint_metadata_entry *entry = checkpoint_metadata(map->checkpoint, i);
         char text[64];
-        if (strchr(entry->key, '.')) continue; /* GGUF: no setting, or args.mean and args.std */
+        /* a GGUF key with a dot is no setting, or is args.mean or args.std */
+        if (strchr(entry->key, '.')) continue;
         snprintf(text, sizeof text, "%.20s=%.40s", entry->key, entry->value);
         if (!settings_parse(&told, text, r)) return false;
     }
@@ -325,8 +333,9 @@ static bool put_metadata(const layout_map *map, settings *s, report *r) {
     return true;
 }
 
-/* Inspects the weights if no source gives the number of heads. In differential attention each head
- * has two vectors of query and key, so the weights would show twice as many heads. */
+/* Finds the number of heads from the values of the weights, if no source gives it. In differential
+ * attention each head has two vectors of query and of key, so the weights would show twice as many
+ * heads. */
 static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                        report *r) {
     heads_evidence *heads = &seen->heads;
@@ -339,7 +348,7 @@ static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings
     return true;
 }
 
-/* Puts qkv_interleave if trained biases show it and no source gives it. */
+/* Puts qkv_interleave if the values of trained biases show it and no source gives it. */
 static bool read_key_bias(layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                           report *r) {
     const key_bias_evidence *e = &seen->key_bias;
@@ -354,7 +363,8 @@ static bool read_key_bias(layout_map *map, settings all[FROM_COUNT], settings_se
     return true;
 }
 
-/* Inspects the order only if it comes from a default; in other layouts the order is fixed. */
+/* Finds from trained weights whether norms come first. Does so only if the order comes from a
+ * default of the layout; in other layouts the order is fixed. */
 static bool read_norm_order(const layout_map *map, const settings all[FROM_COUNT],
                             settings_seen *seen, settings *told, report *r) {
     const norm_order_evidence *order = &seen->norm_order;
@@ -367,8 +377,8 @@ static bool read_norm_order(const layout_map *map, const settings all[FROM_COUNT
     return true;
 }
 
-/* Takes settings that the library's code fixes and no tensor shows. Evidence in trained weights has
- * priority. */
+/* Takes the settings that the library's code fixes and that no tensor shows. Evidence in trained
+ * weights has priority over these settings. */
 static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                          report *r) {
     const layout_default *d = map->layout->defaults;
@@ -381,7 +391,8 @@ static bool put_defaults(const layout_map *map, settings all[FROM_COUNT], settin
     return true;
 }
 
-/* True if a patch consists of consecutive values of the input; then there is only one order. */
+/* True if a patch consists of consecutive values of the input. The values of such a patch have only
+ * one order. */
 static bool takes_runs(const settings all[FROM_COUNT]) {
     double cut = VIT_CUT_SQUARES;
     settings_get(all, SETTING_PATCH_CUT, &cut);
@@ -396,7 +407,7 @@ static bool check_patch_order(const settings all[FROM_COUNT], report *r) {
                           "set patch_order=chw, or leave it out");
 }
 
-/* Returns the index of a word plus 1; 0 if no source gives the setting. */
+/* Returns the number of the setting's word plus 1; 0 if no source gives the setting. */
 static int order_of(const settings all[FROM_COUNT], setting_key key) {
     double word = -1;
     settings_get(all, key, &word);
@@ -410,9 +421,9 @@ void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]) {
     map->qkv_interleave = order_of(all, SETTING_QKV_INTERLEAVE);
 }
 
-/* The stem comes first, because the size of a patch in input pixels depends on it. Next come the
- * patch, the quantities that are counted in rows of embed_dim, and the defaults of all other
- * settings. */
+/* The stem is inspected first, because the size of a patch in input pixels depends on the stem. The
+ * patch comes next, then the sizes that are counted in rows of embed_dim. The defaults of all other
+ * settings come last. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r) {
     settings *s = &all[FROM_TENSORS];
     int64_t width, positions;
