@@ -14,7 +14,7 @@
 /* === The peak of this machine === */
 
 /* The loops measure how fast this machine multiplies and adds. They use only registers, and the
- * main instruction of the matrix products of a tier and a type.
+ * main instruction of the matrix products for one instruction set and one type of weights.
  *
  *     const peak_loop *loop = peak_find("avx512", "f32");
  *     double best = peak_measure(loop, &executor, 30);     GFLOP/s of all its threads at once

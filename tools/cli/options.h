@@ -37,36 +37,36 @@
  * -Wswitch requires. */
 
 typedef enum cli_type {
-    CLI_FLAG,   /* no value:      bool * */
-    CLI_TEXT,   /* any value:     const char ** */
-    CLI_OUTPUT, /* a file to write (output.h): const char ** */
-    CLI_INT,    /* min .. max:    int * */
-    CLI_NUMBER, /* min .. max:    double * */
-    CLI_SIZE,   /* N or HxW:      int[2], height and width, each min .. max */
-    CLI_DTYPE,  /* by its name:   vit_dtype * */
-    CLI_ISA,    /* by its name:   vit_isa * */
-    CLI_LIST    /* any number of values: text_list *, which the caller zeroes */
+    CLI_FLAG,   /* no value; cli_option.value is a bool * */
+    CLI_TEXT,   /* any text; const char ** */
+    CLI_OUTPUT, /* path of a file to write (output.h); const char ** */
+    CLI_INT,    /* integer from min to max; int * */
+    CLI_NUMBER, /* number from min to max; double * */
+    CLI_SIZE,   /* N or HxW, each from min to max; int[2], the height and the width */
+    CLI_DTYPE,  /* name of a type of weights; vit_dtype * */
+    CLI_ISA,    /* name of an instruction set; vit_isa * */
+    CLI_LIST    /* may be repeated; text_list *, which the caller zeroes */
 } cli_type;
 
 typedef struct cli_option {
-    char letter;          /* 'k' for -k; 0 for none */
-    const char *name;     /* "top" for --top */
+    char letter;          /* such as 'k' for -k; 0 if the option has no letter */
+    const char *name;     /* such as "top" for --top */
     const char *argument; /* the value's name in --help; NULL for a flag */
-    const char *help;     /* one sentence; further lines after '\n' */
+    const char *help;     /* one sentence for --help; '\n' separates its lines */
     cli_type type;
-    void *value;     /* receives the value; untouched if the option is absent */
-    double min, max; /* for CLI_INT, CLI_NUMBER and CLI_SIZE */
+    void *value;     /* receives the value; keeps its old content if the option is absent */
+    double min, max; /* allowed values of CLI_INT, CLI_NUMBER and CLI_SIZE */
 } cli_option;
 
-/* Several programs share these rows: an option has the same letter and name everywhere. test_cli.sh
- * compares the --help of all programs. Programs that decode photos also have the rows of
- * image/photos.h. */
+/* Several programs use these macros as rows of their tables of options. An option thus has the same
+ * letter and the same name in all programs. test_cli.sh compares the --help of all programs.
+ * Programs that decode photos also use the rows in image/photos.h. */
 #define CLI_OPTION_MODEL(value)                                                                    \
     {                                                                                              \
         'm', "model", "MODEL.vit", "the model (default: the bundled cifar10-vit.vit)", CLI_TEXT,   \
             value, 0, 0                                                                            \
     }
-/* These two rows set a cli_size. */
+/* These two rows set the three numbers of a cli_size. */
 #define CLI_OPTION_IMG_SIZE(value)                                                                 \
     { 0,        "img-size", "N|HxW", "input size, for models converted with --dynamic",            \
       CLI_SIZE, value,      1,       16384 },                                                      \
@@ -105,49 +105,54 @@ typedef struct cli_option {
 #define CLI_MANY 0x7fffffff
 
 typedef struct cli_program {
-    const char *name;        /* begins every message; @ stands for the name in these texts */
-    const char *synopsis;    /* text after the name: "[options] IMAGE..." */
-    const char *description; /* in --help, above the options; ends with '\n' */
+    /* name of the program, which begins every message; an @ in the texts below stands for it */
+    const char *name;
+    const char *synopsis;    /* text after the name in --help: "[options] IMAGE..." */
+    const char *description; /* text in --help above the options; ends with '\n' */
     const cli_option *options;
-    const char *notes; /* in --help, below the options; or NULL */
+    const char *notes; /* text in --help below the options; NULL if there is none */
     int min_operands, max_operands;
-    const char *operand; /* word for a missing operand: "IMAGE" */
-    const char *decoder; /* name for --version; NULL if the program reads no JPEGs */
+    const char *operand; /* name of an operand in the message that an operand is missing: "IMAGE" */
+    /* name of the JPEG decoder, for --version; NULL if the program reads no JPEGs */
+    const char *decoder;
 } cli_program;
 
-/* Begins every program: calls os_start, and keeps the name under which the program was called, for
- * messages. If argv[0] is not usable as a name, keeps `own` instead. */
+/* Begins every program. Calls os_start, and stores the name under which the program was called,
+ * which messages use. If argv[0] is not usable as a name, stores `own` instead. cli_name returns
+ * the stored name. */
 void cli_start(int *argc, char ***argv, const char *own);
 const char *cli_name(void);
 
-/* Prints an error in the command line, and how to get --help. Returns CLI_USAGE. */
+/* Prints a message about an error in the command line, and a line that mentions --help. Returns
+ * CLI_USAGE. */
 int cli_wrong(const char *program, const char *format, ...) REPORT_PRINTF(2, 3);
 
-/* Sets the options' values and collects the operands (NULL if the program takes none). Returns
- * false if the program should exit with *status, because cli_parse has printed --help, --version or
- * a usage error. There is then nothing to free. */
+/* Sets the options' values, and collects the operands in the list `operands`, which is NULL if the
+ * program takes no operands. Returns false if the program should exit with *status, because
+ * cli_parse has printed --help, --version or a usage error. There is then nothing to free. */
 bool cli_parse(const cli_program *program, int argc, char **argv, text_list *operands, int *status);
 
-/* === The model of a program, with better messages than vit.h's === */
+/* === The model of a program, with more helpful messages than those of vit.h === */
 
 /* Calls vit_model_open. On failure, the message gives the reason, or states that the file is a
  * checkpoint, which must be converted first. */
 bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *r);
 
-/* Returns the path of -m, malloc'ed. If `given` is NULL, returns the path of the bundled model, or
- * NULL if there is no such model. */
+/* Returns the path of the model, malloc'ed. `given` is the value of -m, or NULL if -m is absent;
+ * the path is then that of the bundled model. Returns NULL on failure, such as when there is no
+ * bundled model. */
 char *cli_model_path(const char *given, report *r);
 
 /* The height and width of --img-size, and the number of --max-patches; 0 stands for the model's own
  * value. */
 typedef int cli_size[3];
 
-/* Resizes the model. If the model already has this size, changes nothing, even if the model's size
- * is fixed. */
+/* Sets the input size of the model. If the model already has this size, the call changes nothing
+ * and succeeds, even if the model has a fixed size. */
 bool cli_model_resize(vit_model *model, const cli_size size, report *r);
 
-/* Opens the model of -m, or the bundled model if `given` is NULL. *path, malloc'ed, is the path of
- * the file; NULL on failure. */
+/* Opens the model of -m, or the bundled model if `given` is NULL, and sets its input size. *path
+ * becomes the path of the file, malloc'ed; NULL on failure. */
 bool cli_model_choose(const char *given, const cli_size size, vit_model *model, char **path,
                       report *r);
 

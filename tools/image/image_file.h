@@ -34,7 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IMAGE_FILE_MAX_BYTES ((size_t)256 << 20) /* limit of a file's size */
+#define IMAGE_FILE_MAX_BYTES ((size_t)256 << 20) /* limit of a file's size in bytes */
 #ifndef IMAGE_FILE_MAX_PIXELS
 #define IMAGE_FILE_MAX_PIXELS ((int64_t)1 << 27) /* 134 million */
 #endif
@@ -45,9 +45,11 @@
 #define IMAGE_FILE_MEGAPIXELS(n) ((unsigned)(n) << 8)
 
 typedef struct image_file {
-    uint8_t *pixels; /* RGB, rows tightly packed */
+    /* RGB pixels, [height, width, 3] bytes without gaps between rows; image_file_free frees them */
+    uint8_t *pixels;
     int width, height;
-    char note[200]; /* damage that the decoder ignored, or IMAGE_FILE_GREY16; "": none */
+    /* text about damage that the decoder ignored, or IMAGE_FILE_GREY16; "" if there is none */
+    char note[200];
 } image_file;
 
 /* Pillow's convert("RGB") clips the pixels of such images at 255; most pixels become white. */
@@ -111,8 +113,8 @@ static void image_file__release(void *old);
 /* Memory                                                                    */
 /* ------------------------------------------------------------------------- */
 
-/* The header before each block. stb_image leaks blocks when an allocation fails. Each thread
- * therefore keeps a list of its blocks, and frees the remaining blocks after each image. */
+/* The header before each block of memory. stb_image leaks blocks when an allocation fails. Each
+ * thread therefore keeps a list of its blocks, and frees the remaining blocks after each image. */
 typedef struct image_file__block {
     struct image_file__block *before, *after;
     size_t size, padding; /* padding is for alignment */
@@ -124,14 +126,15 @@ static
 #endif
         image_file__block *image_file__blocks; /* the latest block */
 
-/* True if an allocation failed; stb_image reports some of these failures with other reasons. */
+/* True if an allocation failed. stb_image does not always report such a failure as lack of memory.
+ * */
 static
 #ifdef STBI_THREAD_LOCAL
     STBI_THREAD_LOCAL
 #endif
     bool image_file__no_memory;
 
-/* Returns the limit of pixels in the flags; 0 means IMAGE_FILE_MAX_PIXELS. */
+/* The limit of an image's pixels that IMAGE_FILE_MEGAPIXELS sets; 0 means IMAGE_FILE_MAX_PIXELS. */
 static
 #ifdef STBI_THREAD_LOCAL
     STBI_THREAD_LOCAL
@@ -233,14 +236,14 @@ static bool image_file__is_jpeg(const image_file__job *job) {
     return at > 0 && at < job->size && job->data[at] == 0xd8;
 }
 
-/* A format, recognised by its first bytes, that only an external command decodes
- * (photo_options.command). */
+/* A format that only an external command decodes (photo_options.command). The first bytes of a file
+ * identify the format. */
 typedef struct image_file_kind {
     size_t at;
     const char *magic, *name, *suffix, *package, *command; /* `package` is Debian's */
 } image_file_kind;
 
-/* Returns the kind of a file; NULL if it is none of them. */
+/* Returns the format of a file; NULL if it is none of these formats. */
 static const image_file_kind *image_file_kind_of(const void *data, size_t size) {
     static const image_file_kind kinds[] = {
         { 8, "WEBP", "a WebP image", ".webp", "webp", "dwebp %i -o %o" },
@@ -303,7 +306,8 @@ static bool image_file__is_pnm(const image_file__job *job) {
     return job->size >= 2 && job->data[0] == 'P' && (job->data[1] == '5' || job->data[1] == '6');
 }
 
-/* Reads a whole number after white space and '#' comments; -1 if it is missing or too large. */
+/* Reads a whole number after white space and '#' comments. Returns -1 if the number is missing or
+ * too large. */
 static int image_file__pnm_number(const image_file__job *job, size_t *at) {
     int value = -1;
     for (; *at < job->size; ++*at) {
@@ -321,7 +325,8 @@ static int image_file__pnm_number(const image_file__job *job, size_t *at) {
     return value;
 }
 
-/* Reads sample i, of one or two bytes, and scales it from 0 .. max to 0 .. 255, rounded. */
+/* Reads sample i, which has one byte, or two bytes if max is above 255. Returns the sample scaled
+ * from 0 .. max to 0 .. 255 and rounded. */
 static uint8_t image_file__pnm_sample(const uint8_t *samples, size_t i, int max) {
     int value = max < 256 ? samples[i] : samples[2 * i] << 8 | samples[2 * i + 1];
     if (value > max) value = max;
@@ -540,8 +545,8 @@ static bool image_file__add_tables(image_file__job *job) {
 /* ------------------------------------------------------------------------- */
 
 /* stb_image reads zeros past the end of a file, and therefore accepts many truncated files. These
- * callbacks detect such reads. stb_image refills its only buffer with as many bytes as there are,
- * or reads directly into a destination. If it reads directly, all bytes must be there. */
+ * callbacks detect such reads. stb_image refills its buffer with as many bytes as are left, or
+ * reads directly into a destination. If it reads directly, all requested bytes must be left. */
 typedef struct image_file__stream {
     const uint8_t *data;
     size_t size, at;
@@ -746,8 +751,9 @@ static void image_file_free(image_file *image) {
     memset(image, 0, sizeof *image);
 }
 
-/* True if the bytes begin like a format that image_file_decode reads. TGA has no magic number; its
- * colour map, kind, sides and depth must therefore have known values. */
+/* True if the bytes begin like a file of a format that image_file_decode reads. A TGA file has no
+ * magic number. The function therefore checks the fields for its colour map, image type, width,
+ * height and depth. */
 static bool image_file_is_known(const void *data, size_t size) {
     const uint8_t *head = data;
     const image_file__job job = { data, size, NULL };
@@ -764,8 +770,9 @@ static size_t image_file_max_bytes(unsigned flags) {
     return flags / IMAGE_FILE_MEGAPIXELS(1) ? (size_t)2047 << 20 : IMAGE_FILE_MAX_BYTES;
 }
 
-/* Decodes a file in memory. flags: IMAGE_FILE_NO_EXIF | _STB | _MEGAPIXELS, or 0. fraction(user,
- * ...) chooses the size; NULL means full size. On failure, *image is empty. */
+/* Decodes a file in memory. flags is 0, or combines IMAGE_FILE_NO_EXIF, IMAGE_FILE_STB and
+ * IMAGE_FILE_MEGAPIXELS(n). fraction(user, ...) chooses the size of the decoded image; if fraction
+ * is NULL, the image has its full size. On failure, *image is empty. */
 static bool image_file_decode(const void *data, size_t size, unsigned flags,
                               image_file_fraction *fraction, const void *user, image_file *image,
                               report *r) {

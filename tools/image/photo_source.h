@@ -15,47 +15,56 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* A photo of a source. The source sets the name. Unless the name is the path of an image file, the
- * source also sets the bytes of a file, or pixels. */
+/* A photo that a source gives. The source always sets `name`. If the name is the path of an image
+ * file, `data` is NULL, and the file is read later. Otherwise, the source sets `data`, and, for raw
+ * pixels, also `image`. */
 typedef struct photo {
-    char *name;      /* malloc'ed: the photo's name in results and messages */
-    void *data;      /* malloc'ed: the bytes of an image file, or raw pixels; or NULL */
-    size_t size;     /* size of data in bytes */
-    char *refused;   /* malloc'ed: reason why decoding fails; NULL: it can be decoded */
-    vit_image image; /* raw pixels in `data`, or the result of photo_decode */
+    char *name; /* the photo's name in results and messages, malloc'ed */
+    /* the bytes of an image file, or raw pixels, malloc'ed; NULL if `name` is the path of the file
+     * */
+    void *data;
+    size_t size; /* size of data in bytes */
+    /* reason why the photo cannot be decoded, malloc'ed; NULL if it can be decoded */
+    char *refused;
+    /* description of the raw pixels in `data`, or the pixels that photo_decode has decoded */
+    vit_image image;
 } photo;
 
-/* Fills in `image`, unless the source has done so. Free only the photo, even after a failure. */
+/* Decodes the photo and fills in p->image, unless the source has filled it in. p->image belongs to
+ * the photo: free the photo by photo_free, even after a failure. */
 bool photo_decode(photo *p, photo_decoder *decoder, report *r);
-/* Computes the photo's input for a model, like photos_input; also preprocesses raw pixels. */
+/* Computes the model's input for the photo, as photos_input does, and also for raw pixels. */
 bool photo_input(const photo *p, photo_decoder *decoder, const vit_model *model, float *input,
                  report *r);
-void photo_free_pixels(photo *p); /* frees image and data, and keeps the name */
+void photo_free_pixels(photo *p); /* frees p->image and p->data, and keeps p->name */
 void photo_free(photo *p);
 
-/* Each kind of source has its own function `next`; the state of this function is in *user. */
+/* A source of photos. Each kind of source has its own function `next`, which keeps its state in
+ * *user. */
 typedef struct photo_source {
     void *user;
-    uint64_t count; /* number of photos; 0 if the number is known only at the end */
+    uint64_t count; /* number of photos; 0 if the number is unknown before the last photo */
     /* Gives the next photo. *p is zeroed before the call. Returns false after the last photo, and
-     * on failure with a message in *r. One thread at a time calls this function while others wait;
-     * the function therefore leaves the decoding to photo_decode. */
+     * on failure with a message in *r. Only one thread at a time calls this function, and other
+     * threads wait until the call returns. The function therefore does not decode the photo;
+     * photo_decode decodes it later. */
     bool (*next)(void *user, photo *p, report *r);
 } photo_source;
 
 /* === Paths on the command line, then paths in list files === */
 
 typedef struct photo_paths {
-    photo_list list;     /* list of files; photo_paths_close frees it */
-    text_list lists;     /* files with a path in each line; "-": standard input */
-    char separator;      /* the separator of paths in lists: '\n' or '\0' */
+    photo_list list;     /* paths from the command line; photo_paths_close frees the list */
+    text_list lists;     /* list files, which have a path in each line; "-" is standard input */
+    char separator;      /* the character at the end of each path in a list file: '\n' or '\0' */
     int next, next_list; /* private, like the members below */
     FILE *file;
     char *line;
     size_t line_size;
 } photo_paths;
 
-/* Rows of a program's options (cli/options.h): `lists` is a text_list, `null` is a bool. */
+/* Rows of a program's options (cli/options.h): `lists` points to a text_list, and `null` points to
+ * a bool. */
 #define PHOTO_LIST_OPTIONS(lists, null)                                                              \
     {                                                                                                \
         0, "list", "FILE", "a file with one IMAGE or FOLDER per line, or '-'", CLI_LIST, lists, 0, 0 \
@@ -65,22 +74,23 @@ typedef struct photo_paths {
             0                                                                                        \
     }
 
-/* Finds the images of the operands, as photos_find does. Files of lists are read only when needed,
- * and never held in memory. The caller must keep both lists until *paths is closed. On failure
- * *paths is zeroed. */
+/* Finds the images of the operands, as photos_find does. List files are read line by line when the
+ * paths are needed, and are never held in memory as a whole. The caller must keep `operands` and
+ * `lists` until *paths is closed. On failure *paths is zeroed. */
 bool photo_paths_open(photo_paths *paths, const text_list *operands, const text_list *lists,
                       char separator, report *r);
 void photo_paths_close(photo_paths *paths);
 photo_source photo_paths_source(photo_paths *paths);
 
-/* Finds all images of operands and lists at once. A folder without images is an error, and so is an
- * empty result. */
+/* Finds all images of the operands and of the list files, and puts their paths into *list. The call
+ * fails if a folder has no images, or if no image is found. */
 bool photo_paths_all(photo_list *list, const text_list *operands, const text_list *lists,
                      char separator, report *r);
 
 /* === Reading frames ahead === */
 
-/* A thread reads frames ahead, and gives them as photos, one after the other.
+/* A thread reads the frames of a stream ahead of the caller. The caller receives the frames as
+ * photos, one after the other, from a photo_source.
  *
  *     frame_reader reader = { 0 };
  *     reader.every = 1;
@@ -92,59 +102,64 @@ bool photo_paths_all(photo_list *list, const text_list *operands, const text_lis
  *     }
  */
 
-/* The properties of a frame besides its photo. */
+/* Facts about a frame that its photo does not contain. */
 typedef struct frame_facts {
-    int64_t number;   /* number of the frame in the stream, from 1 */
-    double read_at;   /* time of the frame's last byte, by cli_now_ms */
-    double decode_ms; /* time of decoding; 0 if it was not decoded ahead */
+    int64_t number; /* number of the frame in the stream, from 1 */
+    double read_at; /* time at which the frame's last byte was read, by cli_now_ms */
+    /* time that the thread took to decode the frame, in ms; 0 if the thread did not decode it */
+    double decode_ms;
 } frame_facts;
 
-/* While the caller works on a frame, the thread reads and decodes the next one. In real time, the
- * thread does not wait for the caller: it keeps only the latest frame, which is not decoded, and
- * drops older frames. */
+/* While the caller works on a frame, the thread reads and decodes the next frame. If `realtime` is
+ * true, the thread does not wait for the caller. It then keeps only the latest frame, without
+ * decoding it, and drops older frames. */
 typedef struct frame_reader {
-    vit_image raw;          /* from frames_choose */
-    photo_decoder *decoder; /* decoder of images; raw pixels need no decoder */
-    int every;              /* gives frames 1, 1 + every, ... */
+    vit_image raw;          /* size and format of the frames, from frames_choose */
+    photo_decoder *decoder; /* decoder of images, memory of the caller; NULL for raw pixels */
+    int every;              /* the caller receives only frames 1, 1 + every, 1 + 2 every, ... */
     bool realtime;
-    frame_facts current; /* properties of the frame that was given last */
-    int64_t dropped;     /* number of dropped frames among 1, 1 + every, ...; valid once closed */
-    const char *path;    /* private, like the members below */
+    frame_facts current; /* facts about the last frame that the caller received */
+    /* number of dropped frames among frames 1, 1 + every, ...; valid after frame_reader_close */
+    int64_t dropped;
+    const char *path; /* private, like the members below */
     int descriptor;
-    int stop[2]; /* a pipe: closing its second end stops the thread */
+    int stop[2]; /* a pipe; the thread stops when stop[1] is closed */
     pthread_t thread;
     pthread_mutex_t lock; /* protects all members below */
     pthread_cond_t changed;
     photo latest;
-    frame_facts facts; /* properties of the latest frame */
+    frame_facts facts; /* facts about `latest` */
     bool full, ended, stopped;
     frame_stream stream; /* private to the thread, like the members below */
     frame incoming;
     report failure;
 } frame_reader;
 
-/* Opens the file or pipe, "-" for standard input, and begins to read. The caller sets the public
- * members and zeroes the rest. On failure there is nothing to close. */
+/* Opens the file or pipe, and starts the thread. "-" is standard input. Before the call, the caller
+ * sets the public members and zeroes the others. On failure there is nothing to close. */
 bool frame_reader_open(frame_reader *reader, const char *path, report *r);
-/* Returns a source with a photo for each frame, called "frame 7". The source ends, or fails, when
- * frames_read does. */
+/* Returns a source that gives a photo for each frame. The name of a photo is "frame 7", for
+ * example. The source ends when frames_read ends the stream, and fails when frames_read fails. */
 photo_source frame_reader_source(frame_reader *reader);
-/* Closes the reader, even before the end of the stream. A read that is waiting for a frame is
- * abandoned. */
+/* Closes the reader, even before the end of the stream. If the thread is waiting for a frame, the
+ * thread stops waiting. */
 void frame_reader_close(frame_reader *reader);
 
 /* === Photos with classes === */
 
-/* Labelled photos are in a folder with a folder for each class, DIR/CLASS/IMAGE. */
+/* Labelled photos have the paths DIR/CLASS/IMAGE: the folder DIR has a subfolder for each class. */
 
 typedef struct labelled_photos {
-    photo_list folders; /* the names of the folders, sorted; some may have no photos */
-    photo_list photos;  /* photos in and below the folders, folder by folder, sorted */
-    int *folder;        /* [photos.count]: index of the folder */
+    /* the names of the subfolders, sorted; some subfolders may have no photos */
+    photo_list folders;
+    /* paths of the photos in and below the subfolders, sorted within each subfolder */
+    photo_list photos;
+    int *folder; /* [photos.count]: index in `folders` of each photo's subfolder */
 } labelled_photos;
 
-/* Finds `limit` photos (0: all), evenly spaced. Photos next to the folders have no class and are
- * left out. A set without photos is an error. */
+/* Finds the photos of the folder `root`. If there are more than `limit`, keeps `limit` of them,
+ * evenly spaced; 0 means no limit. Photos that are directly in `root` have no class and are left
+ * out. If there are no photos, the call fails. */
 bool labelled_find(labelled_photos *set, const char *root, int limit, report *r);
 void labelled_free(labelled_photos *set);
 

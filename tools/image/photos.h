@@ -14,54 +14,62 @@
 typedef struct photo_list {
     char **paths;
     int count;
-    int skipped;     /* number of unreadable images, whose paths come last */
+    /* number of unreadable images; their paths are the last of `paths`, and `count` excludes them
+     * */
+    int skipped;
     size_t capacity; /* private */
 } photo_list;
 
 /* Finds the images of operands. An operand is a file, whatever it contains, or a folder. A folder
- * stands for all images in it and below it, recognised by suffix, sorted by path, without hidden
- * files. Images in unreadable formats are included, because they must be reported. If there are
- * more than `max` images, keeps `max` of them, evenly spaced, which preserves the share of every
- * class. A folder without images is an error. */
+ * stands for all images in it and in its subfolders. The images are recognised by their suffixes
+ * and sorted by path; hidden files are left out. Images of formats that cannot be decoded are
+ * included, because the program must report them. If there are more than `max` images, keeps `max`
+ * of them, evenly spaced, so each class keeps its share of the images. A folder without images is
+ * an error. */
 bool photos_find(photo_list *list, const text_list *operands, int max, report *r);
 void photos_free(photo_list *list);
 
-/* Lists the names of the folders in a folder, sorted, without hidden folders. The list may be
- * empty. */
+/* Lists the names of the subfolders of a folder, sorted. Hidden subfolders are left out. The list
+ * may be empty. */
 bool photos_subfolders(const char *folder, photo_list *names, report *r);
 
-/* Lists the names of all entries of a folder, sorted, without hidden entries. The list may be
- * empty. */
+/* Lists the names of all files and subfolders in a folder, sorted. Hidden ones are left out. The
+ * list may be empty. */
 bool photos_names(const char *folder, photo_list *names, report *r);
 
-/* True if a name has an image's suffix: ".jpg", ".PNG". */
+/* True if a file name has the suffix of an image, such as ".jpg" or ".PNG". */
 bool photos_is_name(const char *name);
 
-/* True for a folder. False for a name that refers to standard input while standard input is
- * closed. */
+/* True if the path is a folder. False for a path that refers to standard input, such as /dev/stdin,
+ * while standard input is closed. */
 bool photos_is_folder(const char *path);
 
-/* Appends one more operand. A folder stands for its images, if any; any other name is appended
- * unchanged. Zero the list before the first call. */
+/* These functions append to a list; zero the list before the first call. photos_add appends the
+ * path of a file unchanged, or the paths of all images of a folder, which may have none.
+ * photos_append appends a name without reading anything. */
 bool photos_add(photo_list *list, const char *operand, report *r);
-bool photos_add_some(photo_list *list, const char *operand, report *r); /* fails without images */
+/* like photos_add, but fails if no image is found */
+bool photos_add_some(photo_list *list, const char *operand, report *r);
 bool photos_append(photo_list *list, const char *name, report *r);
 
-/* Options for decoding image files. If zeroed, files are decoded in confined processes, turned
- * upright, and may have up to 134 million pixels. */
+/* Options for decoding image files. If all members are zero, files are decoded in confined
+ * processes and turned upright, and an image may have up to 134 million pixels. */
 typedef struct photo_options {
-    bool no_exif;        /* ignore the EXIF orientation, like timm and Pillow */
-    bool no_sandbox;     /* decode in this process, without protection from the file */
-    int max_megapixels;  /* limit, 1 .. 500 million; 0: the default */
-    bool exact;          /* decode at full size, even if it is much larger than the input */
-    const char *command; /* command for other formats, see below; NULL: $VIT_DECODER */
+    bool no_exif;    /* ignore the EXIF orientation, like timm and Pillow */
+    bool no_sandbox; /* decode in this process, without protection from malicious files */
+    /* limit of an image's pixels in millions, 1 to 500; 0 is the default, 134 */
+    int max_megapixels;
+    /* decode every JPEG at full size, even if it is much larger than the model's input */
+    bool exact;
+    /* command for other formats, described below; if NULL, the value of $VIT_DECODER */
+    const char *command;
 } photo_options;
 
 /* Decodes image files. All programs use such a decoder; no other code in tools/ includes
  * image_file.h. A decoder has confined processes (sandbox.h) for num_threads threads (0: one thread
  * per core), unless options disable them or the system has no sandbox. If the system has a sandbox
- * but no process can be made, no image is decoded, and the message has the reason. Open the decoder
- * before the program starts threads and allocates large data. */
+ * but no confined process can be started, no image is decoded, and the message gives the reason.
+ * Open the decoder before the program starts threads and allocates large data. */
 typedef struct photo_decoder photo_decoder;
 
 /* The command decodes files of other formats, which are recognised by their first bytes: HEIC,
@@ -76,8 +84,9 @@ typedef struct photo_decoder photo_decoder;
  * Linux, unless no_sandbox is set, the command has no sockets, hence no network, and cannot leave
  * its process group. The command can read and write all files of this user. */
 
-/* Opens a decoder. On failure returns NULL, with the reason in the report. If there is no sandbox
- * on Linux, a line on stderr gives the reason. */
+/* Opens a decoder. Returns NULL on failure, with the reason in the report. If Linux offers no
+ * sandbox, the function prints a line on stderr with the reason, and the decoder works without a
+ * sandbox. `program` begins messages on stderr. */
 photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
                                   int num_threads, report *r);
 void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
@@ -91,7 +100,8 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
           CLI_INT, &(photos)->max_megapixels,                                                      \
           1,       500 },                                                                          \
         PHOTO_DECODING_OPTIONS(photos)
-/* The option of programs whose results do not change with small differences of brightness. */
+/* The row of --exact, for programs whose results hardly depend on small differences of brightness.
+ * */
 #define PHOTO_EXACT_OPTION(photos)                                                                 \
     {                                                                                              \
         0, "exact", NULL,                                                                          \
@@ -126,32 +136,36 @@ const char *photos_library(void);
 enum { PHOTOS_MAX_COMMAND = 200, PHOTOS_DECODING_SIZE = 64 + PHOTOS_MAX_COMMAND };
 const char *photos_decoding(const photo_options *options, char text[PHOTOS_DECODING_SIZE]);
 
-/* Decodes an image file, on any thread. "-" is standard input, which must hold one image, not a
- * stream of frames. Bytes in memory are called `name` in messages. Free the image with
- * photos_free_image; on failure it is empty. Ignored damage is printed. */
+/* These functions decode an image file, or its bytes in memory. Any thread may call them. The file
+ * "-" is standard input, which must contain one image and not a stream of frames. For bytes in
+ * memory, messages use `name`. Free the image with photos_free_image; on failure the image is
+ * empty. If the decoder ignores damage in the file, a message is printed on stderr. */
 bool photos_decode(const char *name, photo_decoder *decoder, vit_image *image, report *r);
 bool photos_decode_bytes(const char *name, const void *data, size_t size, photo_decoder *decoder,
                          vit_image *image, report *r);
 void photos_free_image(vit_image *image);
 
-/* Preprocesses an image for a model; `input` is [in_chans, img_height, img_width]. */
+/* Preprocesses a decoded image for a model. `input` [in_chans, img_height, img_width] receives the
+ * result. */
 bool photos_prepare(const vit_model *model, const vit_image *image, float *input, report *r);
 
-/* Reads the bytes of an image file for the decoder; data is malloc'ed. "-" is standard input. */
+/* Reads the bytes of an image file. *data is malloc'ed, and the caller frees it. The file "-" is
+ * standard input. */
 bool photos_bytes(const char *name, const photo_decoder *decoder, void **data, size_t *size,
                   report *r);
 
-/* Decodes and preprocesses in one step. This is faster, because only the input leaves the sandbox.
- * Also, much larger photos are decoded at a fraction of their size, unless the options are `exact`.
- * `data` has the bytes of the file; if `data` is NULL, the file is read. If the decoder ignored
- * damage, r->text describes it, and r->failed is false. */
+/* Decodes and preprocesses an image file in one step. This is faster, because the confined process
+ * returns only the model's input. Also, a JPEG that is much larger than the input is decoded at a
+ * fraction of its size, unless photo_options.exact is set. `data` has the bytes of the file; if
+ * `data` is NULL, the file `name` is read. If the decoder ignored damage, r->text describes it, and
+ * r->failed is false. */
 bool photos_input(const char *name, const void *data, size_t size, photo_decoder *decoder,
                   const vit_model *model, float *input, report *r);
 
-/* Prepares image i of the list for the model, or only decodes it, if image is not NULL; the caller
- * then frees the image. An unreadable image moves to the skipped images, and the next image takes
- * its place. If no image would be left, the call fails. Returns false after the last image, and
- * after a failure, with a message in *r. */
+/* Reads image i of the list. If `image` is NULL, computes the model's input; otherwise only decodes
+ * *image, which the caller frees. If the image is unreadable, its path moves to the skipped images
+ * at the end of the list, and the next image becomes image i. If no image would be left, the call
+ * fails. Returns false after the last image, and on failure with a message in *r. */
 bool photos_read(const vit_model *model, photo_decoder *decoder, photo_list *list, int i,
                  float *input, vit_image *image, report *r);
 
