@@ -67,7 +67,7 @@ const char *layout_item_name(const layout_item *item) {
     return item->tensor.name;
 }
 
-/* Sets the dimensions that the sources must have. */
+/* Sets the dimensions that the sources of this item must have. */
 static void put_source_dims(layout_item *item, const settings_resolved *model) {
     const settings_stored *stored = &model->stored;
     int64_t *dims = item->dims;
@@ -78,7 +78,8 @@ static void put_source_dims(layout_item *item, const settings_resolved *model) {
         dims[1] = stored->patch_rows;
         if (model->config.positions == VIT_POS_ALL) dims[1] += model->config.num_prefix_tokens;
         break;
-    case SOURCE_RESAMPLED_RELATIVE: /* a column for each pair of distances, 3 for a class token */
+    /* a column for each pair of distances, and 3 columns for a class token */
+    case SOURCE_RESAMPLED_RELATIVE:
         dims[1] = (2 * (int64_t)stored->grid_height - 1) * (2 * (int64_t)stored->grid_width - 1) +
                   3;
         break;
@@ -99,7 +100,8 @@ static const char *describe_dims(const layout_item *item, char text[SHAPE_TEXT_S
     return shape_text(item->dims, item->tensor.ndim, text, SHAPE_TEXT_SIZE);
 }
 
-/* Takes the channels and the patch size from the shape of the patch embedding's weight. */
+/* Takes the number of channels and the patch size from the shape of the patch embedding's
+ * weight. */
 static void put_map_sizes(const vit_config *config, layout_sizes *sizes) {
     vit_tensor weight;
     int i = 0;
@@ -132,7 +134,8 @@ static bool missing_part(const layout_map *map, const layout_item *item, report 
                        expected);
 }
 
-/* If a part is the whole tensor, the message shows the expected shape. */
+/* Fails with a message about a part of the wrong shape. If the part is the whole tensor, the
+ * message also shows the expected shape. */
 static bool misshapen_part(const layout_rule *rule, const layout_item *item,
                            const layout_part *part, report *r) {
     char found[SHAPE_TEXT_SIZE], expected[SHAPE_TEXT_SIZE];
@@ -151,8 +154,9 @@ static bool has_rows(const layout_part *part, const layout_item *item, int64_t w
     return layout_rows(&part->view, item->dims, item->tensor.ndim, &rows) && rows == wanted;
 }
 
-/* Checks that the rows of stacked parts add up to the rows of the tensor. If one part is zeros, the
- * other parts must have equal numbers of rows, and the zeros get the same number. */
+/* Checks that the rows of the stacked parts add up to the rows of the tensor. If one part consists
+ * of zeros, the other parts must have equal numbers of rows, and the zeros get the same number of
+ * rows. */
 static bool stack_fits(layout_item *item, const char *axes, int *culprit) {
     const int64_t *dims = item->dims;
     int64_t left = dims[0], depth = 1, rows;
@@ -176,7 +180,8 @@ static bool stack_fits(layout_item *item, const char *axes, int *culprit) {
     return zeros >= 0 ? left > 0 : left == 0;
 }
 
-/* Checks the shapes of a constant vector, the matrix that multiplies it, and perhaps a bias. */
+/* Checks the shapes of a constant vector, of the matrix that multiplies the vector, and of a bias
+ * if there is one. */
 static bool linear_fits(const layout_item *item, int64_t width, int *culprit) {
     const int64_t matrix[2] = { item->dims[0], width };
     int64_t rows;
@@ -188,7 +193,8 @@ static bool linear_fits(const layout_item *item, int64_t width, int *culprit) {
     return item->part_count < 3 || item->parts[2].view.count == matrix[0];
 }
 
-/* Checks the shapes of the layers that turn two distances into a value for each head. */
+/* Checks the shapes of the two layers that turn the two distances between patches into a value for
+ * each head. */
 static bool mlp_fits(const layout_item *item, int *culprit) {
     const int64_t hidden = item->parts[1].view.count, heads = item->dims[0];
     const int64_t counts[] = { 2 * hidden, hidden, heads * hidden, heads };
@@ -197,8 +203,8 @@ static bool mlp_fits(const layout_item *item, int *culprit) {
     return true;
 }
 
-/* Checks the shapes of query, key and value. The number of heads of keys and values must divide
- * that of the queries. */
+/* Checks the shapes of query, key and value. The keys and values may have fewer heads than the
+ * queries; the number of heads of the queries must be a multiple of theirs. */
 static bool grouped_fits(const layout_item *item, const vit_config *config, int *culprit) {
     const int64_t third = item->dims[0] / 3;
     int64_t rows, values;
@@ -212,8 +218,8 @@ static bool grouped_fits(const layout_item *item, const vit_config *config, int 
            values == rows;
 }
 
-/* Checks the shape of periods for the pairs of one axis, or of frequencies for both axes, each
- * block and each head. */
+/* Checks the shape of a source of rotary positions. The source has either periods for the pairs of
+ * one axis, or frequencies for both axes, every block and every head. */
 static bool rope_fits(const layout_item *item, const vit_config *config) {
     const checkpoint_tensor_info *view = &item->parts[0].view;
     const int64_t pairs = config->head_dim / 2;
@@ -223,13 +229,14 @@ static bool rope_fits(const layout_item *item, const vit_config *config) {
            view->count == 2 * config->depth * config->num_heads * pairs;
 }
 
-/* Checks that the parts from *culprit on are vectors of `count` values. */
+/* Checks that all parts from *culprit on are vectors of `count` values. *culprit receives the index
+ * of the first part that is not. */
 static bool vectors_fit(const layout_item *item, int64_t count, int *culprit) {
     while (*culprit < item->part_count && item->parts[*culprit].view.count == count) ++*culprit;
     return *culprit == item->part_count;
 }
 
-/* Checks that each part has as many values as its layer in a pooling of this width. */
+/* Checks that each part has as many values as the same layer of a pooling with this width. */
 static bool narrow_fits(const layout_item *item, const vit_config *config, int *culprit) {
     const char *name = item->tensor.name;
     const int64_t width = item->narrow, heads = item->pool_heads;
@@ -246,7 +253,8 @@ static bool narrow_fits(const layout_item *item, const vit_config *config, int *
     return true;
 }
 
-/* Checks the shapes of the parts. *culprit receives the first part that does not fit. */
+/* Checks the shapes of the parts. *culprit receives the index of the first part that does not
+ * fit. */
 static bool parts_fit(layout_item *item, const char *axes, const vit_config *config, int *culprit) {
     const int64_t rows = item->dims[0];
     *culprit = 0;
@@ -284,8 +292,8 @@ static bool parts_fit(layout_item *item, const char *axes, const vit_config *con
 
 /* === Items === */
 
-/* Arranges a source in the order of the file; false if its shape differs. The constants and the
- * bias of a linear layer have no axes. */
+/* Arranges the i-th source in the order of the .vit file. False if the shape of the source does not
+ * fit the axes. The constants and the bias of a linear layer have no axes. */
 static bool arrange_part(const layout_map *map, const layout_match *match, int i,
                          const layout_sizes *sizes, layout_part *part) {
     const char *axes = layout_rule_axes(map, match->rule);
@@ -300,7 +308,7 @@ static void swap_parts(layout_item *item, int i, int j) {
     item->parts[j] = part;
 }
 
-/* Splits one tensor [3, ...] into a part for each of query, key and value. */
+/* Splits one tensor [3, ...] into three parts, for query, key and value. */
 static bool split_qkv(layout_item *item) {
     const layout_part whole = item->parts[0];
     const int64_t rows = item->part_count == 1 && whole.view.ndim > 1 ? whole.view.dims[0] : 0;
@@ -314,7 +322,7 @@ static bool split_qkv(layout_item *item) {
     return true;
 }
 
-/* Puts query, key and value into the file's order; false if they cannot be distinguished. */
+/* Puts query, key and value into the order of the .vit file. False if they cannot be told apart. */
 static bool order_qkv(const layout_map *map, layout_item *item) {
     char word[4];
     int i;
@@ -329,7 +337,8 @@ static bool order_qkv(const layout_map *map, layout_item *item) {
     return true;
 }
 
-/* Applies --set qkv_order and qkv_interleave. Does nothing if the axes have this order already. */
+/* Applies --set qkv_order. Checks that --set qkv_interleave, which layout_rule_axes applies, is
+ * possible. Does nothing for tensors other than attn.qkv. */
 static bool arrange_qkv(const layout_map *map, layout_item *item, report *r) {
     const bool is_qkv = strstr(item->tensor.name, ".attn.qkv.") != NULL;
     if (is_qkv && map->qkv_interleave > 1 + QKV_INTERLEAVE_NONE &&
@@ -346,7 +355,8 @@ static bool arrange_qkv(const layout_map *map, layout_item *item, report *r) {
                item->tensor.name);
 }
 
-/* Finds and arranges the rule's parts, and checks that together they have the item's shape. */
+/* Finds and arranges the parts of the rule. Checks that all parts together have the shape of the
+ * item. */
 static bool plan_sources(const layout_map *map, const layout_match *match,
                          const settings_resolved *model, layout_item *item, report *r) {
     const vit_config *config = &model->config;
@@ -371,7 +381,7 @@ static bool plan_sources(const layout_map *map, const layout_match *match,
             item->tensor.name, describe_dims(item, expected));
     for (i = 0; i < count; i++) {
         layout_part *part = &item->parts[item->part_count++];
-        if (!layout_find_part(map, match, i, part)) continue; /* zeros */
+        if (!layout_find_part(map, match, i, part)) continue; /* a part of zeros has no source */
         if (!checkpoint_is_float(part->info->dtype))
             return report_fail(r, "%s: expected floating-point weights, found %s", part->info->name,
                                checkpoint_dtype_name(part->info->dtype));
@@ -394,7 +404,7 @@ static rope_grid rope_of(const settings_resolved *model) {
 }
 
 /* Finds the match of a tensor. A model has one norm at its end, before or after the pooling. The
- * tensors do not show its place; --set has_final_norm and has_fc_norm decide. */
+ * tensors do not show the place of this norm; --set has_final_norm and has_fc_norm decide. */
 static layout_match find_match(const layout_map *map, const vit_config *config, const char *name) {
     static const char *const norms[][2] = {
         { "norm.weight", "fc_norm.weight" },
@@ -412,7 +422,7 @@ static layout_match find_match(const layout_map *map, const vit_config *config, 
     return match;
 }
 
-/* Finds the sources of a tensor that the checkpoint has. */
+/* Plans a tensor whose values come from the checkpoint: finds its match and its sources. */
 static bool plan_stored(const layout_map *map, const settings_resolved *model, layout_item *item,
                         report *r) {
     const char *name = item->tensor.name;
@@ -430,8 +440,8 @@ static bool plan_stored(const layout_map *map, const settings_resolved *model, l
     return plan_sources(map, &match, model, item, r);
 }
 
-/* Puts the weight that a layer of the block has in attention over all tokens; if `columns` is 0,
- * puts its bias. */
+/* Describes in *item the weight that a layer of this block has in attention over all tokens. If
+ * `columns` is 0, describes the layer's bias. */
 static void put_layer(layout_item *item, int block, const char *layer, int rows, int columns) {
     vit_tensor *t = &item->tensor;
     snprintf(t->name, sizeof t->name, "blocks.%d.attn.%s.%s", block, layer,
@@ -442,8 +452,8 @@ static void put_layer(layout_item *item, int block, const char *layer, int rows,
     item->kind = SOURCE_CHECKPOINT;
 }
 
-/* Makes attn.proj for tokens that attend only to themselves. The input of this layer is v, the last
- * third of qkv. The bias of attn.proj changes only if v has a bias. */
+/* Plans attn.proj for tokens that attend only to themselves. This layer then reads v, the last
+ * third of qkv's output. The bias of attn.proj changes only if v has a bias. */
 static bool plan_folded(const layout_map *map, const settings_resolved *model, layout_item *item,
                         report *r) {
     const int dim = model->config.embed_dim;
@@ -476,7 +486,7 @@ static bool plan_folded(const layout_map *map, const settings_resolved *model, l
     return true;
 }
 
-/* Decides the source of a tensor, and finds its parts in the checkpoint. */
+/* Decides where the values of a tensor come from, and finds its parts in the checkpoint. */
 static bool plan_item(const layout_map *map, const settings_resolved *model, layout_item *item,
                       report *r) {
     item->kind = kind_of(item->tensor.name, model);
@@ -486,7 +496,8 @@ static bool plan_item(const layout_map *map, const settings_resolved *model, lay
     return true;
 }
 
-/* Sets names and shapes. The writer decides the stored types. */
+/* Makes an item for every tensor, with its name and shape. The writer of the file decides the
+ * stored types. */
 static bool plan_items(const layout_map *map, const settings_resolved *model, layout_plan *plan,
                        name_groups *failures, report *r) {
     const vit_config *config = &model->config;
@@ -506,7 +517,7 @@ static bool plan_items(const layout_map *map, const settings_resolved *model, la
     return true;
 }
 
-/* Writes one message for all blocks that have the same failure. */
+/* Records one finding for all blocks that have the same failure. */
 static bool put_failures(const name_groups *failures, findings *f) {
     char text[GROUP_TEXT_SIZE], line[GROUP_TEXT_SIZE + 40];
     size_t i;
@@ -548,8 +559,9 @@ static bool is_source_of(const layout_map *map, const char *tensor, const char *
     return false;
 }
 
-/* Returns the reason to drop a source of an unnecessary tensor; otherwise NULL. A setting such as
- * --set num_classes=0 or pool=avg makes a tensor unnecessary. */
+/* Returns the reason to drop this tensor of the checkpoint if it is a source of an unnecessary
+ * tensor; otherwise NULL. A setting such as --set num_classes=0 or pool=avg makes a tensor
+ * unnecessary. */
 static const char *dropped_on_request(const layout_map *map, const vit_config *config,
                                       const char *name) {
     static const char unused[] = "not used with these settings";
@@ -600,7 +612,7 @@ static const char *dropped_on_request(const layout_map *map, const vit_config *c
     return NULL;
 }
 
-/* Lists the names of the tensors that are sources. */
+/* The names of all tensors of the checkpoint that the plan reads, in sorted order. */
 typedef struct used_names {
     const char **names;
     size_t count;
@@ -619,12 +631,12 @@ static void list_used(const layout_plan *plan, used_names *used) {
     qsort(used->names, used->count, sizeof *used->names, compare_pointers);
 }
 
-/* True if the list has the name. Names are unique within a checkpoint. */
+/* True if the plan reads the tensor with this name, which is unique within the checkpoint. */
 static bool is_used(const used_names *used, const char *name) {
     return bsearch(&name, used->names, used->count, sizeof *used->names, compare_pointers) != NULL;
 }
 
-/* Returns the reason why the tensor may be dropped; NULL if there is none. */
+/* Returns the reason why the tensor may be dropped; NULL if there is no reason. */
 static const char *why_dropped(const layout_map *map, const vit_config *config,
                                const text_list *ignore, const checkpoint_tensor_info *info) {
     const char *why;
@@ -634,7 +646,8 @@ static const char *why_dropped(const layout_map *map, const vit_config *config,
     return why ? why : names_why_harmless(map, info->name);
 }
 
-/* Drops unused tensors, or refuses them if they are unknown. */
+/* Drops the unused tensors that have no effect. Collects all other unused tensors in `unknown`.
+ * Fails if `ignore` names a tensor that the plan reads. */
 static bool drop_unused(const layout_map *map, const vit_config *config, const text_list *ignore,
                         const used_names *used, layout_plan *plan, name_groups *unknown,
                         report *r) {

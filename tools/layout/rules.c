@@ -36,12 +36,12 @@ const char *layout_strip(const layout_map *map, const char *name) {
     return strncmp(name, map->prefix, length) ? name : name + length;
 }
 
-/* A single number holds the stage of a block of the stem, and the place of the block in the
- * stage. */
+/* In a stem, the number of a block has two parts: the number of its stage, and the place of the
+ * block in that stage. */
 static int stage_of(int block) { return block / LAYOUT_STAGE_BLOCKS; }
 static int unit_of(int block) { return block % LAYOUT_STAGE_BLOCKS; }
 
-/* Returns the number that {letter} stands for; -1 for any other letter. */
+/* Returns the number that {letter} stands for in a key; -1 if the letter stands for none. */
 static int number_of(char letter, int block, int chunk) {
     switch (letter) {
     case 'i': return block;
@@ -56,10 +56,11 @@ static int number_of(char letter, int block, int chunk) {
     }
 }
 
-/* Writes a path or a key with its numbers; stops if a number would not fit. */
+/* Copies a path or a key, with numbers in place of its letters in braces. Stops if a number might
+ * not fit into `text`. */
 static void put_numbers(const char *from, size_t length, int block, int chunk, char *text,
                         size_t size) {
-    enum { DIGITS = 12 }; /* the characters of an int, and the NUL */
+    enum { DIGITS = 12 }; /* the most characters of an int, and the NUL */
     const char *end = from + length;
     size_t used = 0;
     for (; from < end && used + DIGITS < size; from++) {
@@ -74,12 +75,12 @@ static void put_numbers(const char *from, size_t length, int block, int chunk, c
     text[used] = '\0';
 }
 
-/* Finds the start of a part's slice, or the part's end. */
+/* Returns the length of a part's key without its slice. */
 static size_t key_length(const char *part) { return strcspn(part, "#@"); }
 
 bool layout_key(const layout_map *map, const char *key, int block, int chunk,
                 char text[LAYOUT_MAX_KEY]) {
-    char path[128] = "", name[256]; /* below LAYOUT_MAX_KEY, with the prefix, without "../" */
+    char path[128] = "", name[256]; /* `name` fits into LAYOUT_MAX_KEY together with the prefix */
     size_t prefix = strlen(map->prefix), length = key_length(key);
     while (length >= 3 && !strncmp(key, "../", 3)) {
         if (prefix == 0) return false;
@@ -101,8 +102,8 @@ bool layout_is_stacked(const layout_map *map) {
     return !strstr(map->blocks, "{i}") && !strstr(map->blocks, "{e}");
 }
 
-/* Tries all chunks from 0 on, because the chunk of a block is unknown. No chunk is empty, so its
- * number is at most the number of the block. */
+/* If the path has a chunk, the chunk of the block is unknown, so all chunks from 0 on are tried. No
+ * chunk is empty, so the number of a chunk is at most the number of the block. */
 const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char *key, int block) {
     const bool chunked = strstr(map->blocks, "{c}") && !strncmp(key, "{b}", 3);
     const checkpoint_tensor_info *info = NULL;
@@ -111,7 +112,8 @@ const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char 
     do {
         if (!layout_key(map, key, block, chunk, text)) return NULL;
         info = checkpoint_find(map->checkpoint, text);
-        if (info && info->count == 0) info = NULL; /* the model lacks this token */
+        /* an empty tensor means that the model lacks this token */
+        if (info && info->count == 0) info = NULL;
     } while (!info && chunked && chunk++ < block);
     return info;
 }
@@ -128,7 +130,7 @@ int layout_block_of(const layout_map *map, const char *path, const char *name) {
         }
         digits = strspn(name, "0123456789");
         if (digits == 0) return -1;
-        /* far above every limit, but atoi does not overflow */
+        /* longer numbers are above every limit; reading them with atoi could overflow */
         if (path[1] != 'c') block = digits < 5 ? atoi(name) : INT_MAX - 1;
         if (path[1] == 'e') block /= 2;
         name += digits;
@@ -157,8 +159,8 @@ static bool has_units(const char *key) { return strstr(key, "{s}") || strstr(key
 
 static bool has_blocks(const char *key) { return !strncmp(key, "{b}", 3); }
 
-/* Finds the block of a stem for which the key becomes this text: its numbers replace {s} and {u},
- * or {S} and {U}. -1 for none. */
+/* Returns the number of the block of a stem for which the key is equal to this text. The numbers of
+ * the text stand at {s} and {u}, or at {S} and {U}. Returns -1 if the key does not fit. */
 static int find_unit(const char *key, const char *text) {
     int stage = 0, unit = 0;
     for (; *key; key++) {
@@ -167,7 +169,8 @@ static int find_unit(const char *key, const char *text) {
         if (!letter && *key != *text++) return -1;
         if (!letter) continue;
         if (digits == 0 || digits > 3) return -1;
-        *(strchr("sS", letter) ? &stage : &unit) = atoi(text) - (letter < 'a'); /* {S}: from 1 */
+        /* {S} and {U} count from 1 */
+        *(strchr("sS", letter) ? &stage : &unit) = atoi(text) - (letter < 'a');
         key += 2;
         text += digits;
     }
@@ -176,7 +179,7 @@ static int find_unit(const char *key, const char *text) {
                : stage * LAYOUT_STAGE_BLOCKS + unit;
 }
 
-/* Tensors have the names of vit.h's list, in which digits and a dot follow "blocks.". */
+/* Tensors have the names of vit.h's list. There a number and a dot follow "blocks.". */
 bool layout_names(const char *rule_tensor, const char *tensor, int *block) {
     static const char path[] = "blocks.";
     const size_t head = sizeof path - 1;
@@ -198,7 +201,8 @@ int layout_part_count(const layout_rule *rule) {
     return count;
 }
 
-/* Finds a source as it is stored or, if blocks are stacked, one block of the source. */
+/* Finds the source of a part as it is stored. If the source holds all blocks, takes the view of
+ * this block. */
 static bool find_view(const layout_map *map, const char *part, int block, layout_part *out) {
     out->info = layout_find_key(map, part, block);
     if (!out->info) return false;
@@ -206,7 +210,8 @@ static bool find_view(const layout_map *map, const char *part, int block, layout
     return !has_blocks(part) || !layout_is_stacked(map) || layout_take_block(&out->view, block);
 }
 
-/* Returns the axes of query, key and value in one tensor whose rows have the given order. */
+/* Returns the axes of a tensor that holds query, key and value, for the row order in the map's
+ * settings. */
 static const char *qkv_axes(const layout_map *map, const layout_rule *rule) {
     static const char *const weight[] = { "(zhk)d>zhkd", "(hzk)d>zhkd", "(hkz)d>zhkd" };
     static const char *const bias[] = { "(zhk)>zhk", "(hzk)>zhk", "(hkz)>zhk" };
@@ -217,10 +222,10 @@ static const char *qkv_axes(const layout_map *map, const layout_rule *rule) {
     return (is_weight ? weight : bias)[map->qkv_interleave ? map->qkv_interleave - 1 : 0];
 }
 
-/* Returns the axes of a linear layer or norm over the pixels of a patch: those of the rule, or
- * those of the given order. */
+/* Returns the axes of a linear layer or a norm over the pixels of a patch. They come from the given
+ * order of the pixels; without a given order, from the rule. */
 static const char *patch_axes(const layout_map *map, const layout_rule *rule) {
-    enum { /* as map->patch_order */
+    enum { /* the values of map->patch_order */
            CHW = 1 + PATCH_ORDER_CHW,
            HWC = 1 + PATCH_ORDER_HWC,
            CWH = 1 + PATCH_ORDER_CWH,
@@ -250,7 +255,8 @@ const char *layout_rule_axes(const layout_map *map, const layout_rule *rule) {
 
 bool layout_applies(const layout_map *map, const layout_rule *rule, int block, bool *fits) {
     const int count = layout_part_count(rule);
-    const int shaped = rule->method == LAYOUT_LINEAR; /* its weight is the second part */
+    /* index of the part that has the axes: the weight of LAYOUT_LINEAR is its second part */
+    const int shaped = rule->method == LAYOUT_LINEAR;
     layout_part part;
     int i;
     *fits = true;
@@ -263,8 +269,8 @@ bool layout_applies(const layout_map *map, const layout_rule *rule, int block, b
     return true;
 }
 
-/* True if a part of a rule names this tensor. The last letters are compared first, because most
- * keys differ there. */
+/* True if this part of a rule, in this block, is the tensor with this name. The last letters are
+ * compared first, because most keys differ there. */
 static bool is_part(const layout_map *map, const char *part, const char *name, int block) {
     const char *numbers = strrchr(part, '}'), *end = numbers ? numbers + 1 : part;
     const size_t length = strlen(name);
@@ -291,8 +297,9 @@ bool layout_is_known(const layout_map *map, const char *name) {
 
 /* === Matches === */
 
-/* Takes the first rule that applies and whose axes fit. If no axes fit, takes the first rule that
- * applies; its shape is refused later. If no rule applies, takes the first rule. */
+/* Returns the first rule for the tensor that applies and whose axes fit. If no axes fit, returns
+ * the first rule that applies; its shape is refused later. If no rule applies, returns the first
+ * rule for the tensor. */
 static layout_match match_rule(const layout_map *map, const char *tensor, int block) {
     layout_match match = { NULL, block, false };
     const layout_rule *rule;
@@ -308,7 +315,7 @@ static layout_match match_rule(const layout_map *map, const char *tensor, int bl
     return match;
 }
 
-/* Returns one more than the number of the highest block of a stem; 0 if there are no blocks. */
+/* Returns the number of the stem's highest block plus one; 0 if there are no such blocks. */
 static int count_units(const layout_map *map) {
     const layout_rule *rule;
     size_t i;
@@ -324,7 +331,8 @@ static int count_units(const layout_map *map) {
     return count;
 }
 
-/* Lists the tensors that rules name, each only once. Returns the total number of their matches. */
+/* Lists the tensors that the rules make, each only once. Returns the total number of matches that
+ * these tensors need. */
 static size_t list_targets(layout_map *map) {
     const int units = count_units(map);
     const layout_rule *rule;
@@ -377,7 +385,7 @@ void layout_free_map(layout_map *map) {
     map->target_count = 0;
 }
 
-/* For a block beyond the depth, finds nothing. */
+/* If the block's number is not below the depth, nothing is found. */
 layout_match layout_find(const layout_map *map, const char *tensor) {
     layout_match match = { NULL, -1, false };
     size_t i;
@@ -419,8 +427,8 @@ bool layout_peek(const layout_map *map, const char *tensor, int i, layout_part *
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Returns the length of a number that stands alone, as in "blocks.3." and "layer_3.", but not in
- * "fc3". Numbers of more than six digits do not count. */
+/* Returns the length of a number that stands alone, as in "blocks.3." and "layer_3."; otherwise 0,
+ * as in "fc3". Numbers of more than six digits do not count. */
 static size_t number_at(const char *name, size_t at) {
     size_t length = 0;
     if (at > 0 && !strchr("._/", name[at - 1])) return 0;
@@ -428,7 +436,7 @@ static size_t number_at(const char *name, size_t at) {
     return length <= 6 && (!name[at + length] || strchr("._/", name[at + length])) ? length : 0;
 }
 
-/* True if the names differ only in their numbers. Records the numbers of `name`. */
+/* True if the two names differ only in their numbers. `numbers` receives the numbers of `name`. */
 static bool is_alike(const char *a, const char *name, long numbers[GROUP_NUMBERS]) {
     size_t i = 0, j = 0;
     int count = 0;
@@ -513,8 +521,8 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]) {
 
 /* === Missing === */
 
-/* Finds the chunk of a block if blocks have two numbers. Another tensor of the block shows the
- * chunk. */
+/* Returns the number of the chunk that holds a block, if blocks have two numbers. Another tensor of
+ * the block shows this number. */
 static int chunk_of(const layout_map *map, int block) {
     char key[LAYOUT_MAX_KEY];
     size_t i;
@@ -543,7 +551,7 @@ const char *names_absent_key(const layout_map *map, const layout_rule *rule, int
     return NULL;
 }
 
-/* True if the module of a key has another tensor. */
+/* True if the checkpoint has another tensor of the module that the key belongs to. */
 static bool has_sibling(const layout_map *map, const char *key) {
     const size_t length = layout_parent_length(key, strlen(key));
     size_t i;
@@ -572,11 +580,13 @@ const layout_rule *names_meant_rule(const layout_map *map, const char *tensor) {
         int score;
         if (!layout_names(rule->tensor, tensor, &block)) continue;
         if (!layout_all_hold(map, rule->when, block)) continue;
-        /* existing parts count most, then the previous block, then other tensors of the module */
+        /* parts that exist count most, then the same rule in a neighbouring block, then other
+         * tensors of the module */
         score = 4 * names_parts_present(map, rule, block) + names_is_required(rule);
         if (block >= 0) score += 2 * layout_applies(map, rule, block ? block - 1 : 1, &fits);
         if (names_absent_key(map, rule, block, key)) score += has_sibling(map, key);
-        if (score > most) best = rule; /* of equal rules the first, as in complete checkpoints */
+        /* if two rules are equally good, the first is kept, as in complete checkpoints */
+        if (score > most) best = rule;
         if (score > most) most = score;
     }
     return best;
@@ -604,7 +614,8 @@ bool names_is_ignored(const layout_map *map, const text_list *ignore, const char
     return names_match(ignore, name) || names_match(ignore, layout_strip(map, name));
 }
 
-/* A pattern that begins with "../" matches names outside the prefix. */
+/* True if the pattern matches the name without the prefix. A pattern that begins with "../" matches
+ * only names outside the prefix. */
 static bool matches_extra(const layout_map *map, const char *pattern, const char *name) {
     const bool inside = !strncmp(name, map->prefix, strlen(map->prefix));
     const size_t parent = layout_parent_length(map->prefix, strlen(map->prefix));
@@ -620,7 +631,7 @@ const layout_extra *names_find_extra(const layout_map *map, const layout_extra *
     return NULL;
 }
 
-/* True if the checkpoint has this key. Without a prefix, "../" means the top level. */
+/* True if the checkpoint has this key. If the map has no prefix, "../" stands for the top level. */
 static bool has_beside(const layout_map *map, const char *key) {
     if (!*map->prefix && !strncmp(key, "../", 3)) key += 3;
     return layout_find_key(map, key, 0) != NULL;
@@ -636,9 +647,9 @@ const char *names_why_harmless(const layout_map *map, const char *name) {
     return NULL;
 }
 
-/* True if the tensor could be a part of the model under another name, or could be a factor. A
- * tensor outside the blocks is unlikely to be a part if its name has no number and no usual word,
- * and none of its sides is as wide as a token. */
+/* True if the tensor could be a part of the model that was renamed, or a factor. A tensor outside
+ * the blocks is unlikely to be such a part under three conditions: its name has no number, its name
+ * has no usual word, and none of its dimensions is the width of a token. */
 static bool may_matter(const layout_map *map, const checkpoint_tensor_info *info) {
     static const char *const words[] = {
         "attn",  "att.",  "mlp",   "norm",   "ln",   "head",  "fc",    "class", "cls",

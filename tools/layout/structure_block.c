@@ -8,10 +8,10 @@
 
 /* === Blocks === */
 
-/* Finds the roles within the first block; the other blocks are alike. Words in the names come
- * first. Shapes decide the rest: attention's matrices read and write tokens, and the MLP has
- * matrices [F, D] and [D, F]. The order in the file comes last, and is reported.
- */
+/* Finds the role of each part of the first block; the other blocks have the same parts. Words in
+ * the names are tried first. Shapes decide the remaining roles: the matrices of attention read and
+ * write tokens, and the MLP has matrices [F, D] and [D, F]. The order of the parts in the file is
+ * the last resort, and is reported. */
 
 #define ATTENTION_WORDS "attn att attention self mha msa mhsa sa multihead multi+head heads"
 #define QUERY_WORDS     "q query queries wq toq toqueries"
@@ -38,7 +38,8 @@ typedef struct matrix_list {
 
 /* === One linear layer for each head === */
 
-/* Finds the part of the same block whose path differs only by this number; NULL: none. */
+/* Returns the part of the same block whose path differs from this part's path only in this number;
+ * NULL if there is none. */
 static structure_part *with_number(const structure_parts *p, const structure_part *part,
                                    size_t before, size_t after, int number) {
     int i;
@@ -55,7 +56,8 @@ static structure_part *with_number(const structure_parts *p, const structure_par
     return NULL;
 }
 
-/* Marks a list of heads that begins with this part, whose number is 0 or 1. */
+/* If a list of heads begins with this part, marks all parts of the list. The number of the first
+ * part of a list is 0 or 1. */
 static void mark_heads(structure_parts *p, structure_part *part, size_t before, size_t after) {
     const int first = atoi(part->path + before);
     structure_part *last, *next;
@@ -88,7 +90,8 @@ static void find_heads(structure_parts *p) {
     }
 }
 
-/* Returns the number of rows that the layers of all heads have together. */
+/* Returns the number of rows of a part. If each head has a layer, returns the rows of all these
+ * layers together. */
 static int64_t rows_of(const structure_part *part) {
     return part->rows * (part->heads ? part->heads : 1);
 }
@@ -112,8 +115,8 @@ static void list_matrices(const structure_parts *p, matrix_list *list) {
     }
 }
 
-/* Returns the only matrix that reads tokens, has one of these words in its name and has no role
- * yet; NULL for none or several. */
+/* Returns the only matrix without a role that reads tokens and has one of these words in its name.
+ * Matrices with a word of `but` do not count. NULL if there is no such matrix, or more than one. */
 static structure_part *only_one(const structure_parts *p, const char *words, const char *but) {
     structure_part *found = NULL;
     int i;
@@ -127,7 +130,7 @@ static structure_part *only_one(const structure_parts *p, const char *words, con
     return found;
 }
 
-/* Finds queries, keys and values by words. */
+/* Finds the layers of queries, keys and values by the words in their names. */
 static void name_by_words(structure_parts *p) {
     structure_part *q = only_one(p, QUERY_WORDS, KEY_WORDS " " VALUE_WORDS);
     structure_part *k = only_one(p, KEY_WORDS, QUERY_WORDS " " VALUE_WORDS);
@@ -136,7 +139,7 @@ static void name_by_words(structure_parts *p) {
     structure_part *fused = only_one(p, FUSED_WORDS, "out");
     const bool three = q && k && v && rows_of(q) == rows_of(k) && rows_of(k) == rows_of(v);
     if (three && fused && fused->rows == 3 * p->width && q->rows == p->width) {
-        /* in front of nn.MultiheadAttention */
+        /* three layers in front of nn.MultiheadAttention, which has its own layers */
         structure_name(q, "attn.before.q", structure_by_name);
         structure_name(k, "attn.before.k", structure_by_name);
         structure_name(v, "attn.before.v", structure_by_name);
@@ -167,7 +170,8 @@ static bool has_shape(const structure_parts *p, const structure_part *part, int6
     return rows_of(part) == rows && cols_of(p, part) == cols;
 }
 
-/* True if the other matrices are an MLP: two layers, three in a gated MLP, or none at all. */
+/* True if the matrices other than `but` form an MLP. An MLP has two layers, or three if it is
+ * gated. A block may also have no MLP. */
 static bool is_mlp(const structure_parts *p, const matrix_list *list, const structure_part *but) {
     const structure_part *rest[MAX_MATRICES];
     int64_t hidden;
@@ -192,7 +196,7 @@ static bool is_mlp(const structure_parts *p, const matrix_list *list, const stru
     return false;
 }
 
-/* Takes a matrix [3 I, D] in front of a matrix [D, I]. */
+/* Takes a matrix [3 I, D] as the layer of query, key and value if the next matrix is [D, I]. */
 static bool name_fused(const structure_parts *p, const matrix_list *list) {
     int i;
     for (i = 0; i + 1 < list->count; i++) {
@@ -206,7 +210,8 @@ static bool name_fused(const structure_parts *p, const matrix_list *list) {
     return false;
 }
 
-/* Takes a matrix [3 D, D] next to an MLP; then attention has no projection. */
+/* Takes a matrix [3 D, D] as the layer of query, key and value if the other matrices form an MLP.
+ * Attention then has no projection. */
 static bool name_fused_alone(const structure_parts *p, const matrix_list *list) {
     int i;
     for (i = 0; i < list->count; i++) {
@@ -219,7 +224,7 @@ static bool name_fused_alone(const structure_parts *p, const matrix_list *list) 
     return false;
 }
 
-/* Takes three equal matrices in a row. */
+/* Takes three consecutive matrices of equal shape as the layers of query, key and value. */
 static void name_three(structure_parts *p, const matrix_list *list) {
     static const char *const roles[] = { "attn.q", "attn.k", "attn.v" };
     int i, k;
@@ -243,8 +248,8 @@ static void name_by_shape(structure_parts *p) {
     if (!name_fused(p, &list) && !name_fused_alone(p, &list)) name_three(p, &list);
 }
 
-/* Returns the width of the values that attention passes to its projection; 0 if no attention was
- * found. */
+/* Returns the width of the values that attention passes to its projection; 0 if the layers of
+ * attention are not known. */
 static int64_t inner_width(const structure_parts *p) {
     const structure_part *fused = with_role(p, "attn.qkv"), *q = with_role(p, "attn.q");
     if (!fused) fused = with_role(p, "attn.stacked");
@@ -253,8 +258,8 @@ static int64_t inner_width(const structure_parts *p) {
 
 /* === The projection and the MLP === */
 
-/* Returns the number of letters that two paths share, up to a dot. If the number is large, both
- * paths are in the same module. */
+/* Returns the number of letters up to the last dot that two paths have in common. If this number is
+ * large, both parts are in the same module. */
 static size_t shared_path(const structure_part *a, const structure_part *b) {
     size_t i, shared = 0;
     for (i = 0; a->inner[i] && a->inner[i] == b->inner[i]; i++)
@@ -271,8 +276,8 @@ static int projection_score(const structure_part *part, const structure_part *at
     return score;
 }
 
-/* Takes as projection the matrix without which the others are an MLP. If there is no such matrix,
- * there is no projection. */
+/* Takes one matrix as the projection of attention. The other matrices must form an MLP. If there is
+ * no such matrix, attention has no projection. */
 static bool name_projection(structure_parts *p) {
     const int64_t inner = inner_width(p);
     const structure_part *attention = with_role(p, "attn.qkv");
@@ -283,7 +288,8 @@ static bool name_projection(structure_parts *p) {
     if (!attention) attention = with_role(p, "attn.v");
     if (!attention) attention = with_role(p, "attn.kv");
     list_matrices(p, &list);
-    if (inner == p->width && is_mlp(p, &list, NULL)) most = 0; /* no projection */
+    /* having no projection is possible too */
+    if (inner == p->width && is_mlp(p, &list, NULL)) most = 0;
     for (i = 0; i < list.count; i++) {
         if (!has_shape(p, list.items[i], p->width, inner) || !is_mlp(p, &list, list.items[i]))
             continue;
@@ -328,8 +334,8 @@ static void name_gated(matrix_list *list, structure_parts *p) {
                            "their names do not show it", "--rename THEIRS=OURS");
 }
 
-/* Returns which of two parts comes first, by their words: 0 or 1; -1 if the words do not show
- * it. */
+/* Returns the index, 0 or 1, of the part that comes first according to the words of both parts; -1
+ * if the words do not show it. */
 static int first_by_words(structure_part *const *two, const char *before, const char *after) {
     const int a = structure_says(two[0], before) - structure_says(two[0], after);
     const int b = structure_says(two[1], before) - structure_says(two[1], after);
@@ -359,7 +365,8 @@ static void name_mlp(structure_parts *p) {
 
 /* === Norms and LayerScale === */
 
-/* Lists the norms of one length that have no role; scales are not norms. */
+/* Lists the norms with this number of values that have no role. Vectors that only scale are not
+ * norms. */
 static int list_norms(const structure_parts *p, int64_t rows, structure_part **norms, int most) {
     int count = 0, i;
     for (i = 0; i < p->places; i++) {
@@ -381,7 +388,8 @@ static int place_of(const structure_part *part, const structure_part *attention,
     return score;
 }
 
-/* True if the first of two parts belongs to attention. */
+/* True if the first of two parts belongs to attention and the second to the MLP. *why receives the
+ * reason. */
 static bool is_in_order(structure_parts *p, structure_part *const *two, const char **why) {
     const structure_part *attention = with_role(p, "attn.qkv"), *mlp = with_role(p, "mlp.fc1");
     int a, b;
@@ -408,7 +416,7 @@ static void name_pair(structure_parts *p, structure_part *const *two, const char
     structure_name(two[1 - a], second, why);
 }
 
-/* Finds norms for queries and keys, over one head or over all heads. */
+/* Finds the norms of queries and keys. Such a norm is over one head or over all heads. */
 static void name_head_norms(structure_parts *p) {
     int i;
     for (i = 0; i < p->places; i++) {
@@ -454,7 +462,7 @@ static void name_scales(structure_parts *p) {
 
 /* === All of it === */
 
-/* Gives every block the roles of the first one. */
+/* Gives the parts of every block the roles of the first block's parts. */
 static void copy_roles(structure_parts *p) {
     int block, place;
     for (block = 1; block < p->depth; block++)
@@ -470,7 +478,8 @@ static void copy_roles(structure_parts *p) {
         }
 }
 
-/* Takes a bare parameter of two dimensions as [in, out], because tokens are multiplied by it. */
+/* Takes each bare parameter with two dimensions as a matrix [in, out], because code multiplies
+ * tokens by it. */
 static void turn_bare_matrices(structure_parts *p) {
     int i;
     bool is_square = false;
@@ -489,7 +498,8 @@ static void turn_bare_matrices(structure_parts *p) {
                            "--rename THEIRS=OURS");
 }
 
-/* If no interpretation fits, lists the matrices of a block with their shapes. */
+/* Fails with a list of the matrices of a block and their shapes, because no interpretation fits
+ * them. */
 static bool refuse_matrices(const structure_parts *p, report *r) {
     char line[400], shape[SHAPE_TEXT_SIZE];
     int i;
@@ -515,7 +525,8 @@ bool structure_name_block(structure_parts *p, report *r) {
     if (inner_width(p) == 0) name_by_shape(p);
     if (p->unsure[0]) return report_fail(r, "%s", p->unsure);
     if (inner_width(p) == 0 || !name_projection(p)) return refuse_matrices(p, r);
-    if (p->unsure[0]) return report_fail(r, "%s", p->unsure); /* the names do not decide the MLP */
+    /* the names do not show the roles in the MLP */
+    if (p->unsure[0]) return report_fail(r, "%s", p->unsure);
     name_mlp(p);
     name_norms(p);
     name_scales(p);
@@ -525,20 +536,20 @@ bool structure_name_block(structure_parts *p, report *r) {
 
 /* === Copies === */
 
-/* If a module is an attribute of two other modules, it is stored under two names:
- * "embedding.3.weight" and "encoder.1.3.weight" are one tensor. The later name is left out. Layers
- * that share weights are not such copies. The names of their blocks differ only in a number, and
- * two layers of one block do not share all parts of a module.
- */
+/* If a module is an attribute of two other modules, the module is stored under two names: for
+ * example, "embedding.3.weight" and "encoder.1.3.weight" are one tensor. The part with the later
+ * name is dropped. Layers that share weights must not be dropped. Layers of different blocks have
+ * names that differ only in a number. Two layers of one block share only some parts of a module. */
 
-/* The earlier part that this part copies, and the lengths of the names of both modules. */
+/* The earlier part of which this part is a copy, and the lengths of the names of both parts'
+ * modules. */
 typedef struct part_copy {
-    const structure_part *original; /* NULL if it is no copy */
+    const structure_part *original; /* NULL if this part is no copy */
     size_t from, to;
-    size_t storage; /* storage of the weight */
+    size_t storage; /* the storage that holds the weight */
 } part_copy;
 
-enum { MOST_NAMES = 8 }; /* limit of the names compared for a tensor */
+enum { MOST_NAMES = 8 }; /* the most names of one tensor that are compared */
 
 static bool same_view(const checkpoint_tensor_info *a, const checkpoint_tensor_info *b) {
     const size_t size = a ? (size_t)a->ndim * sizeof a->dims[0] : 0;
@@ -548,7 +559,8 @@ static bool same_view(const checkpoint_tensor_info *a, const checkpoint_tensor_i
            !memcmp(a->strides, b->strides, size);
 }
 
-/* Finds the modules: the paths of both parts without the last components that the paths share. */
+/* Finds the names of both modules. These are the paths of both parts without the last components
+ * that both paths have in common. */
 static void split_paths(const structure_part *copy, part_copy *c) {
     const structure_part *original = c->original;
     size_t i = original->path_size, j = copy->path_size;
@@ -601,7 +613,8 @@ static int count_under(const structure_parts *p, const char *module, size_t size
     return count;
 }
 
-/* Counts the parts from here on that are copies of parts in one other module. */
+/* Returns how many consecutive parts, from this one on, are copies of parts of the same other
+ * module. */
 static int count_copies(const structure_parts *p, const part_copy *copies, int first) {
     const part_copy *a = &copies[first];
     int i;

@@ -41,7 +41,8 @@ void structure_read_words(structure_part *part, const char *text) {
     }
 }
 
-/* True if the words from i on begin with this text; '+' separates words of the text. */
+/* True if the words of the part, from word i on, begin with this text. '+' separates the words of
+ * the text. */
 static bool has_words_at(const structure_part *part, int i, const char *text, size_t size) {
     const char *end = text + size;
     while (text < end && i < part->word_count) {
@@ -74,7 +75,7 @@ typedef struct leaf_name {
     bool is_bias;
 } leaf_name;
 
-/* The last components of the names of a module's tensors. */
+/* The last components of the names that a module gives to its tensors. */
 static const leaf_name leaf_names[] = {
     { "weight", false }, { "bias", true },   { "kernel", false }, { "gamma", false },
     { "beta", true },    { "alpha", false }, { "scale", false },  { "shift", true },
@@ -82,8 +83,8 @@ static const leaf_name leaf_names[] = {
     { "w", false },      { "W", false },     { "B", true },
 };
 
-/* Returns the length of the name without its last component, or of the whole name if that component
- * is unknown. */
+/* Returns the length of the name without its last component. If that component is not a known one,
+ * returns the length of the whole name. */
 static size_t stem_length(const char *name, bool *is_bias) {
     const size_t length = strlen(name);
     size_t i;
@@ -98,8 +99,8 @@ static size_t stem_length(const char *name, bool *is_bias) {
     return length;
 }
 
-/* Returns the number of dimensions, without dimensions of 1 in front of a parameter or after the
- * channels of a convolution. */
+/* Returns the number of dimensions of a tensor. Dimensions of 1 do not count if they are the first
+ * ones of a bare parameter, or follow the channels of a convolution. */
 static int real_dims(const checkpoint_tensor_info *t, bool is_bare, int64_t dims[2]) {
     int first = 0, last = t->ndim;
     while (is_bare && first < t->ndim && t->dims[first] == 1) first++;
@@ -109,8 +110,8 @@ static int real_dims(const checkpoint_tensor_info *t, bool is_bare, int64_t dims
     return last - first;
 }
 
-/* Finds the kind by the shape of the weight. If a bias is as long as the weight's second dimension,
- * the weight is [inputs, outputs]. */
+/* Sets the kind of a part by the shape of its weight. If the bias is as long as the second
+ * dimension of the weight, the weight is [inputs, outputs]. */
 static void find_kind(structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
     int64_t dims[2];
@@ -124,18 +125,20 @@ static void find_kind(structure_part *part) {
     if (ndim <= 1)
         part->kind = part->bias && part->bias->count == part->rows ? PART_NORM : PART_VECTOR;
     else if (part->is_bare) part->kind = PART_TABLE;
-    else if (ndim == 2 && part->bias && part->bias->ndim > 1) return; /* a norm of [N, D] */
+    /* this is a norm over [N, D] */
+    else if (ndim == 2 && part->bias && part->bias->ndim > 1) return;
     else if (ndim == 2) part->kind = PART_MATRIX;
     else if (ndim == 4 && t->ndim == 4) part->kind = PART_CONV;
 }
 
-/* A hash table of parts by path: index + 1; 0 is free. */
+/* A hash table that finds a part by its path. A slot holds the index of the part plus 1; 0 if it is
+ * free. */
 typedef struct part_table {
     structure_parts *parts;
     int slots[4 * STRUCTURE_MAX_TENSORS];
 } part_table;
 
-/* Returns the slot of a path, or a free slot for a new path. */
+/* Returns the slot that holds the part with this path, or the free slot for a new part. */
 static int *find_slot(part_table *table, const char *name, size_t length) {
     const size_t count = sizeof table->slots / sizeof *table->slots;
     vit_hash hash;
@@ -167,13 +170,14 @@ static structure_part *add_part(part_table *table, const char *name, size_t leng
     return part;
 }
 
-/* Adds a new part, or a bias or weight to an existing one. */
+/* Adds a new part, or adds the bias or weight to a part that exists. */
 static bool add_tensor(part_table *table, const checkpoint_tensor_info *t, report *r) {
     bool is_bias;
     size_t length = stem_length(t->name, &is_bias);
     structure_part *part = find_part(table, t->name, length);
     const checkpoint_tensor_info **slot;
-    if (part && (is_bias ? part->bias : part->weight)) { /* for example alpha and gamma */
+    /* for example, the module has both alpha and gamma */
+    if (part && (is_bias ? part->bias : part->weight)) {
         length = strlen(t->name);
         part = NULL;
         is_bias = false;
@@ -185,7 +189,7 @@ static bool add_tensor(part_table *table, const checkpoint_tensor_info *t, repor
     return true;
 }
 
-/* Finds batch norms by running_mean and running_var. */
+/* Marks a part as a batch norm if its module also has running_mean and running_var. */
 static void mark_batch_norms(part_table *table) {
     structure_parts *p = table->parts;
     int i;
@@ -199,7 +203,8 @@ static void mark_batch_norms(part_table *table) {
     }
 }
 
-/* Reads the words of all paths. Words that all paths share carry no information. */
+/* Reads the words of all paths. Words in the path that all tensors share are left out, because they
+ * carry no information. */
 static void read_all_words(structure_parts *p) {
     const size_t shared = p->ordered ? 0 : layout_common_path(p->checkpoint);
     int i;
@@ -212,7 +217,8 @@ static void read_all_words(structure_parts *p) {
 
 /* === Parts without effect === */
 
-/* *constant becomes true for equal values: a mask of equal values has no effect. */
+/* Sets *constant to true if all values of the tensor are equal. A mask of equal values has no
+ * effect. */
 static bool is_constant(checkpoint *c, const checkpoint_tensor_info *t, bool *constant, report *r) {
     enum { MOST = 1 << 20 };
     const size_t count = t->count > 0 && t->count <= MOST ? (size_t)t->count : 0;
@@ -262,7 +268,7 @@ static bool fill_parts(part_table *table, checkpoint *c, report *r) {
     }
     for (k = 0; k < p->count; k++) {
         structure_part *part = &p->parts[k];
-        if (!part->weight) { /* a bias alone is a vector, whatever its name is */
+        if (!part->weight) { /* a bias without a weight is a vector, whatever its name is */
             part->weight = part->bias;
             part->bias = NULL;
             part->is_bare = true;
@@ -339,7 +345,7 @@ int structure_last_number(const structure_part *part) {
     return -1;
 }
 
-/* "layers.*.b": the pattern of all blocks for --rename. */
+/* Writes a pattern for --rename that names this part in all blocks, such as "layers.*.b". */
 static void put_pattern(const structure_part *part, char *text, size_t size) {
     const size_t inner = (size_t)(part->inner - part->path);
     size_t before = inner;
@@ -350,7 +356,7 @@ static void put_pattern(const structure_part *part, char *text, size_t size) {
 
 bool structure_order_tells(structure_parts *p, structure_part *const *parts, int count,
                            const char *roles) {
-    enum { ROOM = 1200 }; /* space for the text after the list */
+    enum { ROOM = 1200 }; /* the space that is kept for the text after the list */
     char pattern[256];
     int i, j;
     bool told = true;
@@ -374,29 +380,30 @@ bool structure_order_tells(structure_parts *p, structure_part *const *parts, int
 
 /* === Groups === */
 
-/* Blocks are repetitions. A name with a number, such as "enc.layers.3.norm", belongs to the series
- * "enc.layers.", at the number 3. Two numbers of a series are alike if the same names with the same
- * shapes follow both numbers. Consecutive numbers form a run if all numbers are alike, or if every
- * second number is alike. A run consists of blocks if it has the minimum of a block: a norm, a
- * matrix that reads tokens and a matrix that writes them.
- */
+/* Blocks are groups of parts that repeat. A name with a number, such as "enc.layers.3.norm",
+ * belongs to the series "enc.layers." at the number 3. Two numbers of a series are alike if the
+ * same names with the same shapes follow both numbers. Consecutive numbers form a run if all of
+ * them are alike. They also form a run if every n-th number is alike; each block then has n
+ * numbers. A run consists of blocks if it has at least a norm, a matrix that reads tokens and a
+ * matrix that writes tokens. */
 
 enum { MAX_PERIOD = 6, MAX_NUMBERS = 8, MAX_PLACES = 1024 };
 
-/* A number in the path of a part. */
+/* One number in the path of a part. */
 typedef struct numbered {
     structure_part *part;
-    size_t before; /* letters before the number ... */
-    size_t after;  /* ... and up to its end */
+    size_t before; /* length of the path before the number */
+    size_t after;  /* length of the path up to the end of the number */
     int number;
 } numbered;
 
-/* A run of consecutive numbers, of which `period` make a block. */
+/* A run of consecutive numbers. Each block of the run consists of `period` numbers. */
 typedef struct block_run {
-    const numbered *first; /* range of the entries, which are sorted by series and number */
-    size_t count;          /* number of entries */
+    /* the first entry of the run; all entries are sorted by series and number */
+    const numbered *first;
+    size_t count; /* number of entries in the run */
     int blocks, period;
-    int64_t elements; /* values in all its tensors */
+    int64_t elements; /* the number of values in all tensors of the run */
     bool is_complete;
 } block_run;
 
@@ -409,7 +416,8 @@ typedef struct group_search {
 
 static bool add_entry(group_search *g, structure_part *part, size_t before, size_t after) {
     numbered *entry;
-    if (after - before > 4) return true; /* this number is not that of a block */
+    /* a number with more than four digits is not that of a block */
+    if (after - before > 4) return true;
     if (g->count == g->capacity) {
         numbered *grown = realloc(g->entries, (2 * g->capacity + 64) * sizeof *grown);
         if (!grown) return false;
@@ -473,14 +481,14 @@ static bool are_alike(const numbered *a, const numbered *b) {
            same_shape(a->part->bias, b->part->bias);
 }
 
-/* Returns the number of entries that have the same number as this one. */
+/* Returns how many entries, from this one on, have the same number as this one. */
 static size_t number_length(const numbered *e, const numbered *end) {
     const numbered *at = e;
     while (at < end && at->number == e->number) at++;
     return (size_t)(at - e);
 }
 
-/* Returns the number of entries of the next `period` numbers; 0 if there are fewer numbers. */
+/* Returns how many entries the next `period` numbers have; 0 if there are fewer numbers. */
 static size_t period_length(const numbered *e, const numbered *end, int period) {
     const numbered *at = e;
     for (; period > 0; period--) {
@@ -499,7 +507,7 @@ static bool alike_at(const numbered *a, const numbered *b, size_t length) {
 
 /* === Runs === */
 
-/* True if these entries have a matrix that reads tokens, and a matrix that writes them. */
+/* True if these entries include a matrix that reads tokens and a matrix that writes tokens. */
 static bool has_pair(const numbered *e, size_t length) {
     size_t i, j;
     for (i = 0; i < length; i++)
@@ -516,7 +524,8 @@ static bool looks_complete(const numbered *e, size_t length) {
     return i < length && has_pair(e, length);
 }
 
-/* True if a single group is one block, not the whole model or more than a block. */
+/* True if the entries of a single group form one block, not the whole model or more than a
+ * block. */
 static bool is_one_block(const numbered *e, size_t length) {
     structure_part part;
     size_t i;
@@ -531,7 +540,8 @@ static bool is_one_block(const numbered *e, size_t length) {
     return true;
 }
 
-/* Finds the run with this period that begins here. */
+/* Returns the run with this period that begins at this entry. Its `first` is NULL if no run begins
+ * here. */
 static block_run run_at(const numbered *e, const numbered *end, int period) {
     block_run run = { NULL, 0, 0, 0, 0, false };
     const size_t length = period_length(e, end, period);
@@ -552,8 +562,9 @@ static block_run run_at(const numbered *e, const numbered *end, int period) {
     return run;
 }
 
-/* Prefers complete runs, then runs of two blocks or more, then runs that explain the most tensors,
- * then the shortest series, which is the outermost. */
+/* True if run a is better than run b. A complete run is better than any other run. The next
+ * criteria, in this order, are two blocks or more, more values in the tensors, a shorter period,
+ * and a shorter series, because it is the outermost. */
 static bool is_better(const block_run *a, const block_run *b) {
     if (!b->first) return a->first != NULL;
     if (a->is_complete != b->is_complete) return a->is_complete;
@@ -563,7 +574,8 @@ static bool is_better(const block_run *a, const block_run *b) {
     return a->first->before < b->first->before;
 }
 
-/* Finds the best run within one series. A run inside another run is a part of it. */
+/* Finds the best run within one series. A run that lies inside a longer run is not tried by
+ * itself. */
 static void search_series(const numbered *first, const numbered *end, block_run *best) {
     const numbered *e, *after[MAX_PERIOD + 1] = { NULL };
     int period;
@@ -598,7 +610,7 @@ static bool overlaps(const block_run *run) {
     return false;
 }
 
-/* True if the number is a component of the path, as in "norms.0.weight". */
+/* True if the number is a whole component of the path, as in "norms.0.weight". */
 static bool is_component(const numbered *e) {
     const char *path = e->part->path;
     return (e->before == 0 || path[e->before - 1] == '.') &&
@@ -611,8 +623,9 @@ static size_t series_end(const group_search *g, size_t first) {
     return end;
 }
 
-/* Parallel lists, such as "norms.0", "attns.0" and "mlps.0", together form a block. The names of
- * the lists show the kinds of their parts. */
+/* Joins parallel lists, such as "norms.0", "attns.0" and "mlps.0", to blocks. Their parts get the
+ * places from `places` on. Their words include the names of the lists, which show the kinds of the
+ * parts. Returns the next free place. */
 static int join_lists(const group_search *g, int blocks, bool components, int places) {
     size_t i, next;
     for (i = 0; i < g->count; i = next) {
@@ -629,8 +642,8 @@ static int join_lists(const group_search *g, int blocks, bool components, int pl
     return places;
 }
 
-/* True if the first block of joined lists has the minimum of a block. Otherwise the lists are not
- * joined. */
+/* True if the first block of the joined lists has at least the parts that every block needs.
+ * Otherwise the lists are separated again. */
 static bool keep_lists(structure_parts *p) {
     int norms = 0, matrices = 0, i;
     for (i = 0; i < p->count; i++) {
@@ -647,7 +660,8 @@ static bool keep_lists(structure_parts *p) {
     return false;
 }
 
-/* Joins lists by numbers that are components of a path, then by numbers inside a word. */
+/* Joins lists whose numbers are whole components of a path, then lists whose numbers are inside a
+ * word. */
 static bool join_all_lists(structure_parts *p, const group_search *g, int blocks) {
     const int places = join_lists(g, blocks, true, 0);
     return join_lists(g, blocks, false, places) > 0 && keep_lists(p);
@@ -662,8 +676,9 @@ static void count_places(structure_parts *p) {
     }
 }
 
-/* Reads the words after the number of the block. If the number is inside a name, as in
- * "block3_attn", the words begin with the rest of that name. */
+/* Makes the index of all parts of the blocks, and reads the words of each part again. The words
+ * begin after the number of the block. If this number is inside a name, as in "block3_attn", the
+ * words begin with the rest of that name. */
 static bool index_blocks(structure_parts *p, report *r) {
     int i;
     p->in_blocks = calloc((size_t)p->depth * (size_t)p->places + 1, sizeof *p->in_blocks);
@@ -677,7 +692,7 @@ static bool index_blocks(structure_parts *p, report *r) {
     return true;
 }
 
-/* Returns the most common length of the norms in a block; norms over heads are shorter. */
+/* Returns the length that most norms of a block have. Norms over single heads are shorter. */
 static int64_t find_width(const structure_parts *p) {
     int64_t width = 0;
     int most = 0, i, j;
@@ -698,7 +713,7 @@ static int64_t find_width(const structure_parts *p) {
 
 /* === A single block whose parts have no number === */
 
-/* Returns the most common length of all norms. */
+/* Returns the length that most norms of the model have. */
 static int64_t common_norm(const structure_parts *p) {
     int64_t length = 0;
     int most = 1, i, j;
@@ -719,7 +734,7 @@ static bool is_outside(const structure_part *part) {
                                 "embed embedding final last");
 }
 
-/* True if another matrix reads the output of this matrix, or a third of it. */
+/* True if another matrix reads the output of this matrix, or a third of this output. */
 static bool is_read(const structure_parts *p, const structure_part *part) {
     int i;
     for (i = 0; i < p->count; i++) {
@@ -738,7 +753,8 @@ static bool may_be_in_block(const structure_parts *p, const structure_part *part
     return part->rows == width || (part->cols == width && is_read(p, part));
 }
 
-/* Takes a single block. The last of three norms follows the block. */
+/* Takes a single block whose parts have no number. If there are three norms, the last one follows
+ * the block. */
 static void take_single_block(structure_parts *p) {
     const int64_t width = common_norm(p);
     int norms = 0, i;
@@ -753,8 +769,8 @@ static void take_single_block(structure_parts *p) {
     }
 }
 
-/* Finds the best of all runs; with `beside`, the best run that has no part in common with the
- * blocks. */
+/* Returns the best of all runs. If `beside` is true, runs that share a part with the blocks are
+ * excluded. */
 static block_run find_best(const group_search *g, bool beside) {
     block_run best = { NULL, 0, 0, 0, 0, false };
     size_t i;
@@ -774,13 +790,13 @@ static int64_t norm_length(const block_run *run) {
     return run->first->part->rows;
 }
 
-/* "encoder.layers.*" */
+/* Writes the pattern of a run's names, such as "encoder.layers.*". */
 static void put_series(const block_run *run, char *text, size_t size) {
     snprintf(text, size, "%.*s*", (int)run->first->before, run->first->part->path);
 }
 
-/* Refuses a checkpoint with an encoder and a decoder, or with stages, because no part may be
- * dropped silently. */
+/* Refuses a checkpoint that has a second run of blocks, such as a decoder or a further stage. No
+ * part may be dropped without a message. */
 static bool check_alone(const group_search *g, const block_run *best, report *r) {
     const block_run other = find_best(g, true);
     const char *decoder;
@@ -798,7 +814,8 @@ static bool check_alone(const group_search *g, const block_run *best, report *r)
                        decoder ? decoder : "", decoder ? "' drops the decoder" : "");
 }
 
-/* If the blocks have no norm, finds the only norm of the model: a module that all blocks use. */
+/* Returns the only norm of the model if the blocks have no norm: all blocks then use this module.
+ * Otherwise returns NULL. */
 static const structure_part *find_shared_norm(const structure_parts *p, const block_run *best) {
     const structure_part *found = NULL;
     int i;
