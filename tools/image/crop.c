@@ -1,6 +1,7 @@
 #include "image/crop.h"
 
-/* Returns the number of input pixels per pixel of the stem's map, along one side. */
+/* Returns the stride of the stem along one side: the number of input pixels that one pixel of the
+ * stem's output covers. */
 static int stem_stride(const vit_config *config) {
     const int blocks[] = { config->stem_stage1, config->stem_stage2, config->stem_stage3,
                            config->stem_stage4 };

@@ -32,7 +32,7 @@ static bool find_pixels(const char *name, vit_pixel *format) {
     return false;
 }
 
-/* Returns the size in bytes of a frame whose rows and planes are tightly packed. */
+/* Returns the size in bytes of a raw frame whose rows and planes have no gaps between them. */
 static size_t raw_size(const vit_image *raw) {
     const size_t pixels = (size_t)raw->width * (size_t)raw->height;
     switch (raw->format) {
@@ -50,7 +50,8 @@ static size_t raw_size(const vit_image *raw) {
     return 3 * pixels;
 }
 
-/* True if no row ends within a pair of pixels. Programs pad other rows in different ways. */
+/* Returns true if the sides of the frame are even where pairs of pixels share their colours.
+ * Programs pad odd sides in different ways. */
 static bool sides_fit(const vit_image *raw) {
     if (raw->format == VIT_PIXEL_NV12) return raw->width % 2 == 0 && raw->height % 2 == 0;
     return raw->format != VIT_PIXEL_YUYV || raw->width % 2 == 0;
@@ -81,9 +82,11 @@ bool frames_choose(const char *size, const char *pixels, vit_image *raw, report 
 /* ------------------------------------------------------------------------- */
 
 enum { PIECE = 1 << 16, MAX_SIDE = 1 << 20 };
-#define MAX_BYTES ((size_t)1 << 30) /* limit of a frame */
+/* The largest accepted size of a frame, in bytes. */
+#define MAX_BYTES ((size_t)1 << 30)
 
-/* The frame that is being read from the stream. */
+/* The state of reading one frame. `f` receives the frame, and `r` receives the reason of a
+ * failure. */
 typedef struct reading {
     frame_stream *stream;
     frame *f;
@@ -100,7 +103,7 @@ void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int sto
     s->left = 0;
 }
 
-/* Reads more bytes. Returns false after the last byte. */
+/* Reads more bytes of the stream into its buffer. Returns false if the stream has no more bytes. */
 static bool refill(frame_stream *s) {
     const ptrdiff_t got = s->ended || s->descriptor < 0
                               ? 0
@@ -112,7 +115,7 @@ static bool refill(frame_stream *s) {
     return got > 0;
 }
 
-/* Returns the next byte; -1 if there is none. */
+/* Returns the next byte of the stream, or -1 if there is none. */
 static int next_byte(frame_stream *s) {
     if (!s->left && !refill(s)) return -1;
     s->left--;
@@ -140,8 +143,8 @@ static bool make_room(const reading *in, size_t more) {
     return true;
 }
 
-/* Reads `count` bytes. Allocates memory as bytes arrive, because a damaged header must not fill the
- * memory. */
+/* Appends the next `count` bytes of the stream to the frame. The memory grows as the bytes arrive,
+ * because a damaged header may announce far more bytes than follow. */
 static bool take_bytes(const reading *in, size_t count, const char *of) {
     frame_stream *s = in->stream;
     frame *f = in->f;
@@ -159,7 +162,8 @@ static bool take_bytes(const reading *in, size_t count, const char *of) {
     return true;
 }
 
-/* Reads and keeps the next byte; -1 at the end. */
+/* Appends the next byte of the stream to the frame. Returns the byte, or -1 at the end of the
+ * stream. */
 static int take_byte(const reading *in) {
     const int byte = make_room(in, 1) ? next_byte(in->stream) : -1;
     if (byte >= 0) in->f->data[in->f->size++] = (uint8_t)byte;
@@ -172,9 +176,9 @@ static int take_byte(const reading *in) {
 
 static const char jpeg[] = "a JPEG without an end (FF D9)";
 
-/* Returns the code of the next marker; -1 at the end of the stream; 0 if there is no marker. In
- * compressed pixels, FF is followed by 0 or by a restart marker, D0 to D7. Any number of FF may
- * precede a marker. */
+/* Reads up to the next marker. Returns the code of the marker, 0 if the next bytes are no marker,
+ * or -1 at the end of the stream. In compressed pixels, FF is followed by 0 or by a restart marker,
+ * D0 to D7; both are skipped. Any number of FF may precede a marker. */
 static int next_marker(const reading *in, bool in_pixels) {
     int byte;
     do {
@@ -198,7 +202,8 @@ static bool take_segment(const reading *in) {
     return take_bytes(in, (size_t)(high * 256 + low - 2), jpeg);
 }
 
-/* Reads a JPEG from its third byte on; the first two bytes are FF D8. */
+/* Reads a JPEG, beginning with its third byte. The caller has already read the first two bytes, FF
+ * D8. */
 static bool take_jpeg(const reading *in) {
     int marker = next_marker(in, false);
     while (marker != 0xd9) {
@@ -217,8 +222,8 @@ static bool take_jpeg(const reading *in) {
 
 static bool is_space(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/* Reads a number after white space and comments, and the character after the number; -1 if there is
- * no number. */
+/* Skips white space and comments, then reads a number and the one character that follows it.
+ * Returns the number, or -1 if there is no number. */
 static int take_number(const reading *in) {
     int value = -1, c = take_byte(in);
     while (c == '#' || is_space(c)) {
@@ -231,7 +236,7 @@ static int take_number(const reading *in) {
     return is_space(c) ? value : -1;
 }
 
-/* Reads a PGM or PPM from its third byte on. */
+/* Reads a PGM or PPM, beginning with its third byte. The caller has already read the first two. */
 static bool take_pnm(const reading *in, size_t channels) {
     const int width = take_number(in), height = take_number(in), max = take_number(in);
     char of[64];
@@ -270,7 +275,8 @@ static bool take_raw(const reading *in, const vit_image *raw) {
     return take_bytes(in, raw_size(raw), of);
 }
 
-/* True if there is another frame. Some cameras pad their JPEGs with zeros. */
+/* Returns true if the stream has another frame. Skips zeros before a JPEG, PGM or PPM, because some
+ * cameras pad their JPEGs with zeros. */
 static bool find_frame(frame_stream *s) {
     while (s->left || refill(s)) {
         if (s->raw.width || *s->next != 0) return true;

@@ -11,8 +11,8 @@
 #include <jpeglib.h>
 #include <jerror.h>
 
-/* Limits the number of scans: each scan of a progressive file passes over all coefficients, and a
- * small file may have thousands of scans. */
+/* The largest accepted number of scans in a progressive file. Each scan passes over all
+ * coefficients of the image, and a small file may contain thousands of scans. */
 enum { MAX_SCANS = 500 };
 
 #define TEXT_(x) #x
@@ -32,7 +32,8 @@ typedef struct decoder {
     struct jpeg_source_mgr source;
     struct jpeg_progress_mgr progress;
     jmp_buf failed;
-    bool good, whole; /* whole: all rows are there */
+    /* `whole` is true if all rows of the image have been decoded. */
+    bool good, whole;
     const jpeg_request *request;
     jpeg_image *image;
     report *r;
@@ -49,7 +50,8 @@ static void fail(j_common_ptr info) {
     longjmp(d->failed, 1);
 }
 
-/* Keeps the first warning: a level below 0. Other levels are traces. */
+/* Keeps the text of the first warning. libjpeg reports warnings with a negative level, and traces
+ * with any other level. */
 static void warn(j_common_ptr info, int level) {
     decoder *d = info->client_data;
     char text[JMSG_LENGTH_MAX];
@@ -67,8 +69,9 @@ static void count_scans(j_common_ptr info) {
     longjmp(d->failed, 1);
 }
 
-/* A request for more bytes means that the file has ended, because the whole file is in memory. An
- * image with all rows may lack its end mark, as in Pillow. */
+/* libjpeg calls these functions to get more bytes. The whole file is already in memory, so a
+ * request for more bytes means that the file has ended. As in Pillow, an image whose rows are all
+ * decoded is accepted without its end mark. */
 static void start_source(j_decompress_ptr info) { (void)info; }
 static void end_source(j_decompress_ptr info) { (void)info; }
 
@@ -117,8 +120,9 @@ static void begin(decoder *d) {
     info->progress = &d->progress;
 }
 
-/* Converts Adobe's inverted CMYK like Pillow: a colour is the product of its ink and black, divided
- * by 255 and rounded. Works in place; the row has room for four bytes a pixel. */
+/* Converts one row from Adobe's inverted CMYK to RGB, like Pillow: each colour is the product of
+ * its ink and black, divided by 255 and rounded. `to` and `row` may be the same memory, which must
+ * have four bytes for each pixel. */
 static void rgb_from_cmyk(uint8_t *to, const uint8_t *row, int width) {
     for (int x = 0; x < width; x++)
         for (int i = 0; i < 3; i++) {

@@ -69,7 +69,8 @@ void photo_paths_close(photo_paths *paths) {
     memset(paths, 0, sizeof *paths);
 }
 
-/* Opens the next list. Returns false if all lists have been read, or if a list cannot be opened. */
+/* Opens the next list of paths. Returns false if all lists have been read, or if the list cannot be
+ * opened. */
 static bool open_list(photo_paths *paths, report *r) {
     const char *name;
     if (paths->next_list == paths->lists.count) return false;
@@ -80,15 +81,16 @@ static bool open_list(photo_paths *paths, report *r) {
     return report_file(r, name);
 }
 
-/* Refuses a line with a NUL: no path has a NUL, and the list is probably from find -print0. */
+/* Refuses a line that contains a NUL. No path contains a NUL, so the list was probably written by
+ * find -print0. */
 static bool check_line(const photo_paths *paths, size_t length, report *r) {
     if (strlen(paths->line) == length) return true;
     (void)report_fail(r, "has a NUL byte in a path: a list whose paths end with NUL needs --null");
     return report_file(r, paths->lists.items[paths->next_list - 1]);
 }
 
-/* Reads up to the separator, which it drops, or to the end of the file. Returns false at the end of
- * the file. */
+/* Reads the next line of the open list into paths->line, without its separator. The last line may
+ * end with the file. Returns false if there are no more lines. */
 static bool take_line(photo_paths *paths, size_t *length, report *r) {
     size_t count = 0;
     int c;
@@ -107,8 +109,8 @@ static bool take_line(photo_paths *paths, size_t *length, report *r) {
     return (c != EOF || count > 0) && !ferror(paths->file);
 }
 
-/* Reads the next nonempty path of the open list into `line`. Returns false at the end of the list,
- * or on failure. */
+/* Reads the next nonempty line of the open list into paths->line. Returns false at the end of the
+ * list, or after a failure. */
 static bool read_line(photo_paths *paths, report *r) {
     size_t length;
     errno = 0;
@@ -123,7 +125,7 @@ static bool read_line(photo_paths *paths, report *r) {
     return report_file(r, paths->lists.items[paths->next_list - 1]);
 }
 
-/* Returns the next path of all lists; NULL at the end, or on failure. */
+/* Returns the next path from the lists, or NULL after the last list or after a failure. */
 static const char *next_listed(photo_paths *paths, report *r) {
     while (paths->file || open_list(paths, r)) {
         if (read_line(paths, r)) return paths->line;
@@ -133,7 +135,8 @@ static const char *next_listed(photo_paths *paths, report *r) {
     return NULL;
 }
 
-/* Returns the next path. If the path is a folder, reads the images of the folder next. */
+/* Returns the next path. If a list contains the path of a folder, the images in the folder come
+ * next. */
 static const char *next_of(photo_paths *paths, report *r) {
     const char *path = NULL;
     while (paths->next == paths->list.count) {
@@ -182,7 +185,7 @@ static bool read_wanted(frame_reader *reader) {
     return false;
 }
 
-/* Makes a photo from the frame, and gives the frame's memory to the photo. */
+/* Turns the frame that was read into a photo. The photo takes over the memory of the frame. */
 static bool make_photo(frame_reader *reader, photo *p, frame_facts *facts) {
     frame *f = &reader->incoming;
     char name[32];
@@ -204,8 +207,8 @@ static bool make_photo(frame_reader *reader, photo *p, frame_facts *facts) {
     return true;
 }
 
-/* Decodes a frame ahead. If decoding fails, the thread that takes the frame will find the
- * reason. */
+/* Decodes a frame before another thread takes it. A failure is not reported here, because the
+ * thread that takes the frame decodes it again and reports the reason. */
 static void decode_ahead(const frame_reader *reader, photo *p, frame_facts *facts) {
     const double start = cli_now_ms();
     report r = report_make();
@@ -213,7 +216,8 @@ static void decode_ahead(const frame_reader *reader, photo *p, frame_facts *fact
     facts->decode_ms = cli_now_ms() - start;
 }
 
-/* Waits until the latest photo has been taken. Returns false if the reader is stopped. */
+/* Waits until the previous photo has been taken, so that there is a free slot for the next photo.
+ * Returns false if the reader has been stopped. */
 static bool wait_for_room(frame_reader *reader) {
     bool room;
     pthread_mutex_lock(&reader->lock);
@@ -282,7 +286,8 @@ photo_source frame_reader_source(frame_reader *reader) {
 
 /* === Opening and closing the stream === */
 
-enum { STANDARD_INPUT = 0 }; /* descriptor of standard input */
+/* The file descriptor of standard input. */
+enum { STANDARD_INPUT = 0 };
 
 static void close_file(frame_reader *reader) {
     if (reader->descriptor != STANDARD_INPUT) os_close(reader->descriptor);
@@ -290,7 +295,7 @@ static void close_file(frame_reader *reader) {
 }
 
 static bool start(frame_reader *reader) {
-    pthread_mutex_init(&reader->lock, NULL); /* fails only if memory is exhausted */
+    pthread_mutex_init(&reader->lock, NULL); /* This call fails only if memory is exhausted. */
     pthread_cond_init(&reader->changed, NULL);
     reader->failure = report_make();
     frames_begin(&reader->stream, &reader->raw, reader->descriptor, reader->stop[0]);
@@ -315,7 +320,8 @@ bool frame_reader_open(frame_reader *reader, const char *path, report *r) {
     return report_fail(r, "a thread to read with cannot be started: %s", strerror(errno));
 }
 
-/* Ends the thread, which may be waiting for a free slot, or for a frame that never comes. */
+/* Stops the reading thread and waits for its end. The thread may be waiting for a free slot, or for
+ * a frame that never comes. */
 void frame_reader_close(frame_reader *reader) {
     pthread_mutex_lock(&reader->lock);
     reader->stopped = true;
@@ -351,7 +357,7 @@ static bool add_folder(labelled_photos *set, const char *root, int index, report
     return true;
 }
 
-/* Keeps `limit` photos, chosen as in photos_find. */
+/* Keeps `limit` of the photos and frees the others. The photos are chosen as in photos_find. */
 static void thin_out(labelled_photos *set, int limit) {
     const int all = set->photos.count;
     int kept = 0;

@@ -17,8 +17,10 @@
 #include "os/os.h"
 
 enum {
-    MAX_FOLDERS = 32,                      /* depth of nested folders */
-    MAX_INPUT_BYTES = 3 * 4 * 4096 * 4096, /* largest input of a model that the sandbox prepares */
+    /* The largest depth of nested folders. */
+    MAX_FOLDERS = 32,
+    /* The largest input of a model, in bytes, that the sandbox prepares. */
+    MAX_INPUT_BYTES = 3 * 4 * 4096 * 4096,
 };
 
 static bool add_path(photo_list *list, char *path, report *r) {
@@ -35,7 +37,7 @@ static bool add_path(photo_list *list, char *path, report *r) {
     return true;
 }
 
-/* Returns "a/b", malloc'ed; "b" if a is NULL. */
+/* Returns "a/b", or "b" if a is NULL. The caller frees the text. */
 static char *join(const char *a, const char *b) {
     size_t size = (a ? strlen(a) + 1 : 0) + strlen(b) + 1;
     char *path = malloc(size);
@@ -67,7 +69,7 @@ static void sort_from(photo_list *list, int first) {
     if (count > 1) qsort(list->paths + first, (size_t)count, sizeof *list->paths, compare_paths);
 }
 
-/* Visits an entry of a folder; hidden entries are left out. */
+/* A function that is called for each entry of a folder, except for hidden entries. */
 typedef bool visitor(photo_list *list, const char *folder, const char *name, int depth, report *r);
 
 static bool each_entry(photo_list *list, const char *folder, visitor *visit, int depth, report *r) {
@@ -85,9 +87,10 @@ static bool each_entry(photo_list *list, const char *folder, visitor *visit, int
     return good || report_file(r, folder);
 }
 
-/* Adds an image, or the images of a folder. Does not follow links to folders, because they could
- * lead back up. A missing image, such as a broken link, is reported when it is read; any other
- * entry that cannot be inspected may be a folder of images. */
+/* Adds an image to the list. If the name is a folder, adds the images in the folder. Links to
+ * folders are not followed, because such a link could lead back to a parent folder. A missing
+ * image, such as a broken link, is added and reported when it is read. Any other entry that cannot
+ * be inspected is a failure, because the entry may be a folder of images. */
 static bool visit_image(photo_list *list, const char *folder, const char *name, int depth,
                         report *r) {
     char *path = join(folder, name);
@@ -166,7 +169,7 @@ bool photos_add(photo_list *list, const char *operand, report *r) {
     return photos_append(list, operand, r);
 }
 
-/* Keeps `max` evenly spaced paths and frees the others. */
+/* Keeps `max` paths at even distances in the list, and frees the other paths. */
 static void thin_out(photo_list *list, int max) {
     const int all = list->count;
     int kept = 0, i;
@@ -218,12 +221,12 @@ bool photos_prepare(const vit_model *model, const vit_image *image, float *input
         return report_fail(
             r, "the model gives each photo its own size (crop_mode=aspect), which only "
                "classes and embeddings support; use vit-convert --set crop_mode=squash");
-    if (result == VIT_ERROR_MEMORY) return report_no_memory(r); /* not the photo's fault */
+    if (result == VIT_ERROR_MEMORY) return report_no_memory(r); /* The photo is not at fault. */
     return !result || report_fail(r, "%s", vit_result_string(result));
 }
 
-/* Skips an unreadable image. Returns false if no other image is left, or if the image is not at
- * fault. */
+/* Moves an unreadable image from the list to the skipped images. Returns false if the list has no
+ * other image, or if the failure was not the image's fault. */
 static bool skip(photo_list *list, int i, report *r) {
     char *path = list->paths[i];
     if (r->no_memory || list->count == 1) return false;
@@ -253,8 +256,8 @@ size_t photos_max_bytes(const photo_options *options) {
 
 /* === Decoding in processes of their own === */
 
-/* The parameters of `work`: a model without weights, because vit_preprocess does not need
- * weights. */
+/* The parameters that `work` receives. The model has no weights, because vit_preprocess does not
+ * need them. */
 typedef struct task {
     vit_model model;
     bool exact;
@@ -262,8 +265,9 @@ typedef struct task {
 
 typedef char task_fits[sizeof(task) <= SANDBOX_MAX_PARAMETERS ? 1 : -1];
 
-/* Returns the smallest fraction whose sides are at least twice the sides of the resized photo. The
- * decoder's box filter then removes only detail that the resize also removes. */
+/* Returns the number of eighths of its full size at which to decode the photo. The decoded sides
+ * are at least twice the sides of the resized photo. The decoder's box filter then removes only
+ * detail that the resize also removes. */
 static int least_eighths(const void *user, int width, int height) {
     const task *t = user;
     int eighths = 1;
@@ -290,7 +294,7 @@ static bool work(const sandbox_request *request, vit_image *image, report *r) {
     return good;
 }
 
-/* Allocates a block that photos_free_image frees. */
+/* Allocates memory for pixels. photos_free_image frees this memory. */
 static void *allocate_pixels(size_t size) {
     uint8_t *pixels;
     image_file__max_pixels = (int64_t)(size / 3);
@@ -304,14 +308,21 @@ static void *allocate_pixels(size_t size) {
 enum { MAX_WORDS = 30, COMMAND_SECONDS = 60 };
 
 typedef struct command {
-    const char *text;           /* the command as the user wrote it; NULL: none */
-    char *words[MAX_WORDS + 1]; /* malloc'ed */
+    /* The command as the user wrote it, or NULL if there is no command. */
+    const char *text;
+    /* The words of the command. Each word was allocated with malloc. */
+    char *words[MAX_WORDS + 1];
     int count;
-    char *program;      /* path of the program */
-    bool takes, writes; /* true if a word has %i; true if a word has %o */
-    char *folder;       /* for temporary files */
-    unsigned runs;      /* number of runs so far; several threads count them */
-    uint64_t memory;    /* limit in bytes */
+    /* The path of the program that the command runs. */
+    char *program;
+    /* `takes` is true if a word contains %i, and `writes` is true if a word contains %o. */
+    bool takes, writes;
+    /* The folder for temporary files. */
+    char *folder;
+    /* The number of times the command has been run. Several threads increment this number. */
+    unsigned runs;
+    /* The largest amount of memory, in bytes, that the command may use. */
+    uint64_t memory;
     bool is_confined;
 } command;
 
@@ -320,8 +331,9 @@ static const char *command_text(const photo_options *options) {
     return text && *text ? text : NULL;
 }
 
-/* Returns the next word, split as in a shell, without its quotes; malloc'ed. NULL if a quote does
- * not end, or if memory is exhausted. */
+/* Returns the next word of the command and moves *at behind the word. Words are split as in a
+ * shell, and quotes are removed. The caller frees the word. Returns NULL if a quote has no end, or
+ * if memory is exhausted. */
 static char *take_word(const char **at) {
     char *word = malloc(strlen(*at) + 1), *to = word, quote = 0;
     if (!word) return NULL;
@@ -358,7 +370,8 @@ static bool split_command(command *c, report *r) {
     return c->count > 0 || report_fail(r, "--decoder: names no program");
 }
 
-/* Reports all problems of the command before the first photo. */
+/* Prepares the command before the first photo, so that all problems of the command are reported at
+ * once. */
 static bool open_command(command *c, const photo_options *options, uint64_t memory, report *r) {
     c->text = command_text(options);
     c->memory = memory;
@@ -385,7 +398,8 @@ static void close_command(command *c) {
     free(c->folder);
 }
 
-/* Returns a word with paths in place of %i and %o, malloc'ed. */
+/* Returns a copy of the word in which the paths `input` and `output` replace %i and %o. The caller
+ * frees the copy. */
 static char *fill_word(const char *word, const char *input, const char *output) {
     const size_t longest = strlen(input) > strlen(output) ? strlen(input) : strlen(output);
     char *filled = malloc(strlen(word) * (longest + 1) + 1), *to = filled;
@@ -409,7 +423,8 @@ static bool write_file(const char *path, const void *data, size_t size, report *
            report_fail(r, "its copy for the --decoder cannot be written: %s", os_error(errno));
 }
 
-/* Copies the last line that the command printed into *line; "" if there is none. */
+/* Writes ": " and the last line that the command printed into `line`. `path` is the file of the
+ * command's messages. If the command printed nothing, `line` becomes "". */
 static void last_line(const char *path, char *line, size_t line_size) {
     report r = report_make();
     unsigned char *data;
@@ -443,8 +458,8 @@ static bool judge(const command *c, os_end end, int status, const char *errors, 
     return report_fail(r, "'%s' failed with status %d%s", c->text, status, said);
 }
 
-/* Runs the command on `photo`, with temporary files in `folder`, and reads the resulting
- * picture. */
+/* Runs the command on the file `photo`, and reads the picture that the command made. Temporary
+ * files are created in `folder`. */
 static bool run_files(const command *c, const char *folder, const char *photo, size_t max_bytes,
                       unsigned char **data, size_t *size, report *r) {
     char *picture = join(folder, "picture.png"), *output = join(folder, "output");
@@ -485,7 +500,8 @@ static bool run_files(const command *c, const char *folder, const char *photo, s
     return good;
 }
 
-/* Runs the command on a photo; *made receives the resulting picture, malloc'ed. */
+/* Runs the command on a photo in memory. *made receives the bytes of the picture that the command
+ * made. The caller frees them. */
 static bool by_command(command *c, const void *data, size_t size, size_t max_bytes,
                        unsigned char **made, size_t *made_size, report *r) {
     const image_file_kind *kind = image_file_kind_of(data, size);
@@ -513,9 +529,12 @@ struct photo_decoder {
     unsigned flags;
     bool exact;
     size_t max_bytes;
-    sandbox *box; /* NULL: decode in this process */
+    /* The sandbox, or NULL to decode in this process. */
+    sandbox *box;
     command other;
-    int lacked, said_grey16; /* number of photos that need a command; several threads count them */
+    /* `lacked` is the number of photos that need a command although none was given. `said_grey16`
+     * is 1 once the note about 16-bit grey images was printed. Several threads change both. */
+    int lacked, said_grey16;
 };
 
 const char *photos_library(void) { return jpeg_library() ? jpeg_library() : "stb_image 2.27"; }
@@ -589,8 +608,8 @@ void photo_decoder_close(photo_decoder *decoder) {
     free(decoder);
 }
 
-/* Refuses standard input that holds more than one photo, because an answer about the first frame of
- * a stream would mislead. */
+/* Fails if standard input holds more than one photo. An answer about only the first frame of a
+ * stream would mislead the user. */
 static bool check_stdin(const void *data, size_t size, report *r) {
     return !frames_follow(data, size) ||
            report_fail(r, "more images follow the first; vit-classify --frames auto reads a "
@@ -598,7 +617,7 @@ static bool check_stdin(const void *data, size_t size, report *r) {
            report_file(r, "-");
 }
 
-/* Reads the bytes here, because a process in the sandbox cannot open files. */
+/* The parent reads the bytes, because a process in the sandbox cannot open files. */
 bool photos_bytes(const char *name, const photo_decoder *decoder, void **data, size_t *size,
                   report *r) {
     unsigned char *read;
@@ -619,7 +638,7 @@ static bool answer(const photo_decoder *decoder, sandbox_request *request, vit_i
     return decoder->box ? sandbox_decode(decoder->box, request, image, r) : work(request, image, r);
 }
 
-/* Runs the command, and decodes the resulting picture like a photo. */
+/* Runs the command on the photo, and then decodes the picture that the command made. */
 static bool answer_by_command(photo_decoder *decoder, sandbox_request *request, vit_image *image,
                               report *r) {
     report found = report_make();
@@ -637,14 +656,16 @@ static bool answer_by_command(photo_decoder *decoder, sandbox_request *request, 
     return false;
 }
 
-/* Fails for a photo without a --decoder; only the first message has the full text. */
+/* Reports that a photo needs the option --decoder, and returns false. Only the first such report
+ * explains the option. */
 static bool lack_command(photo_decoder *decoder, const image_file_kind *kind, report *r) {
     if (!kind || __atomic_fetch_add(&decoder->lacked, 1, __ATOMIC_RELAXED) == 0) return false;
     *r = report_make();
     return report_fail(r, "is %s, for which no --decoder is named", kind->name);
 }
 
-/* Decodes a photo. If the decoder ignored damage, r->text describes the damage, like a failure. */
+/* Decodes a photo. If the decoder ignored damage, the function succeeds and r->text describes the
+ * damage. */
 static bool ask(const char *name, photo_decoder *decoder, sandbox_request *request,
                 vit_image *image, report *r) {
     const bool known = image_file_is_known(request->data, request->size);
@@ -656,7 +677,8 @@ static bool ask(const char *name, photo_decoder *decoder, sandbox_request *reque
     request->note = note;
     good = other ? answer_by_command(decoder, request, image, r)
                  : answer(decoder, request, image, r) || lack_command(decoder, kind, r);
-    request->note = NULL; /* the note is kept in the caller's request */
+    /* `note` is a local array, so the request must not keep a pointer to it. */
+    request->note = NULL;
     if (!good) return report_file(r, name);
     if (strcmp(note, IMAGE_FILE_GREY16) == 0 &&
         __atomic_exchange_n(&decoder->said_grey16, 1, __ATOMIC_RELAXED))
@@ -727,7 +749,8 @@ bool photos_input(const char *name, const void *data, size_t size, photo_decoder
 void photos_free_image(vit_image *image) {
     image_file file;
     memset(&file, 0, sizeof file);
-    file.pixels = (uint8_t *)(uintptr_t)image->pixels; /* a copy of the pointer in *image */
+    /* This pointer is a copy of the pointer in *image. */
+    file.pixels = (uint8_t *)(uintptr_t)image->pixels;
     image_file_free(&file);
     memset(image, 0, sizeof *image);
 }

@@ -1,8 +1,9 @@
-#define _GNU_SOURCE /* for prlimit and anonymous shared memory */
+#define _GNU_SOURCE /* This macro declares prlimit and anonymous shared memory. */
 
 #include "image/sandbox.h"
 
-/* Requires the kernel's headers, which may be missing next to another C library. */
+/* The sandbox requires the headers of the Linux kernel, which may be missing next to a C library
+ * other than glibc. */
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__)) && defined(__has_include)
 #if __has_include(<linux/seccomp.h>) && __has_include(<linux/filter.h>)
 #define HAS_SANDBOX
@@ -33,23 +34,28 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The start of the memory that a child shares with its parent; the input follows, then the
- * pixels. */
+/* The first part of the memory that a child shares with its parent. The bytes of the image file
+ * follow at EXCHANGE_SIZE, and then the memory for the pixels. */
 typedef struct exchange {
-    uint64_t size, to_size; /* for the child */
+    /* The parent sets the members from `size` to `parameters`. */
+    uint64_t size, to_size;
     unsigned flags;
     uint64_t parameters_size;
     uint64_t parameters[SANDBOX_MAX_PARAMETERS / 8];
-    uint64_t room;       /* set by the child: bytes of memory that it may allocate, and */
-    int good, no_memory; /* the child's answer */
+    /* The child sets all members from here on. `room` is the number of bytes that the child may
+     * allocate; the child sets it once, when it starts. All other members are the child's answer
+     * about the latest image. */
+    uint64_t room;
+    int good, no_memory; /* `no_memory` is 1 if memory was exhausted */
     int64_t width, height;
     char text[512], note[SANDBOX_NOTE_SIZE];
 } exchange;
 
 enum { EXCHANGE_SIZE = 4096 };
 
-/* Each message is a packet on the socket. The child answers a command with the number of the
- * command. Any other number ends both sides, because it might be an answer about another image. */
+/* A message is one packet on the socket. The parent numbers its commands, and the child repeats the
+ * number of the command in its answer. If either process receives an unexpected number, it ends the
+ * connection, because the message might belong to another image. */
 typedef struct message {
     uint32_t what, number;
 } message;
@@ -57,26 +63,34 @@ typedef struct message {
 enum { READY = 'r', WORK = 'w', DONE = 'd' };
 
 typedef struct child {
-    struct child *next; /* next idle child */
+    /* The next child in the list of idle children. */
+    struct child *next;
     exchange *shared;
     pid_t pid;
     int socket;
-    uint32_t number; /* number of the latest command */
-    uint64_t room;   /* `room` of the child, from its first message */
-    rlim_t short_of; /* the child's limit of CPU seconds if too low; otherwise 0 */
+    /* The number of the latest command that was sent to this child. */
+    uint32_t number;
+    /* A copy of shared->room, made when the child was ready. */
+    uint64_t room;
+    /* The child's limit of CPU time in seconds, if it is too low for an image; otherwise 0. */
+    rlim_t short_of;
 } child;
 
 struct sandbox {
     sandbox_settings settings;
     size_t input_size, output_size, shared_size;
-    int most;             /* children */
-    pthread_mutex_t lock; /* protects the members below */
+    /* The largest number of children. */
+    int most;
+    /* This lock protects the members below. */
+    pthread_mutex_t lock;
     pthread_cond_t changed;
     child *idle;
-    int count; /* lists of idle and of working children */
+    /* The number of all children, idle or working. Only the idle children are in the list
+     * `idle`. */
+    int count;
 };
 
-/* Represents a sandbox that could not be allocated. */
+/* sandbox_open returns the address of this struct if the sandbox cannot be allocated. */
 static sandbox none;
 
 /* === The child === */
@@ -88,7 +102,8 @@ static sandbox none;
 #endif
 
 #define LOAD(member) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
-/* Half of an argument; on both CPUs the low half comes first. */
+/* Loads one half of a 64-bit argument of the system call. The low half comes first on both
+ * supported CPUs. */
 #define LOAD_LOW(i)                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]))
 #define LOAD_HIGH(i)                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]) + 4)
 #define PERMIT                      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
@@ -97,29 +112,34 @@ static sandbox none;
 #define UNLESS_EQUAL_SKIP(value, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, n)
 #define ALLOW(call)                 UNLESS_EQUAL_SKIP(call, 1), PERMIT
 #define DENY(call)                  UNLESS_EQUAL_SKIP(call, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
-/* The kernel ignores the high half of an argument that it takes as an int. */
+/* Clears bits in the low half of an argument. The high half needs no test if the kernel takes the
+ * argument as an int. */
 #define CLEAR(bits) BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~(uint32_t)(bits))
 #define ALLOW_ONE(call, i, value)                                                                  \
     UNLESS_EQUAL_SKIP(call, 4), LOAD_LOW(i), UNLESS_EQUAL_SKIP(value, 1), PERMIT, KILL
 #define ALLOW_THREE(call, i, ignored, a, b, c)                                                     \
     UNLESS_EQUAL_SKIP(call, 7), LOAD_LOW(i), CLEAR(ignored), IF_EQUAL_SKIP(a, 2),                  \
         IF_EQUAL_SKIP(b, 1), UNLESS_EQUAL_SKIP(c, 1), PERMIT, KILL
-/* Kills the process if the 64-bit argument has any other bit; 5 instructions. */
+/* Kills the process if the 64-bit argument has any bit that is not in `bits`. This macro expands to
+ * 5 instructions. */
 #define ONLY_BITS(i, bits)                                                                         \
     LOAD_HIGH(i), UNLESS_EQUAL_SKIP(0, 2), LOAD_LOW(i),                                            \
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, ~(uint32_t)(bits), 0, 1), KILL
 #define ALLOW_BITS(call, i, bits) UNLESS_EQUAL_SKIP(call, 6), ONLY_BITS(i, bits), PERMIT
 
-/* Allows non-executable memory, and descriptor 0, the socket. malloc and printf need no more.
- * Sanitizers also call madvise for fresh memory, and request the signal stack before libjpeg's
- * errors use longjmp. */
+/* Installs the filter of system calls. It allows the child to allocate non-executable memory and
+ * to use descriptor 0, the socket. malloc and printf need nothing else. Sanitizers also call
+ * madvise for fresh memory. They also query the signal stack before longjmp leaves libjpeg after
+ * an error. */
 static bool confine(void) {
 #if defined(__SANITIZE_ADDRESS__)
     enum { ADVICE = MADV_DONTDUMP, MORE_ADVICE = MADV_NOHUGEPAGE };
 #else
     enum { ADVICE = MADV_HUGEPAGE, MORE_ADVICE = MADV_FREE };
 #endif
-    enum { DATA = PROT_READ | PROT_WRITE, PRIVATE_FUTEX = 128 }; /* futexes: 0 waits, 1 wakes */
+    /* The private futex operations are PRIVATE_FUTEX + 0, which waits, and PRIVATE_FUTEX + 1, which
+     * wakes. */
+    enum { DATA = PROT_READ | PROT_WRITE, PRIVATE_FUTEX = 128 };
     static struct sock_filter rules[] = {
         LOAD(arch),
         IF_EQUAL_SKIP(THIS_ARCH, 1),
@@ -141,7 +161,7 @@ static bool confine(void) {
         ALLOW_THREE(SYS_clock_gettime, 0, 0, CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_MONOTONIC),
         ALLOW_BITS(SYS_mremap, 3, MREMAP_MAYMOVE),
         ALLOW_BITS(SYS_mprotect, 2, DATA),
-        /* GLIBC_TUNABLES may configure huge pages, but malloc works without them */
+        /* GLIBC_TUNABLES may request huge pages. malloc also works if they are refused. */
         UNLESS_EQUAL_SKIP(SYS_mmap, 15),
         LOAD_LOW(3),
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_HUGETLB, 0, 1),
@@ -157,7 +177,8 @@ static bool confine(void) {
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
-/* Confines the command (sandbox.h). System calls of x32 have other numbers. */
+/* Confines the command of the user; see sandbox.h. The system calls of x32 have other numbers than
+ * those of x86-64. */
 bool sandbox_confine_command(void) {
     static struct sock_filter rules[] = {
         LOAD(arch),
@@ -174,7 +195,7 @@ bool sandbox_confine_command(void) {
         DENY(SYS_process_vm_writev),
         DENY(SYS_unshare),
         DENY(SYS_setns),
-        DENY(425), /* io_uring_setup is refused, because a ring can open sockets too */
+        DENY(425), /* io_uring_setup is refused, because an io_uring can also open sockets. */
         PERMIT,
     };
     const struct sock_fprog program = { sizeof rules / sizeof rules[0], rules };
@@ -199,7 +220,8 @@ typedef __rlimit_resource_t resource_kind;
 typedef int resource_kind;
 #endif
 
-/* Lowers a limit. Keeps an existing limit that is lower; some batch systems set such limits. */
+/* Lowers the limit of a resource to `most`. A limit that is already lower is kept, because some
+ * batch systems set such limits. */
 static bool lower(resource_kind resource, rlim_t most) {
     struct rlimit limit;
     if (getrlimit(resource, &limit) != 0) return false;
@@ -208,8 +230,8 @@ static bool lower(resource_kind resource, rlim_t most) {
     return setrlimit(resource, &limit) == 0;
 }
 
-/* Limits the address space. `before` is its size in bytes; `room` receives the number of bytes by
- * which it may grow. */
+/* Limits the address space of this process to `before`, its present size in bytes, plus the memory
+ * of the settings. *room receives the number of bytes by which the address space may grow. */
 static bool bound(const sandbox *box, uint64_t before, uint64_t *room) {
     struct rlimit space, data;
     if (!lower(RLIMIT_AS, (rlim_t)(before + box->settings.memory)) || !lower(RLIMIT_CORE, 0) ||
@@ -221,9 +243,11 @@ static bool bound(const sandbox *box, uint64_t before, uint64_t *room) {
     return true;
 }
 
-/* Moves the socket to 0, and closes everything else. */
+/* Moves the socket to descriptor 0 and closes all other files. *space receives the size of the
+ * address space in bytes. */
 static bool close_files(int socket, uint64_t *space) {
-    const long most = sysconf(_SC_OPEN_MAX); /* RLIMIT_NOFILE, which is lowered later */
+    /* The number of possible descriptors, RLIMIT_NOFILE. This limit is lowered only later. */
+    const long most = sysconf(_SC_OPEN_MAX);
     bool closed = false;
     if (dup2(socket, 0) != 0) return false;
 #ifdef SYS_close_range
@@ -239,16 +263,17 @@ static bool tell(uint32_t what, uint32_t number) {
     return write(0, &said, sizeof said) == sizeof said;
 }
 
-/* Waits for the command of this number. Returns false if the parent has ended, or has sent
- * something else. */
+/* Waits for the command with this number. Returns false if the parent has ended, or if it has sent
+ * any other message. */
 static bool is_told(uint32_t number) {
-    message got[2]; /* room for two, to detect a packet that is too long */
+    /* The array holds two messages, because a packet that is too long must be detected. */
+    message got[2];
     return read(0, got, sizeof got) == sizeof got[0] && got[0].what == WORK &&
            got[0].number == number;
 }
 
-/* Confines this process. Returns the feature that the system lacks; NULL if the system has all
- * features. */
+/* Confines this process. Returns NULL on success, otherwise a text that names the feature which the
+ * system lacks. */
 static const char *lock_in(const sandbox *box, int socket, uint64_t *room) {
     uint64_t space;
     if (!close_files(socket, &space)) return "no socket";
@@ -257,7 +282,7 @@ static const char *lock_in(const sandbox *box, int socket, uint64_t *room) {
     return confine() ? NULL : "no seccomp";
 }
 
-/* Decodes the image in the shared memory, and writes the result into this memory. */
+/* Decodes the image in the shared memory, and writes the result into the shared memory. */
 static void serve(const sandbox *box, exchange *shared) {
     uint8_t *input = (uint8_t *)shared + EXCHANGE_SIZE, *output = input + box->input_size;
     const sandbox_request request = { input,
@@ -283,9 +308,10 @@ static void serve(const sandbox *box, exchange *shared) {
     box->settings.release(&image);
 }
 
-/* Lets signals from faults of the decoder end this process. Ignores all other signals, which are
- * meant for the parent; when the parent ends, the socket is closed. The parent's handlers must not
- * run here, because they remove its files. */
+/* Resets the signals of the child. Signals that are caused by faults of the decoder end the child.
+ * All other signals are ignored, because they are meant for the parent. When the parent ends, the
+ * socket is closed, which also ends the child. The parent's signal handlers must not run in the
+ * child, because they remove the parent's files. */
 static void reset_signals(void) {
     static const int fatal[] = {
         SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU
@@ -301,7 +327,8 @@ static void live(const sandbox *box, exchange *shared, int socket) {
     const char *lacking;
     reset_signals();
 #ifdef M_ARENA_MAX
-    mallopt(M_ARENA_MAX, 1); /* otherwise malloc would read the number of CPUs from a file */
+    /* Without this call, malloc would open a file to read the number of CPUs. */
+    mallopt(M_ARENA_MAX, 1);
 #endif
     errno = 0;
     lacking = lock_in(box, socket, &shared->room);
@@ -338,12 +365,14 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Waits for a message of the child. Time is counted in slices of a nominal length, because a job
- * and its decoders may be stopped for hours. */
+/* Waits for a message of the child for at most this number of seconds. The time is counted in
+ * slices, each of which counts at most its nominal length. Hours during which a job and its
+ * decoders are stopped therefore do not count. */
 static heard hear(const child *c, int seconds, uint32_t what, uint32_t number) {
     static const double slice = 0.1;
     struct pollfd ready = { c->socket, POLLIN, 0 };
-    message got[2]; /* room for two packets, as in is_told */
+    /* As in is_told, the second message detects a packet that is too long. */
+    message got[2];
     double waited = 0, start, took;
     ssize_t size;
     int found;
@@ -360,8 +389,8 @@ static heard hear(const child *c, int seconds, uint32_t what, uint32_t number) {
                                                                                    : NONSENSE;
 }
 
-/* Makes a socket whose ends are not standard streams, because output to standard streams must never
- * reach a decoder. */
+/* Makes a pair of connected sockets. Their descriptors are above those of the standard streams,
+ * because output to a standard stream must never reach a decoder. */
 static bool make_socket(int ends[2]) {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
     for (int i = 0; i < 2; i++) {
@@ -376,9 +405,9 @@ static bool make_socket(int ends[2]) {
     return false;
 }
 
-/* Makes the memory and the process that shares the memory. This function runs on one thread at a
- * time, because no other child may inherit the memory. Signals are blocked, because the parent's
- * handlers must not run in the child. */
+/* Makes the shared memory and the child process. This function runs on one thread at a time,
+ * because no other child may inherit the shared memory. Signals are blocked during the fork,
+ * because the parent's signal handlers must not run in the child. */
 static bool fork_child(const sandbox *box, child *c, const int ends[2], report *r) {
     static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
     sigset_t all, before;
@@ -436,8 +465,9 @@ static void drop_child(sandbox *box, child *c) {
     pthread_mutex_unlock(&box->lock);
 }
 
-/* Lets the kernel end a child that computes forever, even if its parent is gone. Returns false if
- * the child has less time left than an image may take, because the child's limit was lowered. */
+/* Sets the CPU time after which the kernel ends the child. A child that computes forever then ends
+ * even if its parent is gone. Returns false if the child has less CPU time left than an image may
+ * take, because a limit was lowered from outside. */
 static bool limit_time(child *c, int seconds) {
     struct timespec used = { 0, 0 };
     struct rlimit limit;
@@ -445,15 +475,15 @@ static bool limit_time(child *c, int seconds) {
     c->short_of = 0;
     if (clock_getcpuclockid(c->pid, &clock) == 0) clock_gettime(clock, &used);
     if (prlimit(c->pid, RLIMIT_CPU, NULL, &limit) != 0)
-        return true; /* the child is gone; a later call detects that */
+        return true; /* The child has ended. A later call detects this. */
     limit.rlim_cur = (rlim_t)used.tv_sec + (rlim_t)seconds + 1;
     if (limit.rlim_cur > limit.rlim_max) limit.rlim_cur = c->short_of = limit.rlim_max;
     prlimit(c->pid, RLIMIT_CPU, &limit, NULL);
     return !c->short_of;
 }
 
-/* Takes an idle child. If there is none, or if a new child is required, makes a new child. If no
- * more children can be made, takes the next child that becomes idle. */
+/* Takes an idle child, unless `must_be_new` is true. If there is no idle child, makes a new one. If
+ * no more children can be made, waits until a child becomes idle. */
 static child *take_child(sandbox *box, bool must_be_new, report *r) {
     const int seconds = box->settings.cpu_seconds;
     child *c;
@@ -467,7 +497,7 @@ static child *take_child(sandbox *box, bool must_be_new, report *r) {
         else box->count++;
         pthread_mutex_unlock(&box->lock);
         if (c && !must_be_new && limit_time(c, seconds)) return c;
-        if (c) free_child(box, c); /* the new one takes its place */
+        if (c) free_child(box, c); /* The new child replaces this child. */
         c = new_child(box, r);
         if (c) {
             (void)limit_time(c, seconds);
@@ -482,9 +512,9 @@ static child *take_child(sandbox *box, bool must_be_new, report *r) {
     return NULL;
 }
 
-/* Returns the memory of a large image to the system, because a child may decode millions of images.
- * The memory of a photo of 12 megapixels is kept, because mapping it again would take a tenth of
- * the decoding time. */
+/* Makes a child idle again. The shared memory of a large image is returned to the system, because
+ * one child may decode millions of images. The memory of a 12-megapixel photo is kept, because
+ * mapping it again would take a tenth of the decoding time. */
 static void return_child(sandbox *box, child *c, size_t used_input, size_t used_pixels) {
     enum { LARGE = 32 << 20 };
     if (used_input + used_pixels > LARGE) madvise(c->shared, box->shared_size, MADV_REMOVE);
@@ -495,8 +525,8 @@ static void return_child(sandbox *box, child *c, size_t used_input, size_t used_
     pthread_mutex_unlock(&box->lock);
 }
 
-/* Returns the largest number of children, at least one. If the address space is limited, half of
- * the remaining space must be enough for them. */
+/* Returns the largest number of children, which is at least 1. If the address space is limited, the
+ * shared memory of all children may take half of the remaining address space. */
 static int most_children(const sandbox *box) {
     struct rlimit limit;
     uint64_t left;
@@ -519,11 +549,12 @@ sandbox *sandbox_open(const sandbox_settings *settings, report *r) {
     if (box->output_size < settings->max_to) box->output_size = settings->max_to;
     box->shared_size = EXCHANGE_SIZE + box->input_size + box->output_size;
     box->most = most_children(box);
-    pthread_mutex_init(&box->lock, NULL); /* this call and the next cannot fail on Linux */
+    pthread_mutex_init(&box->lock, NULL); /* This call and the next call cannot fail on Linux. */
     pthread_cond_init(&box->changed, NULL);
     while (box->count < children && box->count < box->most) {
         report failure = report_make();
-        child *c = new_child(box, &failure); /* sandbox_decode reports the reason */
+        /* If no child can be made here, sandbox_decode reports the reason. */
+        child *c = new_child(box, &failure);
         if (!c) break;
         box->count++;
         return_child(box, c, 0, 0);
@@ -543,8 +574,8 @@ void sandbox_close(sandbox *box) {
     free(box);
 }
 
-/* True if another decoder may succeed, because the image is not at fault for the end of this
- * decoder. */
+/* Returns true if the child was ended for a reason other than the image, so that another child may
+ * succeed. *r receives the reason in any case. */
 static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
     const double limit = c->short_of ? (double)c->short_of : box->settings.cpu_seconds;
     struct rusage used;
@@ -562,7 +593,7 @@ static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
     signal_number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     seconds = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
               1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-    /* the kernel counts ticks; its 2 seconds may be 1.9 by a clock */
+    /* The kernel counts CPU time in ticks. Its 2 seconds may be 1.9 seconds of a clock. */
     if (signal_number == SIGXCPU ||
         (signal_number == SIGKILL && c->short_of && seconds >= 0.75 * limit)) {
         r->no_memory = c->short_of > 0;
@@ -580,7 +611,8 @@ static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
 }
 
 static bool say_text(const sandbox *box, const child *c, exchange *answer, report *r) {
-    const bool limited = c->room < box->settings.memory; /* an image may need more than this */
+    /* `limited` is true if the child has less memory than an image may need. */
+    const bool limited = c->room < box->settings.memory;
     answer->text[sizeof answer->text - 1] = '\0';
     if (answer->no_memory) {
         r->no_memory = limited;
@@ -591,7 +623,8 @@ static bool say_text(const sandbox *box, const child *c, exchange *answer, repor
     return report_fail(r, "%s", answer->text[0] ? answer->text : "cannot be decoded");
 }
 
-/* Takes the answer of a child; `answer` is a copy, which the child cannot change. */
+/* Copies the result of a child to the caller. `answer` is the parent's own copy, which the child
+ * cannot change. */
 static bool take_answer(const sandbox *box, const child *c, exchange *answer,
                         const sandbox_request *request, vit_image *image, report *r) {
     const uint8_t *pixels = (const uint8_t *)c->shared + EXCHANGE_SIZE + box->input_size;
@@ -629,15 +662,15 @@ static heard ask(const sandbox *box, child *c, const sandbox_request *request) {
         memcpy(shared->parameters, request->parameters, request->parameters_size);
     if (request->size > 0) memcpy((char *)shared + EXCHANGE_SIZE, request->data, request->size);
     if (send(c->socket, &work, sizeof work, MSG_NOSIGNAL) != (ssize_t)sizeof work) {
-        kill(c->pid, SIGKILL); /* the child was idle when it was killed */
+        kill(c->pid, SIGKILL); /* The child was killed while it was idle. */
         return ENDED;
     }
     return hear(c, box->settings.seconds, DONE, c->number);
 }
 
-/* Returns a child that has answered; NULL after a failure, with the reason in *r. Several idle
- * children may be gone, because a signal that ends a job may reach its children first. The second
- * try therefore takes a new child. */
+/* Lets a child decode the image, and returns the child. Returns NULL after a failure, with the
+ * reason in *r. If a child was killed, the function tries once more with a new child. It takes no
+ * other idle child, because a signal that ends a job may have reached all idle children first. */
 static child *answered(sandbox *box, const sandbox_request *request, report *r) {
     bool again = false;
     do {
@@ -649,7 +682,7 @@ static child *answered(sandbox *box, const sandbox_request *request, report *r) 
                               "no sandbox is available to decode it: %s (--no-sandbox decodes "
                               "without one)",
                               failure.text);
-            r->no_memory = true; /* no memory is left, which is not the image's fault */
+            r->no_memory = true; /* No memory is left for a child, so the image is not at fault. */
             return NULL;
         }
         last = ask(box, c, request);
@@ -663,9 +696,9 @@ static child *answered(sandbox *box, const sandbox_request *request, report *r) 
     return NULL;
 }
 
-/* The next image gets a new child, because an image that a child refused may control this child.
- * AddressSanitizer is an exception: its malloc may stay locked in a child that is forked next to
- * threads. */
+/* KEEPS_REFUSERS is 0 if a child that refused an image is replaced before the next image. This is
+ * the rule, because the refused image may control the child. AddressSanitizer is the exception: its
+ * malloc may stay locked in a child that was forked while other threads were running. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { KEEPS_REFUSERS = 1 };
 #else

@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* for strdup */
+#define _POSIX_C_SOURCE 200809L /* This macro declares strdup. */
 
 #include "image/sort.h"
 
@@ -18,7 +18,8 @@ bool sort_can_link(void) { return os_has_links(); }
 
 /* === The folders' names === */
 
-/* True for a name of a device of Windows; such names are reserved with any suffix. */
+/* Returns true if the name is the name of a Windows device, such as "con" or "nul.txt". Windows
+ * reserves these names with any suffix. */
 static bool is_reserved(const char *name) {
     static const char *const devices[] = { "con", "prn", "aux", "nul" };
     const size_t length = strcspn(name, ".");
@@ -28,7 +29,7 @@ static bool is_reserved(const char *name) {
            (strncasecmp(name, "com", 3) == 0 || strncasecmp(name, "lpt", 3) == 0);
 }
 
-/* Returns the length of a label, cut between UTF-8 characters. */
+/* Returns the length in bytes to which a label is shortened. A UTF-8 character is never cut. */
 static size_t cut_length(const char *label) {
     size_t length = strlen(label);
     if (length <= LONGEST_LABEL) return length;
@@ -37,8 +38,8 @@ static size_t cut_length(const char *label) {
     return length;
 }
 
-/* Makes the name of a folder, malloc'ed, from a label and a number. A negative number is left
- * out. */
+/* Makes the name of a class's folder from its label and a number. A negative number is not written.
+ * The caller frees the name. */
 static char *name_of_folder(const char *label, int number) {
     const size_t length = label ? cut_length(label) : 0;
     char *name = malloc(length + 32);
@@ -59,7 +60,7 @@ static char *name_of_folder(const char *label, int number) {
     return name;
 }
 
-/* A class with its folder. */
+/* The name of a class's folder, and the number of the class. */
 typedef struct named {
     const char *name;
     int class;
@@ -69,13 +70,13 @@ static int compare_names(const void *a, const void *b) {
     return strcasecmp(((const named *)a)->name, ((const named *)b)->name);
 }
 
-/* Sorts all classes by name. */
+/* Copies all classes to `sorted`, and sorts them by name. */
 static void sort_names(const photo_sorter *s, named *sorted) {
     for (int i = 0; i < s->num_names; i++) sorted[i] = (named){ s->names[i], i };
     qsort(sorted, (size_t)s->num_names, sizeof *sorted, compare_names);
 }
 
-/* Adds numbers to equal names. */
+/* Adds numbers to the names of folders that would be equal. */
 static bool tell_apart(photo_sorter *s, const char *const *labels, report *r) {
     const int count = s->num_names;
     named *sorted = malloc((size_t)count * sizeof *sorted);
@@ -125,7 +126,7 @@ void sort_close(photo_sorter *s) {
 
 /* === One photo === */
 
-/* True if both files can be read and have the same bytes. */
+/* Returns true if both files can be read and contain the same bytes. */
 static bool same_bytes(const char *a, const char *b) {
     FILE *files[2] = { os_fopen(a, "rb"), os_fopen(b, "rb") };
     char blocks[2][1 << 14];
@@ -143,7 +144,8 @@ static bool same_bytes(const char *a, const char *b) {
     return same;
 }
 
-/* True if `target` is the photo or, when copies are made, an equal copy of the photo. */
+/* Returns true if `target` is already the photo. If photos are copied, a copy with the same bytes
+ * counts too. */
 static bool is_there(const photo_sorter *s, const char *photo, const char *target) {
     os_identity a, b;
     if (!os_identify(photo, &a) || !os_identify(target, &b)) return false;
@@ -159,7 +161,8 @@ static bool copy_bytes(FILE *from, FILE *to) {
     return !ferror(from);
 }
 
-/* Copies a photo. If the name is taken, returns false with EEXIST and without a message. */
+/* Copies a photo. If a file with the name `target` exists, returns false, sets errno to EEXIST and
+ * reports nothing. */
 static bool copy_photo(const char *photo, const char *target, report *r) {
     FILE *from = os_fopen(photo, "rb");
     cli_output output;
@@ -179,7 +182,7 @@ static bool copy_photo(const char *photo, const char *target, report *r) {
     return good;
 }
 
-/* Renames a file, or copies it to another disk and then removes it. */
+/* Moves a photo. If `target` is on another disk, copies the photo and then removes the original. */
 static bool move_photo(const char *photo, const char *target, report *r) {
     if (os_rename_new(photo, target)) {
         if (os_kind_of(target) != OS_NONE) return true;
@@ -199,8 +202,8 @@ static bool move_photo(const char *photo, const char *target, report *r) {
     return report_file(r, photo);
 }
 
-/* Makes a link with an absolute path, because a relative link breaks when the link or the photo is
- * moved. */
+/* Makes a link to a photo. The link contains an absolute path, because a relative path would break
+ * when the link or the photo is moved. */
 static bool link_photo(const char *photo, const char *target, report *r) {
     char *path = os_real_path(photo);
     bool good = path || report_fail(r, "%s", os_error(errno)) || report_file(r, photo);
@@ -231,7 +234,8 @@ static bool place_at(const photo_sorter *s, const char *photo, const char *targe
     return link_photo(photo, target, r);
 }
 
-/* Writes the i-th name for a photo: FOLDER/NAME.jpg, FOLDER/NAME-2.jpg ... */
+/* Writes the i-th possible path for a photo in the folder: FOLDER/NAME.jpg, FOLDER/NAME-2.jpg and
+ * so on. */
 static void name_target(char *target, size_t size, const char *folder, const char *photo, int i) {
     const char *name = paths_file_name(photo), *dot = strrchr(name, '.');
     const int stem = (int)(dot && dot > name ? (size_t)(dot - name) : strlen(name));
