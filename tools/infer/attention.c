@@ -5,11 +5,14 @@
 
 #include "numbers/tokens.h"
 
-/* Keeps the maps of as many blocks as fit. For the other blocks, a rollout runs the model again. */
+/* The memory in bytes for the attention maps of several blocks. A rollout computes the maps of
+ * as many blocks as fit into this memory, and runs the model again for each further group of
+ * blocks. */
 #ifndef ATTENTION_BYTES
 #define ATTENTION_BYTES ((size_t)512 << 20)
 #endif
-enum { MAX_BLOCKS = 64 }; /* number of blocks at a time */
+/* The largest number of blocks whose maps are computed in one run of the model. */
+enum { MAX_BLOCKS = 64 };
 
 bool attention_check(const vit_config *config, report *r) {
     if (config->depth == 0) return report_fail(r, "the model has no blocks, so no attention");
@@ -23,8 +26,8 @@ static size_t map_floats(const vit_config *c) {
     return (size_t)c->num_heads * (size_t)c->num_tokens * (size_t)c->num_tokens;
 }
 
-/* Computes the maps of blocks first .. first + count - 1: [count, num_heads, num_tokens,
- * num_tokens]. */
+/* Computes the attention maps of `count` blocks, beginning with block `first`. `maps` receives
+ * [count, num_heads, num_tokens, num_tokens] values. */
 static bool read_maps(vit_session *session, const float *input, int first, int count, float *maps,
                       report *r) {
     vit_block_output blocks[MAX_BLOCKS];
@@ -40,17 +43,18 @@ static bool read_maps(vit_session *session, const float *input, int first, int c
     return result == VIT_OK || report_fail(r, "%s", vit_result_string(result));
 }
 
-/* The state that both functions use. */
+/* The memory that attention_read uses, for one block or for a rollout. */
 typedef struct work {
     float *maps;
     double *shares, *scratch;
-    int blocks; /* number of blocks that `maps` can hold */
+    /* The number of blocks whose maps fit into `maps`. */
+    int blocks;
 } work;
 
 static bool work_take(work *w, const vit_config *c, bool rollout, report *r) {
     const size_t tokens = (size_t)c->num_tokens;
     const uint64_t each = (uint64_t)c->num_heads * tokens * tokens *
-                          sizeof(float); /* `each` is at most 2^44 */
+                          sizeof(float); /* `each` is at most 2^44. */
     if (each > SIZE_MAX) return report_no_memory(r);
     w->blocks = 1;
     while (rollout && w->blocks < c->depth && w->blocks < MAX_BLOCKS &&

@@ -10,7 +10,8 @@
 
 /* === One name === */
 
-/* True if the piece of a label equals the name. Case is ignored, and '_' counts as a space. */
+/* Returns true if the first `length` bytes of `piece` equal the name. The case of letters is
+ * ignored, and '_' counts as a space. */
 static bool same_name(const char *piece, size_t length, const char *name) {
     if (strlen(name) != length) return false;
     for (size_t i = 0; i < length; i++) {
@@ -20,7 +21,8 @@ static bool same_name(const char *piece, size_t length, const char *name) {
     return true;
 }
 
-/* True if the name is in a list of names, such as ImageNet's label "tabby, tabby cat". */
+/* Returns true if the name is one of the names in a label, which are separated by commas. An
+ * example is ImageNet's label "tabby, tabby cat". */
 static bool is_alias(const char *label, const char *name) {
     while (*label) {
         size_t length = strcspn(label, ",");
@@ -79,8 +81,8 @@ void class_map_free(class_map *map) {
     map->classes = NULL;
 }
 
-/* Cuts "folder<TAB>class" at the tab or, if there is no tab, at the first white space. Returns
- * false if there is only one part. */
+/* Splits a line "folder<TAB>class" at the first tab. A line without a tab is split at the first
+ * space. Returns false if the line does not have two parts. */
 static bool split_line(char *line, char **folder, char **name) {
     size_t length = strlen(line);
     char *gap;
@@ -112,7 +114,7 @@ static bool map_line(class_map *map, const vit_model *model, int number, char *l
     return photos_append(&map->folders, folder, r);
 }
 
-/* Cuts lines of more than 4095 bytes, which then match no folder. */
+/* Lines of more than 4095 bytes are cut. The pieces then match no folder. */
 bool class_map_read(class_map *map, const vit_model *model, const char *path, report *r) {
     char line[4096];
     int number = 0;

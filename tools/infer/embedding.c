@@ -75,7 +75,7 @@ int embedding_shape(const embedding_choice *choice, const vit_model *model, int6
     return choice->pool == EMBEDDING_TOKENS ? 2 : 1;
 }
 
-/* Averages the patches, in order, into the place of the first token. */
+/* Writes the mean of the patch tokens over the first token. The patches are added in order. */
 static void average(float *tokens, const vit_config *config, int patches) {
     const int dim = config->embed_dim, first = config->num_prefix_tokens;
     for (int d = 0; d < dim; d++) {
@@ -141,7 +141,8 @@ void embedding_put(json_writer *w, const embedding_choice *choice, const vit_mod
 
 /* === Writing === */
 
-/* Returns the path with another suffix, malloc'ed: "a.npy" and "a" become "a.txt". */
+/* Returns the path with another suffix. With ".txt", both "a.npy" and "a" become "a.txt". The
+ * caller frees the path. */
 static char *beside(const char *path, const char *suffix) {
     size_t length = strlen(path);
     char *name = malloc(length + strlen(suffix) + 1);
@@ -177,7 +178,8 @@ static bool write_failed(const cli_output *output, report *r) {
     return report_file(r, output->name);
 }
 
-/* Fails if the output is not seekable, because the number of rows is written at the end. */
+/* Fails if the output is not seekable, because the number of rows is known only at the end and must
+ * be written into the header. */
 bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const vit_model *model,
                      report *r) {
     w->ndim = 1 + embedding_shape(choice, model, w->dims + 1);
@@ -248,12 +250,15 @@ bool embedding_commit(embedding_writer *w, report *r) {
 typedef struct journal_header {
     uint64_t magic, each;
     char recipe[JOURNAL_RECIPE_SIZE];
-    uint64_t hash; /* hash of the members above */
+    /* The hash of all members above. */
+    uint64_t hash;
 } journal_header;
 
-/* The header of a record; the row and the name follow it. */
+/* The header of one record. In the file, the values of the vector and the bytes of the name follow
+ * the header. */
 typedef struct journal_record {
-    uint64_t hash; /* checksum of the position of the record and of all bytes that follow */
+    /* The hash of the position of the record and of all bytes of the record after this member. */
+    uint64_t hash;
     journal_stamp stamp;
     uint64_t name_length;
 } journal_record;
@@ -286,7 +291,8 @@ static uint64_t hash_header(const journal_header *h) {
     return vit_hash_final(&hash);
 }
 
-/* Returns the hash of the record in j->record. */
+/* Returns the hash of the record in j->record, which has `size` bytes and lies at position `at` of
+ * the file. */
 static uint64_t hash_record(const embedding_journal *j, uint64_t at, size_t size) {
     const size_t first = sizeof(uint64_t);
     vit_hash hash;
@@ -306,7 +312,8 @@ static bool record_room(embedding_journal *j, size_t size, report *r) {
     return true;
 }
 
-/* Reads a record into j->record. Returns its size, or 0 if the record is not complete. */
+/* Reads the record at position `at` into j->record. Returns the size of the record in bytes, or 0
+ * if the record is incomplete or damaged. */
 static size_t read_record(embedding_journal *j, uint64_t at, report *r) {
     journal_record head;
     size_t size;
@@ -342,7 +349,8 @@ static bool begin_journal(embedding_journal *j, report *r) {
     return journal_failed(j, "written", r);
 }
 
-/* Prints the parts of two recipes "A, B, ..." that differ. */
+/* Reports the parts in which two recipes differ, and returns false. A recipe is a text "A, B, ..."
+ * of all options on which the vectors depend. */
 static bool other_recipe(const embedding_journal *j, const char *found, report *r) {
     const char *mine = j->recipe;
     size_t begin = 0, a = strlen(mine), b = strlen(found);
@@ -377,7 +385,7 @@ static bool keep_row(embedding_journal *j, report *r) {
     return true;
 }
 
-/* Orders rows by name; the latest record of a name comes last. */
+/* Orders rows by name. Of several records with the same name, the latest comes last. */
 static int compare_rows(const void *a, const void *b) {
     const journal_row *x = a, *y = b;
     const int order = strcmp(x->name, y->name);
@@ -419,8 +427,9 @@ static bool load_rows(embedding_journal *j, const char *program, report *r) {
     return !ferror(j->file) || journal_failed(j, "read", r);
 }
 
-/* True if the new recipe only adds a decoder for photos that had none. Both recipes then give the
- * same vectors. */
+/* Returns true if the new recipe differs from the found recipe only by a decoder, and the found
+ * recipe has no decoder. Such a decoder reads photos that could not be read before, so both recipes
+ * give the same vectors. */
 static bool adds_decoder(const embedding_journal *j, const char *found) {
     const size_t length = strlen(found);
     return !strstr(found, ", others by ") && strncmp(j->recipe, found, length) == 0 &&
@@ -431,7 +440,8 @@ static bool load_journal(embedding_journal *j, const char *program, report *r) {
     journal_header h;
     const size_t got = os_seek(j->file, 0) ? fread(&h, 1, sizeof h, j->file) : 0;
     if (ferror(j->file)) return journal_failed(j, "read", r);
-    if (got < sizeof h) return begin_journal(j, r); /* a new file, or its process ended at once */
+    /* The file is new, or the process that made it ended before it wrote the header. */
+    if (got < sizeof h) return begin_journal(j, r);
     if (h.magic != journal_magic || h.hash != hash_header(&h)) {
         (void)report_fail(r, "is not a file of vit-embed, or its beginning is damaged: choose "
                              "another -o, or --overwrite to replace it");
@@ -475,7 +485,8 @@ bool journal_open(embedding_journal *j, const char *program, const char *path, c
 
 int64_t journal_find(const embedding_journal *j, const char *name, const journal_stamp *stamp) {
     size_t first = 0, end = j->count;
-    while (first < end) { /* find the last record whose name does not come after this name */
+    /* Finds the last record whose name does not come after the requested name. */
+    while (first < end) {
         const size_t middle = first + (end - first) / 2;
         if (strcmp(j->rows[middle].name, name) <= 0) first = middle + 1;
         else end = middle;
@@ -505,8 +516,8 @@ const float *journal_read(embedding_journal *j, int64_t at, report *r) {
     return NULL;
 }
 
-/* Passes each row to the system at once: kill -9 loses no row. Rows reach the disk within
- * seconds. */
+/* Gives each row to the system at once, so that no row is lost if the process is killed. The rows
+ * reach the disk within seconds. */
 bool journal_add(embedding_journal *j, const char *name, const journal_stamp *stamp,
                  const float *row, int64_t known, int64_t *at, report *r) {
     const size_t length = strlen(name), bytes = j->each * sizeof *row;
@@ -534,7 +545,8 @@ bool journal_add(embedding_journal *j, const char *name, const journal_stamp *st
     return true;
 }
 
-/* Replaces the journal by a journal that has only these records. */
+/* Replaces the journal by a new journal that contains only the `count` records at the positions
+ * `at`. */
 static bool write_anew(embedding_journal *j, const int64_t *at, size_t count, report *r) {
     cli_output output;
     uint64_t end = sizeof(journal_header);
@@ -560,7 +572,8 @@ static bool write_anew(embedding_journal *j, const int64_t *at, size_t count, re
         cli_output_abandon(&output);
         return false;
     }
-    fclose(j->file); /* some systems cannot replace an open file */
+    /* Some systems cannot replace a file while it is open. */
+    fclose(j->file);
     j->file = NULL;
     return cli_output_commit(&output, r);
 }
@@ -592,7 +605,7 @@ void embedding_read_name(char *line) {
     *to = '\0';
 }
 
-/* Takes over the text and splits it into lines. */
+/* Splits the text of the index into lines. The names point into the text, which the index owns. */
 static bool split_names(embedding_index *index, size_t size, report *r) {
     const size_t count = (size_t)index->vectors.dims[0];
     size_t found = 0;
@@ -601,7 +614,8 @@ static bool split_names(embedding_index *index, size_t size, report *r) {
     if (!index->names) return report_no_memory(r);
     while (line < end) {
         char *newline = memchr(line, '\n', (size_t)(end - line));
-        if (!newline) newline = end; /* the text has one more byte, for a NUL */
+        /* The text has one more byte than `size`, in which the last line gets its NUL. */
+        if (!newline) newline = end;
         *newline = '\0';
         embedding_read_name(line);
         if (found < count) index->names[found] = line;
@@ -691,8 +705,9 @@ void embedding_close(embedding_index *index) {
 
 /* === The model === */
 
-/* Chooses the vectors to compare with those of the index. Vectors of CLIP's texts are as wide as
- * CLIP's projection, which is the head of the model. */
+/* Chooses the vectors of the model that can be compared with the vectors of the index. An index of
+ * CLIP's text vectors has no description. Its vectors are as wide as CLIP's projection, which is
+ * the head of the model. */
 static bool choose_for(embedding_choice *choice, const embedding_request *asked,
                        const embedding_index *index, const vit_model *model, report *r) {
     const bool given = asked->pool || asked->block >= 0;
@@ -719,7 +734,8 @@ static bool check_width(const embedding_choice *choice, const embedding_index *i
                        (long long)dims[0], logits, index->path, expected);
 }
 
-/* Gives the model that made the index the image size of the index, unless a size is requested. */
+/* Sets the image size of the model to the image size that the index was made with. Does nothing if
+ * the user requests a size, or if another model made the index. */
 static bool resize_for(const embedding_request *asked, const embedding_index *index,
                        vit_model *model, report *r) {
     if (asked->img_size[0] || asked->img_size[2] || !index->described ||

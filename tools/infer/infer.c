@@ -11,45 +11,59 @@
 #include "base/tensor.h"
 #include "cli/output.h"
 
-/* The state of one photo, from its start to its result. */
+/* The state of one photo, from the time it is taken from the source until its result is passed to
+ * the caller. */
 typedef struct slot {
     photo photo;
     infer_result result;
-    float *values;  /* memory of the outputs */
-    char *error;    /* malloc'ed */
-    char *note;     /* malloc'ed: damage that the decoder ignored */
-    bool no_memory; /* the error was lack of memory, which is not the photo's fault */
+    /* The memory of all outputs of the photo. */
+    float *values;
+    /* The reason why the photo has no result, or NULL. The slot owns this text. */
+    char *error;
+    /* A description of the damage that the decoder ignored, or NULL. The slot owns this text. */
+    char *note;
+    /* True if memory was exhausted, so that the photo is not at fault for the error. */
+    bool no_memory;
     bool done;
 } slot;
 
-/* The state that the threads share. The photos from `first` up to `next` are in progress; photo i
- * is in slot i % capacity. */
+/* The state that all threads share. The photos have numbers, from 0. The photos from `first` to
+ * `next` - 1 are in progress, and photo i is in slot i % capacity. */
 typedef struct line {
     const infer_settings *settings;
     photo_source *source;
     infer_counts *counts;
-    vit_executor executor; /* pool of the session, if all threads work together */
+    /* The thread pool of the session, if all threads compute one batch together. */
+    vit_executor executor;
     int workers, batch;
-    bool fits; /* each photo has its own input size, so `batch` is 1 */
-    size_t image_size, logits_size, embedding_size, tokens_size; /* floats of one photo */
+    /* True if each photo has its own input size. `batch` is then 1. */
+    bool fits;
+    /* The number of floats that one photo needs for each kind of values. */
+    size_t image_size, logits_size, embedding_size, tokens_size;
     slot *slots;
     size_t capacity;
-    pthread_mutex_t lock; /* protects the source, and all members below */
-    pthread_cond_t given; /* signals that a slot is free, or that the run is over */
+    /* This lock protects the source, and all members below. */
+    pthread_mutex_t lock;
+    /* Signals that a slot is free, or that the run is over. */
+    pthread_cond_t given;
     uint64_t first, next;
-    bool ended;   /* no photo is left, or something failed */
-    bool stopped; /* `take` stopped the run */
+    /* True if no photo is left, or if a failure has ended the run. */
+    bool ended;
+    /* True if the caller's function `take` has stopped the run. */
+    bool stopped;
     cli_progress progress;
     report *r;
 } line;
 
-/* The state of one thread. */
+/* The state of one thread. `count` is the number of photos in its present batch. */
 typedef struct worker {
     line *line;
     vit_session session;
     void *workspace;
-    float *input, *logits, *embedding, *tokens; /* values of a batch */
-    slot **slots;                               /* [batch]: slots of the batch's photos */
+    /* The inputs and the outputs of one batch. */
+    float *input, *logits, *embedding, *tokens;
+    /* The slots of the photos in the batch: [batch]. */
+    slot **slots;
     int count;
 } worker;
 
@@ -59,8 +73,9 @@ static size_t outputs_size(const line *l) {
     return l->logits_size + l->embedding_size + l->tokens_size;
 }
 
-/* Returns the number of slots. Unless the outputs are large, no thread has to wait for a slot, even
- * if another thread's photo takes as long as a hundred others. */
+/* Returns the number of slots. With this number, no thread has to wait for a slot, even if another
+ * thread's photo takes as long as a hundred other photos. Threads may have to wait if the outputs
+ * are large. */
 static size_t line_capacity(const line *l) {
     enum { BATCHES = 32, MOST_BYTES = 64 << 20 };
     const size_t busy = (size_t)l->workers * (size_t)l->batch;
@@ -110,8 +125,8 @@ static void line_fail(line *l, const report *reason) {
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Returns the number of photos that a thread computes together next. The number is lower at the
- * end, because all threads must have some photos. */
+/* Returns the number of photos for the next batch of a thread that has already taken `taken` photos
+ * for this batch. Batches are smaller at the end, because all threads must have some photos. */
 static int batch_now(const line *l, int taken) {
     const uint64_t workers = (uint64_t)l->workers;
     uint64_t left;
@@ -120,9 +135,9 @@ static int batch_now(const line *l, int taken) {
     return left < (uint64_t)l->batch ? (left ? (int)left : 1) : l->batch;
 }
 
-/* Gives the next photo to a thread that has already taken `taken` photos. Returns NULL if the
- * thread has enough, or if no photo is left. It also returns NULL if all slots are in use, because
- * the thread must not wait for its own slots. */
+/* Takes the next photo for a thread that has already taken `taken` photos for its batch. Returns
+ * NULL if the batch is full, or if no photo is left. Also returns NULL if the thread holds photos
+ * and no slot is free, because the thread must not wait for its own slots. */
 static slot *line_take(line *l, int taken) {
     slot *s = NULL;
     pthread_mutex_lock(&l->lock);
@@ -167,7 +182,8 @@ static void give_first(line *l, slot *s) {
     if (!l->settings->take(l->settings->user, &s->result, l->r)) l->ended = l->stopped = true;
 }
 
-/* Passes to the caller all results that come next in order. */
+/* Marks the photo as done. Then passes all results that come next in the order of the photos to the
+ * caller. */
 static void line_give(line *l, slot *s) {
     pthread_mutex_lock(&l->lock);
     s->done = true;
@@ -191,7 +207,8 @@ static void worker_free(worker *w) {
     free(w->slots);
 }
 
-/* Allocates values; for size 0, *values becomes NULL. Returns false if memory is exhausted. */
+/* Allocates count * size floats. If `size` is 0, *values becomes NULL. Returns false if memory is
+ * exhausted. */
 static bool allocate(float **values, int count, size_t size) {
     if (size > SIZE_MAX / sizeof **values / (size_t)count) return false;
     *values = size ? malloc((size_t)count * size * sizeof **values) : NULL;
@@ -221,7 +238,8 @@ static bool worker_init(worker *w, line *l, report *r) {
         return report_fail(r, "this machine cannot run it: isa %s (the best here is %s)",
                            vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()));
     if (!worker_buffers(w)) return report_no_memory(r);
-    if (l->fits) return true; /* each photo has its own session */
+    /* Each photo gets its own session in forward_fitted. */
+    if (l->fits) return true;
     w->workspace = malloc(size);
     if (!w->workspace) return report_no_memory(r);
     result = vit_session_init(&w->session, settings->model, &params, w->workspace, size);
@@ -236,8 +254,8 @@ static bool keep_text(line *l, char **copy, report *r) {
     return false;
 }
 
-/* Reads and hashes the photo's file to look for a known result, unless the photo has pixels or
- * bytes. */
+/* Reads the file of the photo, computes its hash, and looks for a known result with this hash. Does
+ * nothing if the source has already given the pixels or the bytes of the photo. */
 static bool recall(worker *w, slot *s, report *r) {
     const infer_settings *settings = w->line->settings;
     photo *p = &s->photo;
@@ -253,8 +271,8 @@ static bool recall(worker *w, slot *s, report *r) {
     return true;
 }
 
-/* Puts the photo's input into the batch. Returns false if the photo cannot be read (the slot has
- * the reason), or if its result is known. */
+/* Reads the photo and puts its input into the batch. Returns false if the photo cannot be read, in
+ * which case the slot has the reason, or if its result is already known. */
 static bool read_photo(worker *w, slot *s) {
     line *l = w->line;
     const infer_settings *settings = l->settings;
@@ -274,7 +292,7 @@ static bool read_photo(worker *w, slot *s) {
     return false;
 }
 
-/* Takes and reads photos until a batch is full. Returns false if no photo is left. */
+/* Takes and reads photos until the batch is full. Returns false if no photo is left. */
 static bool fill(worker *w) {
     slot *s;
     w->count = 0;
@@ -285,14 +303,14 @@ static bool fill(worker *w) {
     return w->count > 0;
 }
 
-/* Copies the values of photo i. Returns false if they are not finite: a single weight or an
- * overflow can cause this. */
+/* Copies the output of photo i of the batch. Returns false if a value is not finite. A single bad
+ * weight or an overflow can cause such values. */
 static bool copy(float *to, const float *from, int i, size_t size) {
     if (size) memcpy(to, from + (size_t)i * size, size * sizeof *to);
     return tensor_values_are_finite(to, size);
 }
 
-/* Appends the grid to the tokens. */
+/* Writes the height and width of the grid after the tokens. */
 static void put_grid(const line *l, const vit_config *c, float *tokens) {
     const size_t used = (size_t)c->num_tokens * (size_t)c->embed_dim;
     float *const grid = tokens + l->tokens_size - 2;
@@ -301,7 +319,7 @@ static void put_grid(const line *l, const vit_config *c, float *tokens) {
     grid[1] = (float)c->grid_width;
 }
 
-/* Runs the only photo of a batch at its own input size. */
+/* Runs the model on the only photo of a batch, at the photo's own input size. */
 static vit_result forward_fitted(worker *w, const vit_outputs *outputs) {
     const line *l = w->line;
     vit_image *image = &w->slots[0]->photo.image;
@@ -325,7 +343,7 @@ static vit_result forward_fitted(worker *w, const vit_outputs *outputs) {
     return result;
 }
 
-/* Runs the batch, and copies its results into their slots. */
+/* Runs the model on the batch, and copies the results into the slots of the photos. */
 static bool forward(worker *w, report *r) {
     const line *l = w->line;
     const double start = cli_now_ms();
@@ -361,8 +379,8 @@ static bool forward(worker *w, report *r) {
     return true;
 }
 
-/* A vit_task that works until no photo is left. One call can do all the work; several calls are
- * faster. */
+/* Works until no photo is left. This function is a vit_task. One call can do all the work, and
+ * several calls on different threads are faster. */
 static void work(void *arg, int index) {
     line *l = arg;
     report r = report_make();
@@ -446,7 +464,7 @@ bool infer_run(const infer_settings *settings, photo_source *source, infer_count
     result = vit_threads_create(settings->num_threads, &threads, &executor);
     if (result != VIT_OK) return report_fail(r, "%s", vit_result_string(result));
     l.workers = settings->together ? 1 : executor.num_threads;
-    pthread_mutex_init(&l.lock, NULL); /* this call and the next cannot fail on Linux */
+    pthread_mutex_init(&l.lock, NULL); /* This call and the next call cannot fail on Linux. */
     pthread_cond_init(&l.given, NULL);
     if (line_allocate(&l)) run_line(&l, &executor);
     pthread_cond_destroy(&l.given);

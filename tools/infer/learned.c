@@ -26,8 +26,8 @@ static void store32(unsigned char *at, uint32_t value) {
     for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> 8 * i);
 }
 
-/* Returns the number of bytes for the classes of a photo. They store the number of its class, or a
- * bit for each class. */
+/* Returns the number of bytes that store the classes of one photo. If `several` is false, they
+ * contain the number of the photo's class. Otherwise they contain one bit for each class. */
 static size_t label_bytes(bool several, size_t num_classes) {
     return several ? (num_classes + 7) / 8 : 4;
 }
@@ -40,7 +40,8 @@ static bool add_label(learned_set *set, int index, report *r) {
     return true;
 }
 
-/* Adds a photo without classes, with room for its embedding. */
+/* Adds a photo that has no classes yet. Its embedding gets memory, but no values. Returns NULL
+ * after a failure. */
 static learned_photo *add_photo(learned_set *set, const char *path, report *r) {
     learned_photo *larger = memory_grow(set->photos, sizeof *larger, (size_t)set->count,
                                         &set->capacity);
@@ -65,7 +66,8 @@ static uint16_t *halves_of(const learned_set *set, const learned_photo *p) {
     return set->halves + p->row * (size_t)set->dim;
 }
 
-/* Returns the number of a class, and adds a new class. Returns -1 if memory is exhausted. */
+/* Returns the number of the class with this name. If there is no such class, adds a new class.
+ * Returns -1 if memory is exhausted. */
 static int find_class(learned_set *set, const char *name, report *r) {
     for (int i = 0; i < set->classes.count; i++)
         if (!strcmp(set->classes.paths[i], name)) return i;
@@ -184,14 +186,15 @@ void learned_free(learned_set *set) {
 
 /* === Photos === */
 
-/* The argument of infer_take: the classes of each photo in a source. */
+/* The argument of take_photo. */
 typedef struct taking {
     learned_set *set;
     const photo_list *paths;
-    const int *first, *classes; /* photo i has classes [first[i], first[i + 1]) */
+    /* Photo i of the source has the classes classes[first[i]] to classes[first[i + 1] - 1]. */
+    const int *first, *classes;
 } taking;
 
-/* Rounds the embedding to f16. */
+/* Rounds the embedding to f16 values. */
 static bool round_vector(const learned_set *set, const float *vector, uint16_t *to,
                          const char *path, report *r) {
     for (int d = 0; d < set->dim; d++) {
@@ -206,7 +209,7 @@ static bool round_vector(const learned_set *set, const float *vector, uint16_t *
     return true;
 }
 
-/* Adds a photo of one class, whose label is at `first`. */
+/* Adds a photo of one class. set->labels[first] is the number of the class. */
 static bool add_row(learned_set *set, const float *vector, const char *path, size_t first,
                     report *r) {
     learned_photo *p;
@@ -219,7 +222,7 @@ static bool add_row(learned_set *set, const float *vector, const char *path, siz
     return round_vector(set, vector, halves_of(set, p), path, r);
 }
 
-/* infer_take */
+/* Adds one photo of the source to the set. This function is an infer_take. */
 static bool take_photo(void *user, infer_result *result, report *r) {
     taking *t = user;
     learned_set *set = t->set;
@@ -287,7 +290,7 @@ static bool add_folder(learned_set *set, const char *path, const infer_settings 
     return good;
 }
 
-/* Returns the folder of a file, malloc'ed. */
+/* Returns the path of the folder that contains a file. The caller frees the path. */
 static char *folder_of(const char *path) {
     const char *slash = strrchr(path, '/');
     const size_t size = slash ? (size_t)(slash - path) + 1 : 1;
@@ -361,8 +364,8 @@ static bool open_rows(embedding_index *index, const char *path, const vit_model 
     return report_file(r, path);
 }
 
-/* Returns the number of the class with the name of the photo's folder; -1 after a failure. Tries
- * `before` first, because neighbouring rows often share a class. */
+/* Returns the number of the class whose name is the folder of the photo, or -1 after a failure.
+ * Tries class `before` first, because neighbouring rows often have the same class. */
 static int class_of_row(learned_set *set, const char *path, int before, report *r) {
     const char *end = strrchr(path, '/'), *folder = end;
     size_t length;
@@ -388,7 +391,7 @@ static int class_of_row(learned_set *set, const char *path, int before, report *
     return found;
 }
 
-/* Reads a label for each row. */
+/* Adds a label for each row of the index. The label is the number of the row's class. */
 static bool add_row_labels(learned_set *set, const embedding_index *index, report *r) {
     int found = -1;
     for (int64_t i = 0; i < index->vectors.dims[0]; i++) {
@@ -447,7 +450,7 @@ static int compare_classes(const void *a, const void *b) {
     return strcmp(((const sorted_class *)a)->name, ((const sorted_class *)b)->name);
 }
 
-/* True for two names that class_find does not distinguish. */
+/* Returns true if class_find would treat the two names as equal. */
 static bool are_twins(const char *a, const char *b) {
     for (;; a++, b++) {
         const int x = *a == '_' ? ' ' : tolower((unsigned char)*a);
@@ -540,7 +543,8 @@ static const char *path_of(const learned_photo *p) {
     return p->path ? p->path : "a photo from before";
 }
 
-/* Keeps one copy of each photo, without changing the order. */
+/* Keeps one copy of each photo, without changing the order of the photos. Fails if two copies of a
+ * photo have different classes. */
 static bool drop_twins(learned_set *set, sorted_photo *list, const char *program, report *r) {
     enum { SHOWN = 10 };
     int kept = 0, others = 0;
@@ -621,19 +625,26 @@ bool learned_sort(learned_set *set, const char *program, report *r) {
 
 /* === Learning === */
 
-/* The state of vit-learn's work. */
+/* The state of learned_fit and learned_fit_sums. */
 typedef struct learning {
     const learned_set *set;
     const learned_choice *choice;
     learned_head *head;
-    size_t classes, row; /* number of weights of a class */
-    float *values;       /* [count, dim] */
+    /* `classes` is the number of classes, and `row` is the number of weights of one class. */
+    size_t classes, row;
+    /* The embeddings of all photos: [count, dim]. */
+    float *values;
     int *class_of, *fold, *which;
-    unsigned char *tags; /* [count, classes], if photos may have several classes */
+    /* [count, classes]: 1 if the photo has the class. NULL unless photos may have several
+     * classes. */
+    unsigned char *tags;
     double c;
     void *memory;
-    double *weights, *scores; /* weights of a fold; scores [classes] */
-    double *part_scores;      /* [BLOCK_PARTS, classes], of learned_fit_sums */
+    /* `weights` are the weights that were fitted without one fold. `scores` has memory for the
+     * scores of one photo: [classes]. */
+    double *weights, *scores;
+    /* Scores of one photo for each part of the work in learned_fit_sums: [BLOCK_PARTS, classes]. */
+    double *part_scores;
 } learning;
 
 static void learning_free(learning *l) {
@@ -661,17 +672,19 @@ static void fill_values(learning *l) {
 }
 
 /* Assigns the photos of each class to the folds in turn. If a class has only one photo, this photo
- * is in no fold. */
+ * gets the fold -1, so it is never held out. */
 static void choose_folds(learning *l, int folds) {
     const int count = l->set->count;
-    int *seen = l->which; /* there is room for classes + 1 of them */
+    /* `which` has memory for classes + 1 numbers. */
+    int *seen = l->which;
     memset(seen, 0, (l->classes + 1) * sizeof *seen);
     for (int i = 0; i < count; i++) l->fold[i] = seen[l->class_of[i]]++ % folds;
     for (int i = 0; i < count; i++)
         if (seen[l->class_of[i]] == 1) l->fold[i] = -1;
 }
 
-/* Returns the scale of c: 1 / the mean squared distance between the embeddings and their mean. */
+/* Returns the factor that scales the option c: 1 / the mean squared distance of the embeddings from
+ * their mean. */
 static double inverse_variance(const learning *l) {
     const size_t dim = (size_t)l->set->dim, count = (size_t)l->set->count;
     double all = 0;
@@ -722,7 +735,7 @@ static const float *value_row(const learning *l, int i) {
     return l->values + (size_t)i * (size_t)l->set->dim;
 }
 
-/* Fits the photos outside a fold; if the fold is -1, fits all photos. */
+/* Computes weights from all photos that are not in the fold. If `fold` is -1, uses all photos. */
 static int fit(learning *l, int fold, double *weights) {
     const learned_set *set = l->set;
     const vit_executor *executor = l->choice->executor;
@@ -737,7 +750,8 @@ static int fit(learning *l, int fold, double *weights) {
     return vit_learn_fit(&rows, &options, l->memory, weights);
 }
 
-/* Computes the scores of held-out photos, one fold after the other. */
+/* Computes the scores of all photos that are in a fold. The scores of a photo come from weights
+ * that were fitted without its fold. */
 static void hold_out(learning *l) {
     const learned_set *set = l->set;
     for (int fold = 0; fold < l->head->folds; fold++) {
@@ -753,9 +767,9 @@ static void hold_out(learning *l) {
     }
 }
 
-/* Returns the cross-entropy of held-out photos, with scores divided by a temperature. A photo with
- * the mean scores and an unknown class is added. Without this photo, a few correct answers would
- * seem to prove certainty. */
+/* Returns the cross-entropy of the held-out photos after their scores have been divided by the
+ * temperature. The sum includes one imaginary photo of unknown class, whose scores are average.
+ * Without this photo, a few correct answers would seem to prove certainty. */
 static double cross_entropy(learning *l, double temperature) {
     const learned_set *set = l->set;
     const bool several = l->tags != NULL;
@@ -783,7 +797,8 @@ static double cross_entropy(learning *l, double temperature) {
     return count ? sum + any / count : 0;
 }
 
-/* Finds the minimum between 1/64 and 64 by golden sections; the function has only one minimum. */
+/* Returns the temperature between 1/64 and 64 that gives the lowest cross-entropy. Golden-section
+ * search finds it, because the function has only one minimum. */
 static double find_temperature(learning *l) {
     const double golden = 0.6180339887498949, ln2 = 0.6931471805599453;
     double low = -6 * ln2, high = 6 * ln2;
@@ -808,14 +823,15 @@ static int compare_floats(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Sorts the values, and returns a value that the given share of them reaches or exceeds. */
+/* Sorts the values. Returns the threshold that the given share of the values reaches or exceeds. */
 static double value_below(float *values, int count, double share) {
     const int below = (int)((1 - share) * count);
     qsort(values, (size_t)count, sizeof *values, compare_floats);
     return (double)values[below < count ? below : count - 1];
 }
 
-/* Turns held-out scores into probabilities, and fills in the result of each photo. */
+/* Divides the scores of the held-out photos by the temperature, turns them into probabilities, and
+ * fills in the answer for each photo. */
 static void rate_held(learning *l) {
     learned_head *head = l->head;
     for (int i = 0; i < l->set->count; i++) {
@@ -849,8 +865,9 @@ static bool has_none_already(const learned_set *set) {
     return false;
 }
 
-/* Returns the likeness of photo i to all classes together: its product with the mean of the
- * classes' means. If `s` includes the photo, the means exclude it. */
+/* Returns the likeness of photo i to all classes: the dot product of its embedding with the mean of
+ * the classes' means. If `within` is true, the sums `s` include photo i, and its part is removed
+ * from the mean. */
 static double likeness(const learning *l, const vit_learn_sums *s, bool within, const double *mean,
                        int i) {
     const float *x = value_row(l, i);
@@ -871,10 +888,11 @@ static double deviation(const double *values, int count) {
     return sqrt(squares);
 }
 
-/* Adds the likeness of each held-out photo to its score. The likeness is scaled to vary half as
- * much as the score. The code subtracts the likeness from the score of LEARNED_NONE, which leaves
- * the weights of the classes unchanged. Among the factors that were tried, one half is never much
- * worse than 0, and mostly far better (tools/bench/README.md). */
+/* Adds the likeness of each held-out photo to its score. The likeness is first scaled so that its
+ * standard deviation is half that of the scores. In the weights, the same likeness is instead
+ * subtracted from the score of LEARNED_NONE, so the weights of the other classes do not change.
+ * Among the factors that were tried, one half is never much worse than 0, and mostly far better
+ * (tools/bench/README.md). */
 static void add_likeness(learning *l, const vit_learn_sums *s, bool within, double *values) {
     const size_t dim = (size_t)l->set->dim;
     double *mean = l->head->weights + l->classes * l->row, *scores = values + l->head->held_out;
@@ -896,8 +914,9 @@ static void add_likeness(learning *l, const vit_learn_sums *s, bool within, doub
     for (size_t d = 0; d < dim; d++) mean[d] *= -factor;
 }
 
-/* Adds a class for photos that are like none of the other classes. `s` has the sums of the classes.
- * If `within` is true, these sums include the held-out photos. */
+/* Adds the class LEARNED_NONE, for photos that are like none of the other classes. `s` contains the
+ * sums of the embeddings of each class. If `within` is true, these sums include the held-out
+ * photos. */
 static bool add_none(learning *l, const vit_learn_sums *s, bool within, report *r) {
     learned_head *head = l->head;
     float *best = malloc(((size_t)head->held_out + 1) * sizeof *best);
@@ -939,9 +958,9 @@ static bool add_none_to_all(learning *l, report *r) {
     return good;
 }
 
-/* Learns a single class. The score is the product with the mean of the class, relative to the
- * product of the mean with itself. For a held-out photo, the mean is the mean of the other photos.
- * The threshold lets the given share of held-out photos pass. */
+/* Learns a single class. The score of a photo is the dot product of its embedding with the mean of
+ * the class, relative to the product of the mean with itself. For a held-out photo, the mean is the
+ * mean of the other photos. The threshold accepts the given share of the held-out photos. */
 static bool fit_alone(learning *l, report *r) {
     const size_t dim = (size_t)l->set->dim;
     const int count = l->set->count;
@@ -1009,20 +1028,24 @@ bool learned_fit(const learned_set *set, const learned_choice *choice, learned_h
 
 enum { BLOCK_ROWS = 32, BLOCK_PARTS = 16, SMALLEST_CLASS = 10 };
 
-/* The sums of --ridge. */
+/* The state of learned_fit_sums. A pass over the rows of all files adds them to sums, from which
+ * --ridge computes the weights. */
 typedef struct adding {
     learned_set *set;
     const learned_choice *choice;
     embedding_index *files;
     int num_files;
-    unsigned char *held; /* [rows]: 1: held out                                    */
+    /* [rows]: 1 if the row is held out, otherwise 0. */
+    unsigned char *held;
     vit_learn_sums sums;
-    double *block, *scratch; /* for --ridge: [BLOCK_ROWS, dim], zero where there is no row */
+    /* `block` has the rows that are added next: [BLOCK_ROWS, dim]. Its unused rows are zero. */
+    double *block, *scratch;
     int filled;
 } adding;
 
-/* Computes every BLOCK_PARTSth row of the triangle x x^T. Each number is the same sum, in the same
- * order, as in vit_learn_add. Threads and blocks therefore change no bit. */
+/* Adds the rows of the block to every BLOCK_PARTSth row of the triangle x x^T, beginning with row
+ * `part`. Each number is the same sum, in the same order, as in vit_learn_add. The number of
+ * threads and the size of the block therefore change no bit of the result. */
 static void add_part(void *arg, int part) {
     const adding *a = arg;
     const size_t dim = (size_t)a->sums.dim;
@@ -1071,7 +1094,7 @@ static bool add_to_sums(adding *a, const float *vector, int class_index, const c
     return true;
 }
 
-/* Puts held-out rows into the set, and adds all other rows to the sums. */
+/* Adds the held-out rows to the set of photos, and all other rows to the sums. */
 static bool add_rows(adding *a, report *r) {
     size_t row = 0;
     for (int f = 0; f < a->num_files; f++) {
@@ -1088,7 +1111,7 @@ static bool add_rows(adding *a, report *r) {
     return true;
 }
 
-/* Holds out one row in ten of each class, or fewer. */
+/* Chooses the rows to hold out: one row in ten of each class, or fewer. */
 static bool choose_held(adding *a, report *r) {
     learned_set *set = a->set;
     const size_t rows = set->num_labels;
@@ -1151,7 +1174,8 @@ static int count_right(const learning *l) {
     return right;
 }
 
-/* Computes the weights, and subtracts the mean over all classes, like vit_learn_fit. */
+/* Computes the weights for this share. The mean of the weights over all classes is subtracted, as
+ * in vit_learn_fit. */
 static bool fit_ridge(learning *l, const adding *a, double share) {
     if (!vit_learn_ridge(&a->sums, share, a->scratch, l->weights)) return false;
     for (size_t d = 0; d < l->row; d++) {
@@ -1163,7 +1187,8 @@ static bool fit_ridge(learning *l, const adding *a, double share) {
     return true;
 }
 
-/* Chooses the share with which most held-out photos are right; of equal shares, the first. */
+/* Chooses the share for which most held-out photos get the right class. Of several such shares,
+ * chooses the first. */
 static bool choose_share(learning *l, const adding *a, report *r) {
     static const double shares[] = { 0.1, 0.01, 0.001, 0.0001, 0.5 };
     double chosen = 0;

@@ -7,15 +7,18 @@
 #include "numbers/learn.h"
 #include "numbers/nearest.h"
 
-/* The readable photos of a set: their embeddings and their classes. The classes are folders of the
- * training set. */
+/* The embeddings and the classes of those photos of a set that can be read. Classes are numbered
+ * like the folders of the training set. */
 typedef struct embedded {
     labelled_photos photos;
-    int *folder_class; /* class of each folder of the set */
+    /* The class of each folder of this set. */
+    int *folder_class;
     infer_counts counts;
     int dim, count;
-    float *vectors; /* [count, dim] */
-    int *classes;   /* [count] */
+    /* The embeddings: [count, dim]. */
+    float *vectors;
+    /* The classes of the photos: [count]. */
+    int *classes;
 } embedded;
 
 static void embedded_free(embedded *e) {
@@ -25,8 +28,8 @@ static void embedded_free(embedded *e) {
     free(e->classes);
 }
 
-/* Finds the photos of a set. Each of its folders must have a folder of the same name in `train`,
- * which may be the same set. */
+/* Finds the photos of a set. Each folder of the set must have the name of a folder in `train`.
+ * `train` may be the set itself. */
 static bool find_photos(embedded *e, const embedded *train, const char *path, int limit,
                         report *r) {
     const photo_list *own = &e->photos.folders, *known = &train->photos.folders;
@@ -45,7 +48,7 @@ static bool find_photos(embedded *e, const embedded *train, const char *path, in
     return true;
 }
 
-/* infer_take */
+/* Stores the embedding and the class of one photo. This function is an infer_take. */
 static bool take_vector(void *user, infer_result *result, report *r) {
     embedded *e = user;
     (void)r;
@@ -74,8 +77,8 @@ static bool embed(embedded *e, const infer_settings *given, report *r) {
     return infer_run(&settings, &source, &e->counts, r);
 }
 
-/* Returns the number of classes that have more votes than the true class, or as many votes and a
- * lower index. */
+/* Returns the rank of the true class, from 0: the number of classes that come before it. A class
+ * comes first if it has more votes, or as many votes and a lower number. */
 static int rank_of(const double *votes, int num_classes, int true_class) {
     int rank = 0;
     for (int c = 0; c < num_classes; c++) {

@@ -11,20 +11,25 @@
 
 /* === Lists of tags === */
 
-/* A name, which lies in the memory of the file. */
+/* A tag of a photo. `name` points into the text of the file. */
 typedef struct tag {
     const char *name;
-    int photo, index; /* index of the class, or negative */
+    /* `photo` is the number of the photo. `index` is the number of the class, or negative if the
+     * tag is not a class. */
+    int photo, index;
 } tag;
 
-/* The state of reading, line by line. */
+/* The state of reading a file of tags. */
 typedef struct reader {
     const tag_lists_choice *choice;
-    char *text; /* the file, which is cut into fields */
+    /* The text of the file. Reading the lines replaces separators by NULs. */
+    char *text;
     tag_lists *lists;
     tag *tags;
     int count, capacity;
-    const char *separators; /* separator of tags within a field: the first that occurs */
+    /* The possible separators of tags within one field. The first of them that occurs in the field
+     * is used. */
+    const char *separators;
     report *r;
 } reader;
 
@@ -47,7 +52,7 @@ static bool add_tag(reader *d, char *name) {
     return true;
 }
 
-/* Adds the names in one field. */
+/* Adds all tags in one field of a line. */
 static bool add_field(reader *d, char *field) {
     const char *separator = d->separators;
     while (*separator && !strchr(field, *separator)) separator++;
@@ -129,7 +134,8 @@ static bool check_twice(const photo_list *photos, report *r) {
     return good;
 }
 
-/* Keeps `limit` photos and their tags, in the same order. Chooses the photos like labelled_find. */
+/* Keeps `limit` photos with their tags, in the same order, and drops the others. The photos are
+ * chosen as in labelled_find. */
 static void thin_out(reader *d) {
     photo_list *photos = &d->lists->photos;
     const int all = photos->count, limit = d->choice->limit;
@@ -161,7 +167,7 @@ static int compare_places(const void *a, const void *b) {
     return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Makes a class of every name. */
+/* Makes a class for each different name. */
 static bool make_classes(reader *d) {
     photo_list *names = &d->lists->names;
     if (d->count) qsort(d->tags, (size_t)d->count, sizeof *d->tags, compare_names);
@@ -173,7 +179,8 @@ static bool make_classes(reader *d) {
     return names->count > 0 || report_fail(d->r, "names no class: expected lines 'PATH,CLASS'");
 }
 
-/* Looks up each name only once, because a model may have ten thousand classes. */
+/* Finds the class of each tag. Each name is looked up only once, because a model may have ten
+ * thousand classes. */
 static bool find_classes(reader *d, const vit_model *model) {
     enum { SHOWN = 10 };
     tag_lists *lists = d->lists;
@@ -258,13 +265,13 @@ float *tagged_scores(const tagged_results *t, int index) {
     return t->scores + (size_t)index * (size_t)t->num_classes;
 }
 
-/* The state of infer_take. */
+/* The argument of take_scores. */
 typedef struct run {
     tagged_results *results;
     const vit_model *model;
 } run;
 
-/* infer_take */
+/* Stores the scores of one photo. This function is an infer_take. */
 static bool take_scores(void *user, infer_result *result, report *r) {
     const run *u = user;
     tagged_results *t = u->results;
@@ -292,8 +299,9 @@ static bool score_all(const infer_settings *given, const tag_lists *lists, tagge
     return infer_run(&settings, &from, &t->photos, r);
 }
 
-/* Collects the scores of class c for all photos that were read, and returns their number. `c` must
- * rise from call to call; at[i] advances through the sorted classes of photo i. */
+/* Collects the scores of class c for all photos that could be read, and returns the number of these
+ * scores. Calls must have rising `c`. at[i] is the position in the sorted classes of photo i, and
+ * the function advances it. */
 static int take_column(const tagged_results *t, const tag_lists *lists, int c, int *at,
                        precision_score *column) {
     int count = 0;

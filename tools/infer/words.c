@@ -37,7 +37,7 @@ void words_close(words *w) {
     memset(w, 0, sizeof *w);
 }
 
-/* Provides memory for a text of this many bytes, and keeps the memory for the next text. */
+/* Provides memory for tokenizing a text of this many bytes. The memory is kept for later texts. */
 static bool take_scratch(words *w, size_t bytes, report *r) {
     const size_t size = vit_tokenize_size(&w->tokenizer, bytes);
     if (w->scratch && w->scratch_size >= size) return true;
@@ -47,8 +47,8 @@ static bool take_scratch(words *w, size_t bytes, report *r) {
     return w->scratch || report_fail(r, "a text of %zu bytes is too long", bytes);
 }
 
-/* Returns the byte that Windows-1252 decodes to the character at p; 0 if there is none. *size
- * becomes the size of the character. */
+/* Returns the byte that stands for the character at `p` in Windows-1252, or 0 if there is no such
+ * byte. *size receives the length of the character in bytes. */
 static unsigned windows_byte(const char *p, size_t *size) {
     static const uint16_t above[32] = { 0x20ac, 0,      0x201a, 0x0192, 0x201e, 0x2026, 0x2020,
                                         0x2021, 0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0,
@@ -63,9 +63,9 @@ static unsigned windows_byte(const char *p, size_t *size) {
     return code < 256 ? code : 0;
 }
 
-/* Returns the first UTF-8 that was decoded as Windows-1252, such as "\u00c3\u00a9" for one letter
- * with an accent; NULL if there is none. A sequence of two characters counts only if the first is
- * C2 or C3, because other sequences may be intended. */
+/* Finds UTF-8 text that a program has mistaken for Windows-1252, such as "\u00c3\u00a9" for one
+ * letter with an accent. Returns the first such place, or NULL if there is none. A sequence of two
+ * characters counts only if the first is C2 or C3, because other sequences may be intended. */
 static const char *find_misread(const char *text) {
     for (size_t size = 1, next; *text && size; text += size) {
         const unsigned lead = windows_byte(text, &size);
@@ -103,7 +103,7 @@ bool words_embed(words *w, const char *text, float *vector, report *r) {
     return true;
 }
 
-/* Returns the template with the text in place of {}; malloc'ed. */
+/* Returns a copy of the template with the text in place of {}. The caller frees the copy. */
 static char *fill_in(const char *template, const char *text, report *r) {
     const char *gap = strstr(template, "{}");
     const size_t size = strlen(template) + strlen(text) + 1;
@@ -137,7 +137,7 @@ bool words_embed_in(words *w, const char *text, const text_list *templates, floa
 
 enum { MOST_TEXTS = 1 << 20, MOST_BYTES = 1 << 28 };
 
-/* Returns the content of a file, malloc'ed. */
+/* Returns the content of a file as text. The caller frees the text. */
 static char *read_file(const char *path, report *r) {
     unsigned char *text;
     size_t size;
@@ -150,15 +150,16 @@ static char *read_file(const char *path, report *r) {
     return NULL;
 }
 
-/* True for a text that was probably meant as the name of a file: it has a folder or a type. */
+/* Returns true if the text is probably meant as the name of a file, because it contains a '/' or
+ * ends with a file type. */
 static bool looks_like_file(const char *text) {
     const char *dot = strrchr(text, '.');
     if (strpbrk(text, ", ")) return false;
     return strchr(text, '/') || (dot && dot > text && strlen(dot) > 1 && strlen(dot) <= 5);
 }
 
-/* Returns the texts as one string, malloc'ed. The separator is '\n' for texts from a file,
- * otherwise ','. */
+/* Returns all texts as one string, which the caller frees. In a file, the texts are separated by
+ * '\n'; otherwise they are separated by ','. */
 static char *read_texts(const char *from, char *separator, report *r) {
     const bool is_file = !strcmp(from, "-") || os_kind_of(from) == OS_FILE || looks_like_file(from);
     char *text = is_file ? read_file(from, r) : malloc(strlen(from) + 1);
@@ -168,7 +169,7 @@ static char *read_texts(const char *from, char *separator, report *r) {
     return text;
 }
 
-/* Returns the next text without white space around it; NULL after the last. */
+/* Returns the next text without white space around it, or NULL after the last text. */
 static char *next_text(char **rest, char separator) {
     while (**rest) {
         char *start = *rest, *end = strchr(start, separator);

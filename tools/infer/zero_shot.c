@@ -8,7 +8,7 @@
 
 enum { MOST_TEXTS = 1 << 20 };
 
-/* True for a file of vectors, false for texts. */
+/* Returns true if options->classes is a file of vectors, and false if it contains texts. */
 static bool are_vectors(const zero_shot_options *options) {
     const char *dot = strrchr(options->classes, '.');
     return dot && !strcmp(dot, ".npy");
@@ -34,7 +34,8 @@ static const float *text_vector(const zero_shot *z, int i) {
     return z->texts.vectors.data + (size_t)i * (size_t)z->texts.vectors.dims[1];
 }
 
-/* Refuses a vector without a direction: its cosine with itself is not 1. */
+/* Refuses a vector of zeros or of values that are not finite, because such a vector has no
+ * cosine. */
 static bool check_texts(const zero_shot *z, report *r) {
     const int64_t count = z->texts.vectors.dims[0], dim = z->texts.vectors.dims[1];
     if (count < 1 || count > MOST_TEXTS || dim < 1)
@@ -63,7 +64,7 @@ bool zero_shot_open_vectors(zero_shot *z, const zero_shot_options *options, repo
 
 /* === Texts === */
 
-/* Refuses two classes with the same text, which would share one probability. */
+/* Refuses two classes with the same text, because they would share one probability. */
 static bool check_names(const zero_shot *z, report *r) {
     for (int i = 0; i < z->count; i++)
         for (int k = 0; z->count <= 10000 && k < i; k++)
