@@ -13,7 +13,8 @@
 
 /* === All but the blocks === */
 
-/* Finds the roles before and after the blocks: tokens, positions, patch embedding, norms, head. */
+/* Finds the roles of the parts before and after the blocks: tokens, positions, patch embedding,
+ * norms and head. */
 
 #define CLASS_WORDS    "cls class clstoken classtoken"
 #define POSITION_WORDS "pos position positional positions pe posembed posemb posembedding wpe"
@@ -48,7 +49,8 @@ static void drop(structure_part *part, const char *reason) {
 
 /* === Names that --rename gives === */
 
-/* Our names that a part outside the blocks can get, and the shapes that they need. */
+/* The names that --rename can give to a part outside the blocks, with the role that each name
+ * stands for and the shape that the part must have. */
 static const struct {
     const char *name, *role;
     enum { SHAPE_TOKENS, SHAPE_PATCH, SHAPE_NORM, SHAPE_RAW_NORM, SHAPE_READER } shape;
@@ -77,7 +79,8 @@ static bool is_renamed(const structure_parts *p, const structure_part *part) {
     return !p->ordered && strcmp(part->weight->name, part->weight->stored_name) != 0;
 }
 
-/* Describes the shape that this name of ours needs; NULL if the part has that shape. */
+/* Returns a description of the shape that the i-th of these names needs; NULL if the part has that
+ * shape. */
 static const char *misfit(const structure_parts *p, const structure_part *part, size_t i) {
     switch (ours[i].shape) {
     case SHAPE_TOKENS: return part->weight->count % p->width ? "rows as wide as a token" : NULL;
@@ -106,12 +109,13 @@ void structure_list_names(const structure_parts *p, const structure_part *part,
     }
 }
 
-/* Compares names with or without the path that all tensors share. */
+/* True if the part has this name, with or without the path that all tensors share. */
 static bool has_name(const structure_part *part, const char *name) {
     return !strcmp(part->path, name) || !strcmp(part->inner, name);
 }
 
-/* If --rename gives a part one of our names, the part gets that name's role or no role. */
+/* Gives the part the role of its name if --rename gave it one of these names. Fails if the part
+ * cannot have that role. */
 static bool take_names(const structure_parts *p, report *r) {
     char shape[SHAPE_TEXT_SIZE];
     int i;
@@ -131,8 +135,8 @@ static bool take_names(const structure_parts *p, report *r) {
     return true;
 }
 
-/* Adds a line for each name that the user gave and that led to a role. Fails if a part of a block
- * got one of our names but another role. */
+/* Adds a note for each name that the user gave and that led to a role. Fails if a part of a block
+ * has a name of ours but got another role. */
 static bool check_names(const structure_parts *p, report *r) {
     static const char *const in_blocks[] = {
         "norm1",   "attn.qkv", "attn.q", "attn.k",   "attn.v", "attn.proj", "norm2",
@@ -178,22 +182,24 @@ static void name_token(structure_parts *p, structure_part *part) {
     else if (structure_says(part, CLASS_WORDS)) name_once(p, part, "cls_token", structure_by_name);
 }
 
-/* Takes the only bare parameter that is as long as a token and that no word explains. */
+/* Takes as class token the only bare parameter that is as long as a token and that no word
+ * explains. */
 static void name_last_token(structure_parts *p) {
     structure_part *found = NULL;
     int i;
     for (i = 0; i < p->count; i++) {
         structure_part *part = &p->parts[i];
         if (!is_open(part) || !is_token(p, part) || !part->is_bare) continue;
-        if (strlen(part->path) < strlen(part->weight->name)) continue; /* a bias alone */
+        /* this is a bias without a weight */
+        if (strlen(part->path) < strlen(part->weight->name)) continue;
         if (found || structure_says(part, POSITION_WORDS)) return;
         found = part;
     }
     if (found && !with_role(p, "cls_token")) structure_name(found, "cls_token", left_over);
 }
 
-/* Returns the number of rows of a table of vectors as long as a token; 0 if the part is no such
- * table. Grids are [D, h, w]. */
+/* Returns the number of rows if the part is a table of vectors as long as a token; otherwise 0. The
+ * table may be a grid [D, h, w]. */
 static int64_t table_rows(const structure_parts *p, const structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
     if (part->kind == PART_MATRIX && !part->bias && part->cols == p->width) return part->rows;
@@ -204,8 +210,8 @@ static int64_t table_rows(const structure_parts *p, const structure_part *part) 
                : 0;
 }
 
-/* Finds a layer whose columns are positions. A layer that is as large as the layer over a patch's
- * values may be a second such layer. */
+/* Names a linear layer whose columns are positions. If another layer has the same size, either of
+ * the two may be a layer over the values of a patch; p->unsure then says so. */
 static void name_linear_positions(structure_parts *p, structure_part *part) {
     const structure_part *other = NULL;
     int i;
@@ -257,7 +263,8 @@ static const char *patch_reason(const structure_part *part) {
     return structure_says(part, PATCH_WORDS) ? structure_by_name : structure_by_shape;
 }
 
-/* Returns the first part of this kind that has no role and this many rows (0: any number). */
+/* Returns the first part of this kind without a role that has this many rows and columns. 0 stands
+ * for any number. NULL if there is none. */
 static structure_part *first_of(const structure_parts *p, part_kind kind, int64_t rows,
                                 int64_t cols) {
     int i;
@@ -270,8 +277,8 @@ static structure_part *first_of(const structure_parts *p, part_kind kind, int64_
     return NULL;
 }
 
-/* Finds the linear layers that make tokens, by their words. If no words show them, takes the first
- * linear layer whose input is not a token. */
+/* Returns the linear layer that makes tokens, found by the words in its name. If no words show this
+ * layer, returns the first linear layer whose input is not a token. */
 static structure_part *find_linear_patch(const structure_parts *p) {
     structure_part *found = NULL;
     int i;
@@ -286,8 +293,8 @@ static structure_part *find_linear_patch(const structure_parts *p) {
     return found;
 }
 
-/* Finds a matrix [C P P, D] by which patches are multiplied: a bare parameter, or a weight called
- * "patch_weight". */
+/* Returns a matrix [C P P, D] by which patches are multiplied. It is a bare parameter, or a weight
+ * with a name such as "patch_weight". NULL if there is none. */
 static structure_part *find_bare_patch(const structure_parts *p) {
     int i;
     for (i = 0; i < p->count; i++) {
@@ -304,7 +311,7 @@ static structure_part *find_bare_patch(const structure_parts *p) {
     return NULL;
 }
 
-/* Names two layers with nothing between them, which act as one layer. */
+/* Gives roles to two layers with nothing between them. The conversion joins them to one layer. */
 static void name_folded_patch(structure_parts *p, structure_part *first, structure_part *second) {
     structure_name(first, "patch_embed.first", patch_reason(first));
     structure_name(second, "patch_embed.second", patch_reason(second));
@@ -313,8 +320,8 @@ static void name_folded_patch(structure_parts *p, structure_part *first, structu
                        "to prove it: --match-input x.npy --match-logits y.npy");
 }
 
-/* Finds a convolution that makes tokens. If there is none, takes the first convolution in front of
- * a layer that makes tokens. */
+/* Returns the convolution that makes tokens. If there is none, returns the first convolution if a
+ * linear layer makes tokens from its output; otherwise NULL. */
 static structure_part *find_conv(const structure_parts *p) {
     structure_part *conv = first_of(p, PART_CONV, p->width, 0);
     if (conv) return conv;
@@ -346,7 +353,8 @@ static void name_patch(structure_parts *p) {
     }
 }
 
-/* Finds a second layer over the same values. Its output is added to that of the first. */
+/* Gives a role to a second layer over the same values, whose output is added to that of the first
+ * layer. */
 static void name_patch_added(structure_parts *p) {
     const structure_part *first = with_role(p, "patch_embed.proj");
     int i;
@@ -359,8 +367,8 @@ static void name_patch_added(structure_parts *p) {
     }
 }
 
-/* Finds a bare bias in the same module. Any name counts, not only patch_bias for
- * patch_weight. */
+/* Gives a role to the bias of the patch matrix. The bias is a vector as wide as a token whose name
+ * has the word "bias" or "b". The rest of its name may differ from that of the matrix. */
 static void name_patch_bias(structure_parts *p) {
     structure_part *matrix = with_role(p, "patch_embed.matrix");
     int i;
@@ -383,7 +391,7 @@ static bool in_head(const structure_part *part) {
     return structure_says(part, "head classifier mlp+head classification heads fc out");
 }
 
-/* Returns the role that a vector may have; NULL for none. */
+/* Returns the role that a norm or vector outside the blocks may have; NULL if it may have none. */
 static const char *norm_role(const structure_parts *p, const structure_part *part, bool has_class) {
     const bool before = structure_says(part, BEFORE_WORDS) && !structure_says(part, AFTER_WORDS);
     if (part->rows != p->width) return part->rows == patch_depth(p) ? "patch_embed.pre_norm" : NULL;
@@ -399,7 +407,8 @@ static void name_norm(const structure_parts *p, structure_part *part, bool has_c
     if (role) name_once(p, part, role, says ? structure_by_name : left_over);
 }
 
-/* True if two norms have the same values, other than the initial values of a norm. */
+/* Sets *alike to true if two norms have the same values, and these values are not the initial
+ * values of a norm. False if the values cannot be read. */
 static bool read_alike(const structure_parts *p, const structure_part *a, const structure_part *b,
                        bool *alike, report *r) {
     const size_t size = (size_t)p->width;
@@ -430,8 +439,8 @@ static int list_norms(structure_parts *p, structure_part *norms[MAX_NORMS]) {
     return count;
 }
 
-/* Drops the second name of a norm that has two: as an attribute of the model, and in a head that is
- * an nn.Sequential. */
+/* Drops a norm that has the same values as an earlier norm. The same norm is stored twice if it is
+ * an attribute of the model and also part of a head that is an nn.Sequential. */
 static bool drop_norm_copies(structure_parts *p, report *r) {
     structure_part *norms[MAX_NORMS];
     char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
@@ -452,8 +461,8 @@ static bool drop_norm_copies(structure_parts *p, report *r) {
     return true;
 }
 
-/* Returns the number of letters that a path has in common with the paths of the blocks, up to a
- * dot. */
+/* Returns the number of letters, up to the last dot, that a path has in common with the path of the
+ * first block. */
 static size_t shared_with_blocks(const structure_parts *p, const structure_part *part) {
     const char *path = structure_at(p, 0, 0)->path;
     size_t i, shared = 0;
@@ -462,7 +471,8 @@ static size_t shared_with_blocks(const structure_parts *p, const structure_part 
     return shared;
 }
 
-/* True for "blocks.12.norm" beside the blocks 0 to 11. */
+/* True if the part is in the same list as the blocks: for example, "blocks.12.norm" beside the
+ * blocks 0 to 11. */
 static bool is_in_list(const structure_parts *p, const structure_part *part) {
     const structure_part *block = structure_at(p, 0, 0);
     size_t length = (size_t)(block->inner - block->path);
@@ -478,8 +488,8 @@ static bool is_behind_blocks(const structure_parts *p, const structure_part *par
     return true;
 }
 
-/* True if the first of two norms comes directly after the blocks. *why is NULL if nothing shows
- * it. */
+/* True if norm a comes directly after the blocks, before norm b. *why receives the reason; NULL if
+ * nothing shows the order. */
 static bool comes_first(const structure_parts *p, const structure_part *a, const structure_part *b,
                         const char **why) {
     static const char encoder[] = "encoder transformer blocks layers backbone trunk";
@@ -494,7 +504,8 @@ static bool comes_first(const structure_parts *p, const structure_part *a, const
     return a < b;
 }
 
-/* Assigns two norms after the blocks: the norm of the encoder, then that of the head. */
+/* Gives roles to two norms after the blocks. The first becomes the norm of the encoder, the second
+ * becomes the norm of the head. */
 static void name_second_norm(structure_parts *p) {
     structure_part *first = with_role(p, "norm"), *last, *second, *norms[MAX_NORMS];
     char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
@@ -524,7 +535,8 @@ static void name_second_norm(structure_parts *p) {
     structure_note_add(p->result, what, why, option);
 }
 
-/* Notes that a norm which is stored in front of the blocks may be used there. */
+/* Adds a note if a norm is read as the norm after the blocks, but the file stores it in front of
+ * the blocks. The model may use this norm there. */
 static void note_early_norm(structure_parts *p) {
     const structure_part *norm = with_role(p, "norm");
     char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
@@ -559,7 +571,7 @@ static bool name_norms(structure_parts *p, report *r) {
     return true;
 }
 
-/* Returns the number of `part` in the list of layers that also holds `list`; -1 if there is no such
+/* Returns the number of `part` in a list of layers; -1 if the part `list` is not in the same
  * list. */
 static int number_in_list(const structure_part *part, const structure_part *list) {
     size_t same = 0;
@@ -571,8 +583,8 @@ static int number_in_list(const structure_part *part, const structure_part *list
     return atoi(part->path + same);
 }
 
-/* Refuses a norm between the layers of a head. Such a norm must not be taken for a norm in front of
- * the head. */
+/* Records the problem if a norm lies between the two layers of a head. Such a norm must not be
+ * taken for a norm in front of the head. */
 static void check_between(structure_parts *p, structure_part *const *two) {
     static const char *const roles[] = { "norm", "fc_norm" };
     const int first = number_in_list(two[0], two[1]), last = number_in_list(two[1], two[0]);
@@ -592,8 +604,8 @@ static void check_between(structure_parts *p, structure_part *const *two) {
     }
 }
 
-/* Takes two layers as the head. If they have consecutive numbers in a list, there is no activation
- * between them. */
+/* Gives roles to the two layers of the head. If both layers have consecutive numbers in a list,
+ * there is no activation between them. */
 static void name_head_layers(structure_parts *p, structure_part *const *two) {
     const int number = number_in_list(two[0], two[1]);
     structure_name(two[0], "pre_logits.fc", structure_by_shape);
@@ -605,8 +617,8 @@ static void name_head_layers(structure_parts *p, structure_part *const *two) {
              "%.120s and %.120s leave no place for an activation", two[0]->path, two[1]->path);
 }
 
-/* Names the remaining matrices, which belong to the head: the classes, and perhaps a layer in
- * front. */
+/* Gives roles to the remaining matrices, which belong to the head. One matrix makes the classes;
+ * there may be one layer in front of it. */
 static void name_head(structure_parts *p) {
     structure_part *left[3];
     int count = 0, i;
@@ -635,8 +647,8 @@ static void name_head(structure_parts *p) {
     }
 }
 
-/* Drops the part of an autoencoder after its encoder. Only logits can prove that the output of the
- * model is that of the encoder. */
+/* Drops the decoder of an autoencoder if known logits are given. Only logits can prove that the
+ * output of the model is that of the encoder. */
 static void drop_decoder(structure_parts *p) {
     int i;
     for (i = 0; p->is_matched && i < p->count; i++)
@@ -671,11 +683,10 @@ bool structure_name_rest(structure_parts *p, report *r) {
 /* === Arrays without names === */
 
 /* If no name is informative, as in "arr_0", "arr_1" of numpy.savez(*arrays), only the order of the
- * file and the shapes remain. The arrays become layers: a matrix and the bias after it, or the two
- * vectors of a norm. The longest repetition of layers is taken as the blocks. The layers before the
- * blocks make tokens; the last norm and the head follow the blocks. Each array gets a name for its
- * role; then the checkpoint is read like any other.
- */
+ * file and the shapes remain. The arrays become layers. A layer is a matrix and the bias after it,
+ * or the two vectors of a norm. The longest repetition of layers is taken as the blocks. The layers
+ * before the blocks make tokens; the last norm and the head follow the blocks. Each array gets a
+ * name that shows its role. The checkpoint is then read like any other checkpoint. */
 
 enum { NAME_SIZE = 64 };
 
@@ -687,22 +698,25 @@ typedef enum layer_kind {
     LAYER_TABLE,
 } layer_kind;
 
-/* A layer, which consists of one or two arrays, given by their places in the list. */
+/* A layer of one or two arrays. `weight` and `bias` are indices into order.arrays. */
 typedef struct layer {
     layer_kind kind;
-    int weight, bias;  /* -1: none */
-    bool is_turned;    /* stored as [inputs, outputs] */
-    uint64_t likeness; /* number for the kind and the shape; equal layers have the same number */
+    int weight, bias; /* -1 if the layer has no bias */
+    bool is_turned;   /* true if the weight is stored as [inputs, outputs] */
+    /* a hash of the kind and the shape; equal layers have equal hashes */
+    uint64_t likeness;
 } layer;
 
 typedef struct order {
     structure_parts *parts;
-    int *arrays; /* the arrays that are used, in the order of the file */
+    /* the indices, in the checkpoint, of the arrays that are used, in the order of the file */
+    int *arrays;
     int array_count;
     layer *layers;
     int count;
-    int first, period, blocks; /* the range of layers that are the blocks */
-    int64_t width;             /* width of a token */
+    /* the blocks: `blocks` groups of `period` layers, from layer `first` on */
+    int first, period, blocks;
+    int64_t width; /* the number of values of a token */
 } order;
 
 static checkpoint_tensor_info *array_at(const order *o, int i) {
@@ -711,15 +725,15 @@ static checkpoint_tensor_info *array_at(const order *o, int i) {
 
 /* === Recognising uninformative names === */
 
-/* Returns the number of letters before the only number of a name: 4 for "arr_12". *digits is 0 if
- * there is no single number. */
+/* Returns the number of letters in front of the number in a name: 4 for "arr_12". *digits receives
+ * the number of digits; 0 if the name has no number. */
 static size_t split_name(const char *name, size_t *digits) {
     const size_t before = strcspn(name, "0123456789");
     *digits = strspn(name + before, "0123456789");
     return before;
 }
 
-/* True if all names are alike except for one number, and there are too many names for one block. */
+/* True if all names differ only in one number, and there are more names than one block has. */
 static bool are_unnamed(const checkpoint *c) {
     const size_t count = checkpoint_count(c);
     const char *first = checkpoint_tensor(c, 0)->name;
@@ -746,8 +760,8 @@ static int compare_numbers(const void *a, const void *b) {
 
 /* === Layers === */
 
-/* Returns the kind that a shape alone may have. A vector may be stored as [1, n]; tokens and
- * positions have three dimensions. */
+/* Returns the kind that an array of this shape may have. A vector may be stored as [1, n]. An array
+ * of tokens or positions has three dimensions. */
 static layer_kind kind_of(const checkpoint_tensor_info *t) {
     int last = t->ndim;
     while (last > 2 && t->dims[last - 1] == 1 && t->ndim != 3) last--;
@@ -760,7 +774,7 @@ static bool same_shape(const checkpoint_tensor_info *a, const checkpoint_tensor_
     return a->ndim == b->ndim && !memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims);
 }
 
-/* Counts the vectors with the same shape from here on. */
+/* Returns how many consecutive vectors, from this array on, have the same shape. */
 static int count_vectors(const order *o, int at) {
     int end = at;
     while (end < o->array_count && kind_of(array_at(o, end)) == LAYER_VECTOR &&
@@ -769,8 +783,8 @@ static int count_vectors(const order *o, int at) {
     return end - at;
 }
 
-/* True if the array has a bias. Norms are pairs of vectors; if an odd number of vectors follows,
- * the first is the bias. */
+/* True if the array after this matrix is the bias of the matrix. The vectors of norms come in
+ * pairs. If an odd number of vectors follows the matrix, the first of these vectors is the bias. */
 static bool has_bias(const order *o, int at) {
     const checkpoint_tensor_info *t = array_at(o, at);
     int64_t length;
@@ -779,7 +793,8 @@ static bool has_bias(const order *o, int at) {
     return length == t->dims[0] || (kind_of(t) == LAYER_MATRIX && length == t->dims[1]);
 }
 
-/* Reads the layer at this place. A single vector is the scale of a norm, or a token. */
+/* Makes a layer from the array at `at` and perhaps the next array. A single vector is the scale of
+ * a norm, or a token. */
 static void read_layer(const order *o, int at, layer *l) {
     memset(l, 0, sizeof *l);
     l->kind = kind_of(array_at(o, at));
@@ -802,7 +817,7 @@ static void read_layers(order *o) {
     }
 }
 
-/* Takes matrices as [inputs, outputs] if most biases have as many values as their matrices have
+/* Marks all matrices as [inputs, outputs] if most biases have as many values as their matrices have
  * columns. */
 static void turn_matrices(order *o) {
     int votes = 0, i;
@@ -836,7 +851,7 @@ static bool layer_is_norm(const layer *l) {
     return l->kind == LAYER_NORM || l->kind == LAYER_VECTOR;
 }
 
-/* True for a norm and at least two matrices, without a layer that makes tokens. */
+/* True if these layers include a norm and at least two matrices, and no layer that makes tokens. */
 static bool may_be_block(const order *o, int first, int period) {
     int norms = 0, matrices = 0, i;
     for (i = first; i < first + period; i++) {
@@ -853,7 +868,8 @@ static int64_t elements(const order *o, int first, int count) {
     return sum;
 }
 
-/* Counts the layers from here on that equal the layers one period later. */
+/* Returns how many consecutive layers, from this one on, are equal to the layer one period
+ * later. */
 static int count_repeated(const order *o, int first, int period) {
     int end = first;
     while (end + period < o->count && o->layers[end].likeness == o->layers[end + period].likeness)
@@ -861,8 +877,9 @@ static int count_repeated(const order *o, int first, int period) {
     return end - first;
 }
 
-/* If the layer in front of the blocks is equal to their last layer, the start is ambiguous. Then
- * blocks begin with a norm, if possible. */
+/* Returns the first layer of the blocks. If the layer in front of the blocks is equal to the last
+ * layer of a block, there are several possible first layers. The first norm among them is then
+ * taken. */
 static int first_of_blocks(const order *o, int first, int slack) {
     int i;
     for (i = first; i <= first + slack; i++)
@@ -870,7 +887,8 @@ static int first_of_blocks(const order *o, int first, int slack) {
     return first;
 }
 
-/* Chooses the blocks that explain as much as possible, with the shortest period. */
+/* Chooses the blocks that contain the most values. Of equal choices, the shortest period is
+ * taken. */
 static void find_blocks(order *o) {
     int64_t most = 0, here;
     int period, first, repeated, blocks;
@@ -888,7 +906,7 @@ static void find_blocks(order *o) {
         }
 }
 
-/* Returns the width of a token: the length of the longest norm in a block, outside the MLP. */
+/* Returns the width of a token: the length of the first norm in a block. */
 static int64_t find_width(const order *o) {
     int i;
     for (i = o->first; i < o->first + o->period; i++)
@@ -905,7 +923,7 @@ static void set_name(order *o, int array, const char *name, const char *leaf) {
     t->name = text;
 }
 
-/* Turns [1, n] into [n]. */
+/* Changes the shape [1, n] to [n]. */
 static void flatten(checkpoint_tensor_info *t) {
     const int d = t->ndim > 1 && t->dims[0] == 1 ? t->ndim - 1 : 0;
     t->dims[0] = t->count;
@@ -931,7 +949,7 @@ static void name_layer(order *o, const layer *l, const char *name) {
     flatten(array_at(o, l->bias));
 }
 
-/* Counts consecutive matrices of equal shape from here on. */
+/* Returns how many consecutive matrices, from this layer on, have the same shape. */
 static int count_alike(const order *o, int at, int end) {
     int i = at;
     while (i < end && o->layers[i].kind == LAYER_MATRIX &&
@@ -940,7 +958,8 @@ static int count_alike(const order *o, int at, int end) {
     return i - at;
 }
 
-/* Names the query, key and value of each head. */
+/* Returns the number of matrices if the next matrices are the query, key and value of several
+ * heads; otherwise 0. */
 static int count_heads(const order *o, int at, int end) {
     const int count = count_alike(o, at, end);
     return count >= 6 && count % 3 == 0 ? count : 0;
@@ -962,22 +981,23 @@ static void name_block(order *o, int block) {
     }
 }
 
-/* The numbers of layers of each kind in front of the blocks. */
+/* The numbers of layers of each kind that were found in front of the blocks. */
 typedef struct front {
-    int table; /* index of the layer with the positions; -1: none */
+    int table; /* index of the layer with the positions; -1 if there is none */
     int tokens, norms, matrices;
 } front;
 
 static bool is_in_front(const order *o, int i) { return i < o->first; }
 
-/* True if the layer's rows are as long as a token. */
+/* True if the layer is a table whose rows are as long as a token. */
 static bool is_rows(const order *o, const layer *l) {
     const checkpoint_tensor_info *t = array_at(o, l->weight);
     return l->bias < 0 && t->dims[t->ndim - 1] == o->width && t->count > o->width;
 }
 
-/* Finds the positions, which have three dimensions. If there is no such array, takes the last
- * matrix without a bias, provided that another layer makes tokens. */
+/* Returns the index of the layer with the positions. Its array has three dimensions. If there is no
+ * such array, returns the last matrix without a bias, provided that another layer makes tokens.
+ * Otherwise returns -1. */
 static int find_table(const order *o) {
     int last = -1, makers = 0, i;
     for (i = 0; i < o->first; i++) {

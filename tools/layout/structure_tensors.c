@@ -26,7 +26,7 @@ enum { NEW_NAME_SIZE = 64 };
 typedef struct new_tensor {
     checkpoint_tensor_info view;
     char name[NEW_NAME_SIZE];
-    char *stored; /* name, malloc'ed; NULL: the view has it */
+    char *stored; /* the malloc'ed name; NULL if the name is that of the view */
     const char *reason;
 } new_tensor;
 
@@ -61,7 +61,8 @@ static bool add_view(new_tensors *n, int block, const char *role, const char *le
     return t != NULL;
 }
 
-/* A tensor [rows, cols], or [rows] if cols is 0, to add under the name of its source. */
+/* The values of a new tensor [rows, cols], or [rows] if cols is 0. `from` is the name of the tensor
+ * that the report gives as its source. */
 typedef struct new_values {
     const float *values;
     int64_t rows, cols;
@@ -97,7 +98,8 @@ static bool add_layer(new_tensors *n, int block, const char *role, const fold_la
 
 /* === Views === */
 
-/* Views [out, in, 1, 1] as [out, in], and transposes a bare parameter [in, out]. */
+/* Returns the view of a matrix as [out, in]. Drops dimensions of 1 at the end, and transposes a
+ * bare parameter [in, out]. */
 static checkpoint_tensor_info matrix_view(const structure_part *part) {
     checkpoint_tensor_info view = *part->weight;
     if (part->kind != PART_MATRIX) return view;
@@ -110,8 +112,8 @@ static checkpoint_tensor_info matrix_view(const structure_part *part) {
     return view;
 }
 
-/* Turns a table into [1, N, D]. The table may begin with the tokens, or with the width, followed by
- * a grid. False if the other dimensions cannot be merged into one. */
+/* Makes the view of a table as [1, N, D]. The table may have its D values first, followed by a
+ * grid, or last. False if the other dimensions cannot be merged into one. */
 static bool table_view(const checkpoint_tensor_info *t, int64_t width,
                        checkpoint_tensor_info *view) {
     int64_t rows = 1, stride = 0;
@@ -142,7 +144,8 @@ static bool read_layer(new_tensors *n, const structure_part *part, fold_layer *l
                      part->is_bare && part->kind == PART_MATRIX, layer, n->report);
 }
 
-/* Makes the name "attn.heads.*.query" for a list that begins with "attn.heads.0.query". */
+/* Writes the name of a list of layers, with '*' for the number. For example, the list that begins
+ * with "attn.heads.0.query" has the name "attn.heads.*.query". */
 static void name_list(const structure_parts *p, const structure_part *first, char *text,
                       size_t size) {
     const char *path = first->path, *other = structure_at(p, first->block, first->next)->path;
@@ -152,7 +155,8 @@ static void name_list(const structure_parts *p, const structure_part *first, cha
     snprintf(text, size, "%.*s*%s", (int)same, path, path + end);
 }
 
-/* Stacks a list of layers, one for each head, or three such lists if no names distinguish them. */
+/* Stacks a list of layers, one for each head. If no names distinguish query, key and value, the
+ * list has three layers for each head. */
 static bool add_heads(new_tensors *n, const structure_part *first, const char *role) {
     const int count = first->heads, each = !strcmp(role, "attn.stacked") ? 3 : 1;
     const int groups = !strcmp(role, "attn.qkv") ? 3 : !strcmp(role, "attn.kv") ? 2 : 1;
@@ -176,13 +180,13 @@ static bool add_heads(new_tensors *n, const structure_part *first, const char *r
     return good;
 }
 
-/* Joins two layers as one; `second` reads the output of `first`. */
+/* Joins two layers to one layer. The layer `second` reads the output of the layer `first`. */
 static bool add_chain(new_tensors *n, const structure_part *first, const structure_part *second,
                       const char *role) {
     fold_layer a = { NULL, NULL, 0, 0 }, b = a, both = a;
     bool good = read_layer(n, first, &a) && read_layer(n, second, &b) &&
                 fold_chain(&a, &b, &both, n->report);
-    if (good && first->kind == PART_CONV) { /* keeps the convolution's shape */
+    if (good && first->kind == PART_CONV) { /* keeps the shape of the convolution */
         new_tensor *weight;
         good = add_layer(n, second->block, role, &both, second->path, chained);
         weight = &n->items[n->count - (both.bias ? 2 : 1)];
@@ -198,8 +202,8 @@ static bool add_chain(new_tensors *n, const structure_part *first, const structu
     return good;
 }
 
-/* Joins two steps: query, key and value each pass through a separate layer, then through their rows
- * of the fused layer. */
+/* Joins two steps to one. In the first step, query, key and value each pass through a separate
+ * layer. In the second step, each passes through its rows of the fused layer. */
 static bool add_before(new_tensors *n, const structure_part *fused) {
     static const char *const before[] = { "attn.before.q", "attn.before.k", "attn.before.v" };
     static const char *const roles[] = { "attn.q", "attn.k", "attn.v" };
@@ -254,7 +258,7 @@ static bool add_identity(new_tensors *n, int block) {
     return good;
 }
 
-/* Adds biases of zeros to the other layers if one of the layers has a bias. */
+/* Adds a bias of zeros to each of these layers that has none, if any of them has a bias. */
 static bool fill_biases(new_tensors *n, int block, const char *const *roles, size_t count) {
     const structure_parts *p = n->parts;
     bool any = false;
@@ -293,7 +297,8 @@ static bool add_simple(new_tensors *n, const structure_part *part, const char *r
            (!part->bias || add_view(n, part->block, role, ".bias", part->bias, part->reason));
 }
 
-/* True if there are positions for the class token and the patches, but none for the registers. */
+/* True if the table has positions for the class token and the patches, but none for the
+ * registers. */
 static bool skips_registers(const new_tensors *n, int64_t rows) {
     const structure_part *registers = structure_with_role(n->parts, -1, "reg_token");
     int side;
@@ -343,7 +348,7 @@ static bool add_patch_chain(new_tensors *n) {
     return !first || add_chain(n, first, second, "patch_embed.proj");
 }
 
-/* Gives each norm of a block the values of the model's only norm. */
+/* If the model has only one norm, gives its values to each norm of a block. */
 static bool add_shared_norm(new_tensors *n, int block) {
     static const char *const roles[] = { "norm1", "norm2" };
     const structure_part *norm = n->parts->shared_norm;
@@ -374,7 +379,7 @@ static bool is_explained(const structure_part *part) {
     return part->role || part->is_dropped || part->is_next;
 }
 
-/* Writes the pattern "decoder.*". */
+/* Writes a pattern that names the decoder to which the part belongs, such as "decoder.*". */
 static void put_decoder(const structure_part *part, char *pattern, size_t size) {
     const char *name = strstr(part->path, "decoder");
     const size_t before = name ? (size_t)(name - part->path) : 0;
@@ -382,7 +387,7 @@ static void put_decoder(const structure_part *part, char *pattern, size_t size) 
              part->path);
 }
 
-/* Returns the reason why the part cannot have any role; "" if no reason is known. */
+/* Returns the reason why the part can have no role; "" if no reason is known. */
 static const char *remark(const structure_parts *p, const structure_part *part) {
     const checkpoint_tensor_info *t = part->weight;
     if (part->kind == PART_BATCH) return ": a batch norm, which vit.h lacks";
@@ -426,14 +431,14 @@ static bool put_groups(const name_groups *groups, report *r) {
     return fits || report_line(r, 200, "  and others");
 }
 
-/* True if the name shows that only training uses the part. A forward pass may read any other
- * part. */
+/* True if the name shows that only training uses the part. A forward pass may read a part with any
+ * other name. */
 static bool is_of_training(const structure_part *part) {
     return structure_says(part, "aux auxiliary projector predictor teacher momentum queue loss "
                                 "criterion");
 }
 
-/* Appends the options that give names to the remaining parts, or drop them. */
+/* Appends a line with the options that give a name to a remaining part or drop it. */
 static void put_remedies(const structure_parts *p, report *r) {
     char names[STRUCTURE_NAMES_SIZE] = "", line[STRUCTURE_NAMES_SIZE + 200];
     bool droppable = false;
@@ -450,7 +455,7 @@ static void put_remedies(const structure_parts *p, report *r) {
     report_line(r, 0, line);
 }
 
-/* Lists the parts without a role, then the roles of the others. */
+/* Fails with two lists: the parts without a role, and the other parts with their roles. */
 static bool refuse_left(const structure_parts *p, int count, name_groups *left, name_groups *read,
                         report *r) {
     int i;
@@ -504,12 +509,13 @@ static bool ends_in(const structure_part *part, const char *name) {
     return length >= size && !strcmp(part->path + length - size, name);
 }
 
-/* True for an .npz file with the names that numpy.savez gives to unnamed arrays. */
+/* True for an .npz file with the names that numpy.savez gives to arrays without names. */
 static bool is_numpy_list(const checkpoint *c) {
     return !strcmp(checkpoint_kind(c), "npz") && checkpoint_find(c, "arr_0");
 }
 
-/* These two names together show the origin of the code. */
+/* Returns the layout of the code that made the checkpoint. The names of two layers together show
+ * which code it was. Returns layout_own for any other code. */
 static const layout *layout_of(const structure_parts *p) {
     static const struct {
         const layout *layout;

@@ -7,7 +7,7 @@
 
 /* === Values === */
 
-/* Reads values of one part. A part of zeros has no tensor. */
+/* Reads values of one part. A part of zeros has no tensor, so zeros are written. */
 static bool read_part(checkpoint *c, const layout_part *part, int64_t first, int64_t count,
                       float *to, report *r) {
     if (part->info) return checkpoint_read(c, &part->view, first, count, to, r);
@@ -15,7 +15,7 @@ static bool read_part(checkpoint *c, const layout_part *part, int64_t first, int
     return true;
 }
 
-/* Reads stacked parts. The range may begin in one part and end in another. */
+/* Reads values of stacked parts. The range may begin in one part and end in another part. */
 static bool read_stack(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                        float *to, report *r) {
     int i;
@@ -34,7 +34,7 @@ static bool read_stack(checkpoint *c, const layout_item *item, int64_t first, in
     return true;
 }
 
-/* Returns all elements of a small source; malloc'ed. */
+/* Returns all values of a small source, in memory of malloc. NULL after an error. */
 static float *read_whole(checkpoint *c, const layout_part *part, report *r) {
     float *values = malloc((size_t)part->view.count * sizeof *values);
     if (!values) (void)report_no_memory(r);
@@ -43,8 +43,8 @@ static float *read_whole(checkpoint *c, const layout_part *part, report *r) {
     return NULL;
 }
 
-/* Reads row by row, and repeats a head of keys or values for each head of the queries that uses
- * it. */
+/* Reads query, key and value row by row. Each head of keys or values is repeated for every head of
+ * queries that uses it. */
 static bool read_grouped(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                          float *to, report *r) {
     const int64_t third = item->tensor.dims[0] / 3, head = item->head_dim;
@@ -61,7 +61,7 @@ static bool read_grouped(checkpoint *c, const layout_item *item, int64_t first, 
     return true;
 }
 
-/* Computes sums and products. */
+/* Reads the sum or the product of all parts, element by element. */
 static bool read_joined(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                         float *to, report *r) {
     const bool multiplies = item->method == LAYOUT_PRODUCT;
@@ -80,7 +80,8 @@ static bool read_joined(checkpoint *c, const layout_item *item, int64_t first, i
     return true;
 }
 
-/* Reads rows of a grid, whose columns have the vectors of parts[1]. */
+/* Reads values of a grid of vectors. The vector at a row and a column is the sum of that row's
+ * vector in parts[0] and that column's vector in parts[1]. */
 static bool read_outer(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                        float *to, report *r) {
     const int64_t depth = item->tensor.dims[item->tensor.ndim - 1];
@@ -99,8 +100,8 @@ static bool read_outer(checkpoint *c, const layout_item *item, int64_t first, in
     return true;
 }
 
-/* A product of two floats is exact in a double (24 + 24 <= 53 bits); the sum is rounded to float
- * once. */
+/* Computes values of a linear layer applied to a constant. The product of two floats is exact in a
+ * double (24 + 24 <= 53 bits), so only the sum is rounded to float. */
 static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                         float *to, report *r) {
     const int64_t depth = item->parts[0].view.count;
@@ -123,18 +124,20 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
 
 /* === Pooling that is narrower than the tokens === */
 
-/* Zeros fill up the pooling's heads and its output. The last norm then divides by the deviation of
- * more values. The norm's input is multiplied by the root of the ratio of widths. The layer
- * before the norm subtracts the mean. Queries are multiplied too, because vit.h divides by the root
- * of a wider head. */
+/* The heads and the output of the pooling are filled up with zeros. The norm after it then divides
+ * by the deviation of more values, so the norm's input is multiplied by the root of the ratio of
+ * widths. The norm also subtracts the mean of more values, so the layer in front of it subtracts
+ * the mean already. The queries are multiplied too, because vit.h divides by the root of a wider
+ * head. */
 
-/* Returns the place in the pooling's heads for a place in vit.h's wider heads; -1: none. */
+/* Returns the index of a value in the pooling's heads for an index in vit.h's wider heads. -1 if
+ * the value is one of the zeros. */
 static int64_t narrow_place(const layout_item *item, int64_t wide, int64_t place) {
     const int64_t ours = wide / item->pool_heads, theirs = item->narrow / item->pool_heads;
     return place % ours < theirs ? place / ours * theirs + place % ours : -1;
 }
 
-/* Returns a value of the query, after its norm and its linear layer. */
+/* Returns one value of the query, computed by the norm and the linear layer of the queries. */
 static double narrow_query(const layout_item *item, float *const *parts, int64_t row) {
     const int64_t width = item->narrow;
     double mean = 0, variance = 0, sum = (double)parts[4][row];
@@ -150,7 +153,7 @@ static double narrow_query(const layout_item *item, float *const *parts, int64_t
     return sum;
 }
 
-/* Subtracts from each column the mean of its rows. */
+/* Subtracts the mean of each column of a matrix from the values of that column. */
 static void narrow_centre(float *proj, int64_t rows, int64_t columns) {
     int64_t column, k;
     for (column = 0; column < columns; column++) {
@@ -202,9 +205,9 @@ static bool read_narrow(checkpoint *c, const layout_item *item, int64_t first, i
     return good;
 }
 
-/* Reads a row for each head. The library indexes by query minus key, but vit.h indexes by key minus
- * query. The change reverses both axes. It therefore reverses the whole row, except the class
- * token's three values at its end. */
+/* Reads a row of values for each head. The library indexes this row by query minus key, but vit.h
+ * indexes it by key minus query. This reverses both axes of the distances, and so the whole row.
+ * Only the class token's three values at the end of the row keep their places. */
 static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                          float *to, report *r) {
     const int64_t columns = item->parts[0].view.count / item->tensor.dims[0];
@@ -222,13 +225,15 @@ static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, 
     return good;
 }
 
-/* Returns the distance, query minus key, on a logarithmic scale. */
+/* Returns a distance between query and key on a logarithmic scale. `place` is the index of the
+ * distance along one axis. */
 static double log_distance(int64_t place, int64_t side) {
     const double distance = (double)(side - 1 - place);
     return copysign(log1p(fabs(distance)), distance);
 }
 
-/* Computes a row for each head, in the same order; the class token has no bias. */
+/* Computes a row of values for each head, in the same order as above. The class token's values are
+ * 0. */
 static bool read_rel_pos_mlp(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                              float *to, report *r) {
     const int64_t hidden = item->parts[1].view.count, columns = item->tensor.dims[1];
@@ -257,8 +262,8 @@ static bool read_rel_pos_mlp(checkpoint *c, const layout_item *item, int64_t fir
     return good;
 }
 
-/* Returns the rotation of a pair in a head. If blocks and heads have separate frequencies, the
- * frequencies are stored as [2 axes, depth, heads, pairs]. */
+/* Returns the rotation of one pair of values in a head. If blocks and heads have their own
+ * frequencies, `given` holds them as [2 axes, depth, heads, pairs]. */
 static vit_rotation rotation_of(const layout_item *item, const float *given, int64_t head,
                                 int64_t pair) {
     const rope_grid *grid = &item->rope;
@@ -269,8 +274,8 @@ static vit_rotation rotation_of(const layout_item *item, const float *given, int
     return rope_rotation_mixed(grid, first[0], first[item->parts[0].view.count / 2]);
 }
 
-/* Returns element i of a table of cosines or sines: [patches, pairs], or [heads, patches, pairs] if
- * heads have their own frequencies. */
+/* Returns element i of a table of cosines or sines. The table is [patches, pairs], or [heads,
+ * patches, pairs] if heads have their own frequencies. */
 static float table_value(const layout_item *item, const float *given, int64_t i) {
     const rope_grid *rope = &item->rope;
     const vit_grid grid = { rope->height, rope->width };
@@ -281,7 +286,7 @@ static float table_value(const layout_item *item, const float *given, int64_t i)
     return item->method == LAYOUT_COS ? cosine : sine;
 }
 
-/* Returns element i of the rotations: [9, pairs], or [heads, 9, pairs]. */
+/* Returns element i of the data of the rotations. The data is [9, pairs], or [heads, 9, pairs]. */
 static float rotation_value(const layout_item *item, const float *given, int64_t i) {
     const int64_t rows = i / item->rope.pairs;
     const vit_rotation r = rotation_of(item, given, rows / 9, i % item->rope.pairs);
@@ -303,10 +308,11 @@ static bool read_rope(checkpoint *c, const layout_item *item, int64_t first, int
     return true;
 }
 
-/* Returns a constant that depends on the number of the block (arXiv 2410.05258). */
+/* Returns a constant of differential attention for the block with this number (arXiv
+ * 2410.05258). */
 static double lambda_init(int block) { return 0.8 - 0.6 * exp(-0.3 * block); }
 
-/* Computes one value; the parts are the vectors q1, k1, q2, k2. */
+/* Computes the only value of LAYOUT_LAMBDA. The parts are the vectors q1, k1, q2, k2. */
 static bool read_lambda(checkpoint *c, const layout_item *item, float *to, report *r) {
     float *x[LAYOUT_MAX_PARTS] = { NULL };
     double sums[2] = { 0, 0 };
@@ -333,7 +339,7 @@ static bool read_less_lambda(checkpoint *c, const layout_item *item, int64_t fir
     return true;
 }
 
-/* Reads ones on the diagonal of a square matrix, or a vector of ones. */
+/* Reads values of a square matrix with ones on the diagonal, or of a vector of ones. */
 static void read_identity(const layout_item *item, int64_t first, int64_t count, float *to) {
     const int64_t width = item->tensor.ndim > 1 ? item->tensor.dims[1] : 1;
     int64_t i;
@@ -348,11 +354,12 @@ void layout_standardise(float *row, int64_t depth) {
         const double x = (double)row[k] - mean;
         variance += x * x / (double)depth;
     }
-    if (fabs(mean) < 1e-6 && fabs(variance - 1) < 1e-3) return; /* dividing again would round */
+    /* the row is standard already; another division would only round it */
+    if (fabs(mean) < 1e-6 && fabs(variance - 1) < 1e-3) return;
     for (k = 0; k < depth; k++) row[k] = (float)(((double)row[k] - mean) / sqrt(variance + 1e-8));
 }
 
-/* Reads whole rows: `first` and `count` are multiples of depth. */
+/* Reads and standardises whole rows. `first` and `count` are multiples of the length of a row. */
 static bool read_standard(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                           float *to, report *r) {
     const int64_t depth = item->parts[0].view.count / item->tensor.dims[0];
@@ -362,7 +369,7 @@ static bool read_standard(checkpoint *c, const layout_item *item, int64_t first,
     return true;
 }
 
-/* Reads the values of one channel from the parts, beginning with this part. */
+/* Reads one channel's value from each part, from the part with the index `part` on. */
 static bool read_channel(checkpoint *c, const layout_item *item, int part, int64_t channel,
                          double values[LAYOUT_MAX_PARTS], report *r) {
     float value;
@@ -373,12 +380,14 @@ static bool read_channel(checkpoint *c, const layout_item *item, int part, int64
     return true;
 }
 
-/* torch.nn.BatchNorm2d's epsilon. */
+/* Returns the factor by which a batch norm multiplies a channel. 1e-5 is the epsilon of
+ * torch.nn.BatchNorm2d. */
 static double batch_factor(double weight, double variance) {
     return weight / sqrt(variance + 1e-5);
 }
 
-/* Takes whole rows. The factor is a double, and each product is rounded once. */
+/* Reads whole rows, multiplied by the factors of the batch norm. A factor is a double, and each
+ * product is rounded to float once. */
 static bool read_batch_norm(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                             float *to, report *r) {
     const int64_t depth = item->parts[0].view.count / item->tensor.dims[0];
@@ -392,7 +401,8 @@ static bool read_batch_norm(checkpoint *c, const layout_item *item, int64_t firs
     return true;
 }
 
-/* Computes the bias of y = (x - mean) factor + bias, for a convolution without a bias. */
+/* Computes the biases of a convolution without a bias that is joined with the batch norm after it:
+ * y = (x - mean) factor + bias. */
 static bool read_batch_shift(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                              float *to, report *r) {
     double v[LAYOUT_MAX_PARTS] = { 0 };
@@ -404,7 +414,8 @@ static bool read_batch_shift(checkpoint *c, const layout_item *item, int64_t fir
     return true;
 }
 
-/* Calls the method of the rule. If a method is new, the compiler reports this switch. */
+/* Reads values by the method of the rule. If the switch lacks a new method, the compiler reports
+ * this. */
 static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                       float *to, report *r) {
     switch (item->method) {
@@ -432,23 +443,26 @@ static bool read_item(checkpoint *c, const layout_item *item, int64_t first, int
     return true;
 }
 
-/* The product of two layers, computed a few rows at a time. */
+/* The state of multiplying two layers, a few rows of the result at a time. The first factor is
+ * attn.proj; the second factor is the part of attn.qkv that makes v. */
 typedef struct folding {
     checkpoint *checkpoint;
-    const layout_item *proj, *qkv, *bias; /* bias: NULL for a weight */
+    const layout_item *proj, *qkv, *bias; /* bias is NULL if a weight is computed */
     double divisor;
-    int64_t inner, columns; /* [rows, inner] times [inner, columns] */
-    int64_t step;           /* rows of the second layer that are read together */
-    float *rows, *values;   /* values of the first layer, and of the second */
+    /* the first factor is [rows, inner], the second is [inner, columns] */
+    int64_t inner, columns;
+    int64_t step;         /* rows of the second factor that are read at a time */
+    float *rows, *values; /* values of the first factor, and of the second factor */
     double *sums;
 } folding;
 
 enum { FOLDED_ROWS = 16, FOLDED_VALUES = 65536 };
 
-/* Sums in the order of the inner dimension. Products of floats are exact in a double. */
+/* Computes rows of the product in `sums`. Each sum is in the order of the inner dimension. Products
+ * of floats are exact in a double. */
 static bool sum_rows(const folding *f, int64_t first, int64_t rows, report *r) {
     checkpoint *c = f->checkpoint;
-    const int64_t v = 2 * f->inner; /* after q and k */
+    const int64_t v = 2 * f->inner; /* rows of q and k come before those of v */
     int64_t i, n, k, row, column;
     memset(f->sums, 0, (size_t)(rows * f->columns) * sizeof *f->sums);
     if (!layout_read(c, f->proj, first * f->inner, rows * f->inner, f->rows, r)) return false;
@@ -466,7 +480,7 @@ static bool sum_rows(const folding *f, int64_t first, int64_t rows, report *r) {
     return true;
 }
 
-/* Computes whole rows; each value is rounded to float once. */
+/* Computes whole rows of the folded layer. Each value is rounded to float once. */
 static bool put_rows(const folding *f, int64_t first, int64_t rows, float *to, report *r) {
     float bias[FOLDED_ROWS] = { 0 };
     int64_t i;
@@ -519,8 +533,8 @@ bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t 
  * A resize of both sides is the Kronecker product of two resizes of one side. Its inverse is the
  * Kronecker product of their inverses. */
 
-/* Fills b [to, from] with the share that each old pixel has in each new pixel, by resizing unit
- * vectors. False if memory is exhausted. */
+/* Fills b [to, from] with the share of each old pixel in each new pixel, by resizing unit vectors.
+ * False if memory is exhausted. */
 static bool make_resize(double *b, int from, int to, vit_pos_resample how) {
     const size_t n = (size_t)from;
     float *unit = calloc(n * n + n * (size_t)to, sizeof *unit), *out;
@@ -534,7 +548,8 @@ static bool make_resize(double *b, int from, int to, vit_pos_resample how) {
     return true;
 }
 
-/* Fills gram [n, n] with the products of all pairs of rows, or of columns, of b [rows, columns]. */
+/* Fills gram [n, n] with the scalar products of all pairs of rows of b [rows, columns]. If
+ * `of_columns` is true, the products are those of all pairs of columns. */
 static void make_gram(const double *b, int rows, int columns, bool of_columns, double *gram) {
     const int n = of_columns ? columns : rows, depth = of_columns ? rows : columns;
     const int step = of_columns ? 1 : columns, stride = of_columns ? columns : 1;
@@ -548,8 +563,8 @@ static void make_gram(const double *b, int rows, int columns, bool of_columns, d
     }
 }
 
-/* Replaces x [n, columns] by gram^-1 x, by Gauss-Jordan elimination. No rows are swapped: gram is
- * positive definite. False if there is no solution. */
+/* Replaces x [n, columns] by gram^-1 x, with Gauss-Jordan elimination. No rows are swapped, because
+ * gram is positive definite. False if there is no solution. */
 static bool solve(double *gram, double *x, int n, int columns) {
     int i, j, k;
     for (i = 0; i < n; i++) {
@@ -566,15 +581,16 @@ static bool solve(double *gram, double *x, int n, int columns) {
     return true;
 }
 
-/* Writes the transpose to `to` [columns, rows]. */
+/* Writes the transpose of `from` [rows, columns] to `to` [columns, rows]. */
 static void transpose(const double *from, int rows, int columns, double *to) {
     int i, j;
     for (i = 0; i < rows; i++)
         for (j = 0; j < columns; j++) to[j * rows + i] = from[i * columns + j];
 }
 
-/* Computes (B' B)^-1 B' if the patch grows; otherwise B' (B B')^-1, the transpose of the solution x
- * of (B B') x = B. work: [new, old] and then [n, n]. */
+/* Computes the pseudo-inverse of the resize B, which `work` [new, old] holds. If the patch grows,
+ * it is (B' B)^-1 B'. Otherwise it is B' (B B')^-1, which is the transpose of the solution x of
+ * (B B') x = B. `work` has space for a matrix [n, n] behind B. */
 static bool invert(const adaptation *a, double *work) {
     const int old = a->from.side, new = a->to.side;
     const bool grows = new > old;
@@ -589,7 +605,8 @@ static bool invert(const adaptation *a, double *work) {
     return true;
 }
 
-/* adapt_free frees all allocations, even after a failure. */
+/* Allocates the memory for resizing patches, and computes the pseudo-inverse. adapt_free must be
+ * called even after a failure. */
 static bool start_patch(adaptation *a, vit_pos_resample how, report *r) {
     const size_t old = (size_t)a->from.side, new = (size_t)a->to.side;
     const size_t small = old < new ? old : new;
@@ -611,7 +628,7 @@ static bool start_patch(adaptation *a, vit_pos_resample how, report *r) {
 
 /* === The weights === */
 
-/* Computes channel c of the new channels, at the old patch size. */
+/* Computes the weights of the new channel c, at the old patch size. */
 static void mix_channels(const adaptation *a, const float *from, int c, double *plane) {
     const int chans = a->from.chans, new_chans = a->to.chans;
     const size_t count = (size_t)a->from.side * (size_t)a->from.side;
@@ -626,7 +643,7 @@ static void mix_channels(const adaptation *a, const float *from, int c, double *
     }
 }
 
-/* Computes out [new, new] = inverse' plane inverse. */
+/* Resizes one channel: out [new, new] = inverse' plane inverse. */
 static void resize_plane(const adaptation *a, float *out) {
     const int old = a->from.side, new = a->to.side;
     int y, x, k;

@@ -6,9 +6,8 @@
 
 /* === Views === */
 
-/* A slice or a permutation only has other dimensions, strides and offset over the same storage.
- * checkpoint_read accepts such a view, and copies values only when it reads them.
- */
+/* A slice or a permutation has other dimensions, strides and offset than its tensor, but the same
+ * storage. checkpoint_read accepts such a view, and copies values only when it reads them. */
 
 /* === Views === */
 
@@ -18,7 +17,7 @@ static void count_elements(checkpoint_tensor_info *view) {
     for (i = 0; i < view->ndim; i++) view->count *= view->dims[i];
 }
 
-/* Reads "#a/n". */
+/* Reads the bounds of a slice "#a/n", which is the a-th of n equal pieces. */
 static bool piece_bounds(const char *text, int64_t size, int64_t *first, int64_t *count) {
     char *end;
     const long number = strtol(text, &end, 10), pieces = strtol(end + 1, NULL, 10);
@@ -27,7 +26,7 @@ static bool piece_bounds(const char *text, int64_t size, int64_t *first, int64_t
     return size % pieces == 0;
 }
 
-/* Reads "@a", "@a:" or "@:a". */
+/* Reads the bounds of a slice "@a", "@a:" or "@:a". */
 static bool row_bounds(const char *text, int64_t size, int64_t embed_dim, int64_t *first,
                        int64_t *count) {
     const bool before = *text == ':';
@@ -41,7 +40,7 @@ static bool row_bounds(const char *text, int64_t size, int64_t embed_dim, int64_
     return *first >= 0;
 }
 
-/* Skips dimensions of 1 in front: [1, N, D] has N rows. */
+/* Skips dimensions of 1 at the start: a view [1, N, D] has N rows. */
 bool layout_slice(checkpoint_tensor_info *view, const char *slice, int64_t embed_dim) {
     int64_t first, count;
     int dim = 0;
@@ -80,7 +79,8 @@ bool layout_take_block(checkpoint_tensor_info *view, int i) {
 
 /* === Axes === */
 
-/* Returns the letters of the source's next dimension, without brackets; NULL after the last. */
+/* Writes the letters of the source's next dimension without brackets, and returns the text after
+ * it. Returns NULL after the last dimension. */
 static const char *next_dim(const char *axes, char *letters, size_t size) {
     size_t length = 1;
     if (*axes == '>') return NULL;
@@ -124,13 +124,13 @@ static int64_t known_size(const layout_sizes *sizes, char letter) {
     }
 }
 
-/* Sizes and strides of axes, indexed by the letter in ASCII. */
+/* The sizes and strides of the axes. The index is the ASCII code of the axis's letter. */
 typedef struct letter_table {
     int64_t size[128], stride[128];
 } letter_table;
 
-/* Splits one dimension of the source: one letter, or several merged letters. The last letter has
- * the smallest stride. */
+/* Splits one dimension of the source into the axes that its letters name. A dimension has one
+ * letter, or several merged letters. The last letter has the smallest stride. */
 static bool split_dim(letter_table *table, const char *letters, int64_t size, int64_t stride,
                       const layout_sizes *sizes) {
     size_t i = strlen(letters);
@@ -138,7 +138,7 @@ static bool split_dim(letter_table *table, const char *letters, int64_t size, in
     while (i-- > 0) {
         const unsigned char letter = (unsigned char)letters[i];
         int64_t known = known_size(sizes, letters[i]);
-        if (!known && letters[1]) return false; /* cannot be separated */
+        if (!known && letters[1]) return false; /* the size of this axis cannot be found */
         table->size[letter] = known ? known : size;
         table->stride[letter] = stride * product;
         product *= table->size[letter];
@@ -164,8 +164,8 @@ bool layout_apply_axes(checkpoint_tensor_info *view, const char *axes, const lay
 }
 
 /* Goes from the last dimension to the first. Each of dims[ndim - 1], ..., dims[1] must be the
- * product of the next few dimensions of the view; the dimensions of the view that remain are rows.
- * If the view has too few dimensions, dimensions of 1 are assumed in front. */
+ * product of the next few dimensions of the view. The remaining dimensions of the view are the
+ * rows. If the view has too few dimensions, dimensions of 1 are assumed at its start. */
 bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int ndim, int64_t *rows) {
     int at = view->ndim, i;
     for (i = ndim - 1; i > 0; i--) {
@@ -181,8 +181,8 @@ bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int nd
 
 /* === Folds === */
 
-/* Allocates floats for the product of two sizes from tensors; NULL if they do not fit into
- * memory. */
+/* Allocates rows * cols floats; both sizes come from the checkpoint. Fails and returns NULL if the
+ * floats do not fit into memory. */
 static float *make_floats(int64_t rows, int64_t cols, report *r) {
     float *values = NULL;
     if (rows > 0 && cols > 0 && rows <= INT64_MAX / 4 / cols &&
@@ -198,7 +198,7 @@ static void transpose(const float *from, int64_t rows, int64_t cols, float *to) 
         for (j = 0; j < cols; j++) to[j * rows + i] = from[i * cols + j];
 }
 
-/* Reads a weight that is stored as [cols, rows]. */
+/* Reads a weight that is stored as [cols, rows] into a layer [rows, cols]. */
 static bool read_transposed(checkpoint *c, const checkpoint_tensor_info *weight, fold_layer *layer,
                             report *r) {
     float *stored = make_floats(layer->rows, layer->cols, r);
@@ -254,12 +254,12 @@ static bool make_layer(int64_t rows, int64_t cols, bool has_bias, fold_layer *la
     return false;
 }
 
-/* Multiplies this many rows by their factors, and adds them to the sums, in order. */
+/* Multiplies each of `count` rows by its factor, and adds the results to the sums, in order. */
 static void add_rows(const double *factors, const double *rows, int64_t count, int64_t cols,
                      double *sums) {
     int64_t j, k;
     for (k = 0; k + 4 <= count;
-         k += 4, rows += 4 * cols, factors += 4) /* keeps sums in registers */
+         k += 4, rows += 4 * cols, factors += 4) /* four rows at a time keep sums in registers */
         for (j = 0; j < cols; j++) {
             double sum = sums[j];
             sum += factors[0] * rows[j];
@@ -277,7 +277,8 @@ static void widen(const float *from, int64_t count, double *to) {
     for (i = 0; i < count; i++) to[i] = (double)from[i];
 }
 
-/* Each row of the product is a weighted sum of the rows of the first layer. */
+/* Computes the weight of a layer that replaces two layers. Each row of the product is a weighted
+ * sum of the rows of the first layer. */
 static bool chain_weights(const fold_layer *first, const fold_layer *second, float *result,
                           report *r) {
     const int64_t inner = first->rows, cols = first->cols;
