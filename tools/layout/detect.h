@@ -1,5 +1,9 @@
 /* detect.h - finds the layout of a checkpoint, and the settings that the checkpoint states or that
- * its tensors show. */
+ * its tensors show.
+ *
+ *  A layout is the table of one library's names and shapes of tensors (layout.h). A setting is a
+ *  property of the model, such as num_heads. all[FROM_TENSORS], all[FROM_NAME] and so on hold the
+ *  settings from one source each (model/settings.h). */
 #ifndef DETECT_H
 #define DETECT_H
 
@@ -14,10 +18,12 @@
  * that the rules name. On success free the map with layout_free_map. */
 bool layout_detect(checkpoint *c, layout_map *map, report *r);
 
-/* Does the same for a text encoder; if there is none, map->layout is NULL. */
+/* Does the same as layout_detect for a text encoder. If the checkpoint has no text encoder,
+ * map->layout becomes NULL. */
 bool layout_detect_text(checkpoint *c, layout_map *map, report *r);
 
-/* Uses a known layout, without a prefix. */
+/* Uses the layout `l` without searching for one. The names of the checkpoint must have no
+ * prefix. */
 bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r);
 
 /* True if the layout does not explain all tensors, and either its names are common (is_open) or
@@ -40,7 +46,8 @@ bool layout_check_features(const layout_map *map, const text_list *ignore, repor
 bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
                         const text_list *ignore, findings *f, report *r);
 
-/* Records questions about settings that neither the tensors nor the library of the layout give. */
+/* Records a question for each setting that neither the tensors nor the library of the layout
+ * give. */
 bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
                        const settings_seen *seen, findings *f, report *r);
 
@@ -52,7 +59,7 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
 /* The last step of the original model, after the logits or the embedding that the .vit file
  * computes. */
 typedef enum model_end {
-    MODEL_END_NONE, /* or unknown */
+    MODEL_END_NONE, /* the original model has no such last step, or the step is unknown */
     MODEL_END_SOFTMAX,
     MODEL_END_LOG_SOFTMAX,
     MODEL_END_SIGMOID,
@@ -60,16 +67,23 @@ typedef enum model_end {
 } model_end;
 
 typedef struct attributes_told {
-    char text[REPORT_SIZE]; /* "num_heads=3 (blocks.0.attn.num_heads), ..."; "" for none */
-    char code[REPORT_SIZE]; /* "activation=relu (model.py:41: nn.ReLU()), ..." of --code */
-    settings by_code;       /* the settings in `code` */
+    /* List of the settings found, such as "num_heads=3 (blocks.0.attn.num_heads), ..."; "" if there
+     * are none. */
+    char text[REPORT_SIZE];
+    /* List of the settings found in the author's Python (--code), such as "activation=relu
+     * (model.py:41: nn.ReLU()), ...". */
+    char code[REPORT_SIZE];
+    settings by_code; /* the values of the settings that `code` lists */
     /* True for an encoder layer of torch.nn without batch_first. With an input [batch, tokens, D]
      * such a layer attends over the batch; only the code of forward() shows the input. */
     bool batch_second;
-    const char *activation_doubt; /* why to ask for the activation, or NULL */
+    /* The reason why the user must give the activation. NULL if there is no doubt about the
+     * activation. */
+    const char *activation_doubt;
     model_end end;
-    bool head_is_plain; /* the code calls no activation outside the blocks */
-    bool size_is_hint;  /* the size of the input counts only if it fits the tensors */
+    bool head_is_plain; /* true if the code calls no activation outside the blocks */
+    /* True if the stated input size must be ignored unless it fits the tensors. */
+    bool size_is_hint;
 } attributes_told;
 
 /* Puts settings that all statements agree on into all[FROM_TENSORS]. Call it before layout_inspect:
@@ -84,18 +98,26 @@ bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_CO
 
 /* The facts that convert/code.c read about the class that makes the tensors. */
 typedef struct code_found {
-    checkpoint_attribute *items; /* attributes as in a whole saved model, with their lines */
+    /* The attributes that the code sets, as in a model that was saved whole, with their lines in
+     * the code. */
+    checkpoint_attribute *items;
     size_t count, capacity;
-    const char *model;         /* "model.py:90: ViT(dim=64)"; NULL: no class fits */
-    bool shapes_differ;        /* the class makes other shapes; its numbers were not read */
-    int mean_count, std_count; /* values in transforms.Normalize; 0: no call, or several */
+    /* The call that makes the model, such as "model.py:90: ViT(dim=64)". NULL if no class fits the
+     * checkpoint. */
+    const char *model;
+    /* True if the class makes tensors of other shapes. In this case the numbers of the class were
+     * not read. */
+    bool shapes_differ;
+    /* The number of values in the call of transforms.Normalize. 0 if there is no call, or if there
+     * are several. */
+    int mean_count, std_count;
     double mean[VIT_MAX_CHANS], std[VIT_MAX_CHANS];
-    const char *normalize; /* line of transforms.Normalize */
+    const char *normalize; /* the line of the code that calls transforms.Normalize */
     struct code_names {
         const char **names;
         size_t count;
         const char *where;
-    } names[8]; /* lists that look like names of classes */
+    } names[8]; /* the lists in the code that look like names of classes */
     int name_count;
     memory_arena memory;
 } code_found;
@@ -116,7 +138,7 @@ bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *se
  * replaces these settings for later plans. */
 void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]);
 
-/* Returns the weight that reads the channels of the input. */
+/* Returns the name, in the .vit file, of the weight that reads the channels of the input. */
 const char *layout_input_weight(vit_stem stem);
 
 /* Returns the name, in the checkpoint, of the weight that reads patches of the input itself; NULL
@@ -127,22 +149,24 @@ const char *layout_patch_weight(const layout_map *map);
 
 /* === Stacked matrices === */
 
-/* A matrix of the .vit file, as parts one below the other. Functions that inspect the weights use
- * this type before a plan exists. */
+/* A matrix of the .vit file, described as parts that lie one below the other. Functions that
+ * inspect the weights use this type before a plan exists. */
 
 typedef struct stacked {
     layout_part parts[LAYOUT_MAX_PARTS];
     int part_count;
-    int64_t count; /* number of all values */
+    int64_t count; /* number of values in all parts together */
 } stacked;
 
-/* Finds the parts of a matrix; `width` is the width of attention. Attention is treated as a single
- * head, so rows have the order of the file. False if there is no such tensor, or if its rows of
- * `columns` values depend on unknown settings. */
+/* Finds the parts of the matrix `name` of a block; `width` is the width of attention. Attention is
+ * treated as a single head, so the rows have the order of the file. Returns false if there is no
+ * such tensor. Also returns false if its division into rows of `columns` values depends on unknown
+ * settings. */
 bool stacked_find(const layout_map *map, int block, const char *name, int64_t width,
                   int64_t columns, stacked *out);
 
-/* Reads values of one row; each row lies within a single part. */
+/* Reads values `first` .. `first` + `count` - 1 of the matrix as float. They must belong to one
+ * row, because each row lies within a single part. */
 bool stacked_read(const layout_map *map, const stacked *matrix, int64_t first, int64_t count,
                   float *to, report *r);
 
@@ -203,8 +227,10 @@ bool norm_order_read(const layout_map *map, int64_t width, norm_order_evidence *
 
 typedef struct patch_order_evidence {
     bool found;
-    int order;         /* PATCH_ORDER_... */
-    double best, next; /* mean correlation of neighbours: in this order, in the other order */
+    int order; /* the best order: one of PATCH_ORDER_... */
+    /* The mean correlation of neighbouring pixels: `best` in the order `order`, `next` in the next
+     * best order. */
+    double best, next;
 } patch_order_evidence;
 
 /* Reads the matrix of patch_embed.proj.weight, whose axes have "(patch)". If `chans` is 0, the

@@ -49,24 +49,24 @@
  * number of parts of each rule. */
 #define LAYOUT_METHODS(X)                                                                          \
     X(STACK, 1, 4)       /* the parts, one below the other */                                      \
-    X(SUM, 1, 4)         /* the sum; in a single part, dimensions of 1 do not count */             \
-    X(PRODUCT, 2, 4)     /* multiplied, element by element */                                      \
+    X(SUM, 1, 4)         /* the sum of the parts; a single part loses its dimensions of 1 */       \
+    X(PRODUCT, 2, 4)     /* the product of the parts, element by element */                        \
     X(OUTER, 2, 2)       /* every row of parts[0] plus every row of parts[1]: a grid */            \
     X(LINEAR, 2, 3)      /* parts[1] parts[0] + parts[2]: a linear layer applied to a constant */  \
     X(STANDARD, 1, 1)    /* each row minus its mean, divided by its deviation */                   \
     X(BATCH_NORM, 3, 3)  /* a weight and the norm after it: each row of parts[0] times */          \
                          /* parts[1] / sqrt(parts[2] + 1e-5), the norm's weight and variance */    \
-    X(BATCH_SHIFT, 4, 4) /* matching bias; parts: the norm's mean, weight, variance, bias */       \
-    X(ZERO, 0, 0)        /* zeros */                                                               \
+    X(BATCH_SHIFT, 4, 4) /* the bias for it; parts: the norm's mean, weight, variance, bias */     \
+    X(ZERO, 0, 0)        /* a tensor of zeros */                                                   \
     X(IDENTITY, 0, 0)    /* ones on the diagonal, or a vector of ones: an omitted layer */         \
     X(GROUPED, 3, 3)     /* query, key, value; neighbouring heads share a key and value head */    \
-    X(NARROW, 1, 5)      /* attention pooling narrower than the tokens, filled up with zeros */    \
-    X(REL_POS, 1, 1)     /* relative positions: turns query minus key into key minus query */      \
+    X(NARROW, 1, 5)      /* attention pooling narrower than the tokens; zeros fill the rest */     \
+    X(REL_POS, 1, 1)     /* relative positions: query minus key becomes key minus query */         \
     X(REL_POS_MLP, 4, 4) /* the same, computed from distances: weight and bias of two layers */    \
-    X(COS, 0, 1)         /* cosines of rotary positions, from the settings or from parts[0] */     \
-    X(SIN, 0, 1)         /* sines likewise; parts[0]: periods, or frequencies [2, depth, ...] */   \
-    X(ROTATIONS, 0, 1)   /* the data of these tables, for other input sizes at run time */         \
-    X(LAMBDA, 4, 4)      /* exp(parts[0] parts[1]) - exp(parts[2] parts[3]) + lambda_init ... */   \
+    X(COS, 0, 1)         /* cosines of rotary positions, from the settings or parts[0] */          \
+    X(SIN, 0, 1)       /* sines of the same; parts[0]: periods, or frequencies [2, depth, ...] */  \
+    X(ROTATIONS, 0, 1) /* the data that COS and SIN use, for other input sizes at run time */      \
+    X(LAMBDA, 4, 4)    /* exp(parts[0] parts[1]) - exp(parts[2] parts[3]) + lambda_init ... */     \
     X(LESS_LAMBDA, 1, 1) /* parts[0] (1 - lambda_init), both for differential attention */
 
 typedef enum layout_method {
@@ -77,18 +77,20 @@ typedef enum layout_method {
 
 enum { LAYOUT_MAX_PARTS = 5, LAYOUT_MAX_CONDITIONS = 4 };
 
-/* Several rules may make the same tensor. The first rule whose parts all exist and whose conditions
- * hold applies. */
+/* A rule tells how to make one tensor of the .vit file. Several rules may make the same tensor. The
+ * first rule whose parts all exist and whose conditions hold applies. */
 typedef struct layout_rule {
-    const char *tensor; /* name in the .vit file */
+    const char *tensor; /* name of the tensor in the .vit file */
     layout_method method;
-    const char *axes; /* NULL: the parts are stored as in the .vit file */
+    const char *axes; /* see "Axes" above; NULL if the parts are stored as in the .vit file */
+    /* The keys of the parts in the checkpoint; NULL after the last key. */
     const char *parts[LAYOUT_MAX_PARTS];
-    const char *when[LAYOUT_MAX_CONDITIONS]; /* conditions; NULL for none */
+    /* Conditions that must all hold; NULL after the last condition. */
+    const char *when[LAYOUT_MAX_CONDITIONS];
 } layout_rule;
 
-/* This condition of a rule means that every model of the library has the tensor if the other
- * conditions hold. */
+/* A rule with this condition makes a tensor that every model of the library has, if the other
+ * conditions of the rule hold. */
 #define LAYOUT_REQUIRED "!"
 
 #define LAYOUT_NONE NULL, NULL, NULL, NULL
@@ -103,13 +105,14 @@ typedef struct layout_rule {
     {                                                                                              \
         name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { condition, NULL }                         \
     }
-/* If this tensor is missing, the checkpoint is incomplete. */
+/* The same as LAYOUT_FROM, but the checkpoint is incomplete without this tensor. */
 #define LAYOUT_MUST(name, key) LAYOUT_WHEN(name, key, LAYOUT_REQUIRED)
 #define LAYOUT_MUST_WHEN(name, key, condition)                                                     \
     {                                                                                              \
         name, LAYOUT_STACK, NULL, { key, NULL, NULL }, { LAYOUT_REQUIRED, condition }              \
     }
-/* Squashes images to the input's size by default, like torchvision's Resize((N, N)). */
+/* Makes preprocessing squash images to the input's size by default, like torchvision's Resize((N,
+ * N)). */
 #define LAYOUT_SQUASHED                                                                            \
     { "crop_mode=squash", NULL }, { "crop_pct=1", NULL }, { "interpolation=bilinear", NULL }
 /* Makes a tensor from a key with named axes. */
@@ -165,44 +168,52 @@ typedef struct layout_rule {
 #define LAYOUT_END                                                                                 \
     { NULL, LAYOUT_STACK, NULL, { LAYOUT_NONE }, LAYOUT_ALWAYS }
 
-/* A tensor that no rule reads, with its meaning or the reason why it has no effect. */
+/* A tensor that no rule reads. `meaning` names the tensor's purpose, or the reason why it has no
+ * effect. */
 typedef struct layout_extra {
-    const char *pattern; /* shell pattern; "../" at the start: outside the prefix */
+    /* Shell pattern for names of tensors. With "../" at the start, the tensors are outside the
+     * prefix. */
+    const char *pattern;
     const char *meaning;
 } layout_extra;
 
-/* Tensors that have no effect if a tensor `beside` exists. For example, a table of words shows that
- * the tensors belong to a text tower. */
+/* Tensors that have no effect if the tensor `beside` exists. For example, a table of words shows
+ * that the tensors belong to a text encoder. */
 typedef struct layout_company {
-    const char *pattern, *beside; /* patterns as above */
+    const char *pattern, *beside; /* patterns of the same form as in layout_extra */
     const char *meaning;
 } layout_company;
 
-/* A default of the library, such as "norm_eps=1e-12". */
+/* A default value of the library's models. */
 typedef struct layout_default {
     const char *assignment;
-    const char *when; /* a condition, or NULL */
+    const char *when; /* condition for the default; NULL if the default always applies */
 } layout_default;
 
-/* A setting that only the user can give. */
+/* A setting that the tensors never show, so only the user can give it. */
 typedef struct layout_question {
     setting_key setting;
-    const char *options; /* "--set activation=gelu or --set activation=quick_gelu" */
-    const char *when;    /* a condition, or NULL */
+    /* options that answer the question: "--set activation=gelu or --set activation=quick_gelu" */
+    const char *options;
+    const char *when; /* condition for the question; NULL if the question always applies */
 } layout_question;
 
 typedef struct layout {
-    const char *name;  /* name in messages */
-    const char *probe; /* a key that identifies this layout if the conditions hold */
+    const char *name;  /* name of the layout in messages */
+    const char *probe; /* a key that identifies this layout if the conditions in `when` also hold */
     const char *when[LAYOUT_MAX_CONDITIONS];
-    const char *const *prefixes; /* prefixes of wrappers; "*." is any prefix; ends with NULL */
-    const char *const *blocks;   /* paths of a block; ends with NULL */
-    const layout_rule *rules;    /* ends with LAYOUT_END */
-    bool is_open; /* hand-written code has such names too, so hidden settings become assumptions */
-    /* Each list is NULL, or ends with an entry of NULL. */
-    const layout_extra *harmless;  /* without effect; dropped */
-    const layout_company *company; /* without effect if other tensors exist */
-    const layout_extra *lacking;   /* features that this version of vit.h cannot run */
+    /* The prefixes that wrappers put before every key; "*." stands for any prefix. Ends with
+     * NULL. */
+    const char *const *prefixes;
+    const char *const *blocks; /* paths of a block; ends with NULL */
+    const layout_rule *rules;  /* ends with LAYOUT_END */
+    /* True if hand-written code has such names too. Settings that the tensors do not show then
+     * become assumptions. */
+    bool is_open;
+    /* Each of these lists is NULL or ends with an entry of NULL. */
+    const layout_extra *harmless;  /* tensors that have no effect and are dropped */
+    const layout_company *company; /* tensors that have no effect if other tensors exist */
+    const layout_extra *lacking;   /* tensors of features that this version of vit.h cannot run */
     const layout_default *defaults;
     const layout_question *questions;
 } layout;
@@ -210,12 +221,13 @@ typedef struct layout {
 /* All layouts, in the order in which they are tried; ends with NULL. */
 extern const layout *const layout_all[];
 
-/* The layouts of text encoders beside an image encoder; ends with NULL. */
+/* The layouts of text encoders that a checkpoint may have beside an image encoder. Ends with
+ * NULL. */
 extern const layout *const layout_texts[];
 
 /* The layouts to which structure_*.c maps its results: hand-written blocks, torch.nn's encoder
- * layers under other names, and widely copied code. No key identifies such checkpoints, so these
- * layouts are not in the list. */
+ * layers under other names, and widely copied code. No key identifies such checkpoints, so
+ * layout_all does not contain these layouts. */
 extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_lecture,
     layout_own_numpy;
 

@@ -1,6 +1,8 @@
 /* rules.h - matches a checkpoint with its layout: decides which rule makes each tensor of the .vit
  * file, and finds the keys that a rule names.
- */
+ *
+ *  A key is the name of a tensor in the checkpoint. The tables of a layout contain keys with
+ *  placeholders such as {b}; layout.h explains their syntax. */
 #ifndef RULES_H
 #define RULES_H
 
@@ -14,18 +16,21 @@
 enum {
     LAYOUT_MAX_KEY = 1200,
     LAYOUT_STAGES = 4,
-    LAYOUT_STAGE_BLOCKS = 100, /* most blocks in a stage of a stem */
+    LAYOUT_STAGE_BLOCKS = 100, /* largest number of blocks in a stage of a stem */
 };
 
 /* The rule that makes a tensor of the .vit file. If `found` is false, the rule is only the first
  * candidate: it lacks a part, or a condition does not hold. */
 typedef struct layout_match {
-    const layout_rule *rule; /* NULL if no rule makes the tensor */
-    int block;               /* -1: none; in a stem: stage * LAYOUT_STAGE_BLOCKS + place */
+    const layout_rule *rule; /* NULL if no rule makes the tensor. */
+    /* Index of the block; -1 for a tensor outside the blocks. For a block of a stem: stage *
+     * LAYOUT_STAGE_BLOCKS + index within the stage. */
+    int block;
     bool found;
 } layout_match;
 
-/* All tensors that a name with {b}, or with {s} and {u}, stands for, and their matches. */
+/* A name of the .vit file with {b}, or with {s} and {u}, and the matches of all tensors that it
+ * stands for. */
 typedef struct layout_target {
     const char *tensor;    /* "{b}norm1.weight" */
     layout_match *matches; /* one for each block */
@@ -36,34 +41,36 @@ typedef struct layout_map {
     const layout *layout;
     checkpoint *checkpoint;
     char prefix[128];       /* text to strip from every key, such as "module." */
-    const char *blocks;     /* the path in use */
+    const char *blocks;     /* the path of a block, as the layout names it */
     int depth;              /* number of blocks */
     layout_target *targets; /* all targets, in the order of the rules */
     size_t target_count;
     layout_match *matches; /* the matches of all targets */
-    int patch_order;       /* 1 + PATCH_ORDER_...; 0: not given */
+    int patch_order;       /* 1 + PATCH_ORDER_...; 0 if this setting is not given */
     int qkv_order;         /* QKV_ORDER_... */
-    int qkv_interleave;    /* 1 + QKV_INTERLEAVE_...; 0: not given */
+    int qkv_interleave;    /* 1 + QKV_INTERLEAVE_...; 0 if this setting is not given */
     int64_t embed_dim;     /* 0 until it is read from the tensors */
 } layout_map;
 
 /* One source of a tensor. */
 typedef struct layout_part {
-    const checkpoint_tensor_info *info; /* NULL: zeros */
-    checkpoint_tensor_info view;        /* the used part of the tensor, in the file's order */
+    const checkpoint_tensor_info *info; /* the tensor of the checkpoint; NULL for a part of zeros */
+    /* the slice of the tensor that is used, with dimensions in the order of the .vit file */
+    checkpoint_tensor_info view;
 } layout_part;
 
 /* === Keys === */
 
-/* Turns the key of a table into the key of the checkpoint, without the slice; false if "../" leads
- * above the top. `chunk` is for paths with {c}. */
+/* Writes the checkpoint's key for a key of a table, without its slice. Returns false if "../" leads
+ * above the top. `chunk` is the number that replaces {c} in the path of the block. */
 bool layout_key(const layout_map *map, const char *key, int block, int chunk,
                 char text[LAYOUT_MAX_KEY]);
 
-/* Returns the tensor with such a key; NULL if it does not exist or is empty. */
+/* Returns the tensor with such a key. Returns NULL if the tensor does not exist or is empty. */
 const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char *key, int block);
 
-/* Returns the length of the path that all tensors share, such as "my_vit.", or 0. */
+/* Returns the length of the path that all names begin with, such as "my_vit."; 0 if there is no
+ * such path. */
 size_t layout_common_path(const checkpoint *c);
 
 /* Returns the length of a path without its last component: the length of "module." for
@@ -74,16 +81,21 @@ size_t layout_parent_length(const char *prefix, size_t length);
  * prefix. */
 const char *layout_strip(const layout_map *map, const char *name);
 
-/* Returns the number of the block that the name gives under this path; -1 for none. */
+/* Returns the number of the block to which the name belongs, if the blocks have this path; -1 for a
+ * name outside the blocks. */
 int layout_block_of(const layout_map *map, const char *path, const char *name);
-bool layout_is_stacked(const layout_map *map); /* true if one tensor holds all blocks */
+/* True if one tensor holds all blocks. */
+bool layout_is_stacked(const layout_map *map);
 
+/* True if the condition, or every condition of a list, holds for this block. layout.h lists the
+ * conditions. */
 bool layout_holds(const layout_map *map, const char *condition, int block);
 bool layout_all_hold(const layout_map *map, const char *const *when, int block);
 
 /* === Rules === */
 
-/* True if the name in a rule stands for this tensor. *block receives the block, or -1. */
+/* True if `rule_tensor`, the name in a rule, stands for this tensor. *block receives the index of
+ * the block, or -1 for a tensor outside the blocks. */
 bool layout_names(const char *rule_tensor, const char *tensor, int *block);
 
 int layout_part_count(const layout_rule *rule);
@@ -93,7 +105,8 @@ bool layout_is_zeros(const char *part);
  * have the same number of dimensions. */
 bool layout_applies(const layout_map *map, const layout_rule *rule, int block, bool *fits);
 
-/* Returns the axes of a rule, adapted to the given order of a patch's pixels or of qkv's rows. */
+/* Returns the axes of a rule. If the settings give the order of a patch's pixels or of qkv's rows,
+ * the axes have this order. */
 const char *layout_rule_axes(const layout_map *map, const layout_rule *rule);
 
 /* True if any rule may read this tensor of the checkpoint. */
@@ -106,71 +119,82 @@ bool layout_is_known(const layout_map *map, const char *name);
 bool layout_match_all(layout_map *map, report *r);
 void layout_free_map(layout_map *map);
 
+/* Returns the match of a tensor of the .vit file. */
 layout_match layout_find(const layout_map *map, const char *tensor);
+/* True if a rule makes this tensor from sources that exist. */
 bool layout_has(const layout_map *map, const char *tensor);
 
-/* Finds the i-th source of a match, before its slice is taken; false for zeros and after the last
- * source. */
+/* Finds the i-th source of a match, before its slice is taken. Returns false for a part of zeros,
+ * and if the match has no more sources. */
 bool layout_find_part(const layout_map *map, const layout_match *match, int i, layout_part *part);
 
-/* Takes the slice that the rule names; false if the tensor does not have these rows. */
+/* Reduces the part to the slice that the rule names. Returns false if the tensor does not have
+ * these rows. */
 bool layout_slice_part(const layout_map *map, const layout_match *match, int i, layout_part *part);
 
-/* Finds a source and takes its slice; *axes become those of the rule, or NULL. */
+/* Finds the i-th source of a tensor and takes its slice. *axes receives the axes of the rule, or
+ * NULL if the rule has none. */
 bool layout_peek(const layout_map *map, const char *tensor, int i, layout_part *part,
                  const char **axes);
 
 /* === Groups === */
 
-/* Groups of names that differ only in numbers. They are printed as "blocks.{0..11}.attn.foo [64,
- * 64]". */
+/* A group is a set of names that differ only in numbers. A message prints the group as one name
+ * with ranges: "blocks.{0..11}.attn.foo [64, 64]". */
 
 enum { GROUPS_MAX = 64, GROUP_NUMBERS = 4, GROUP_TEXT_SIZE = 4096 };
 
 typedef struct name_group {
-    char *name; /* name of the first tensor */
-    char *note; /* text that the names share: a shape, a reason */
+    char *name; /* the name that was added first */
+    char *note; /* text that all names of the group share, such as a shape or a reason */
+    /* The lowest and the highest value of each number in the names. */
     long first[GROUP_NUMBERS], last[GROUP_NUMBERS];
     size_t count;
 } name_group;
 
-/* Zero it first. */
+/* Zero this struct before the first use. */
 typedef struct name_groups {
-    name_group items[GROUPS_MAX]; /* in the order of their first name */
-    size_t count, more;           /* more: the number of names beyond the last group */
+    name_group items[GROUPS_MAX]; /* in the order in which their first names were added */
+    /* `more` is the number of names that were left out because there were too many groups */
+    size_t count, more;
 } name_groups;
 
-/* False if memory is exhausted. */
+/* Adds a name to the group with the same note whose names differ only in numbers. Returns false if
+ * memory is exhausted. */
 bool groups_add(name_groups *groups, const char *name, const char *note);
 void groups_free(name_groups *groups);
 
-/* Writes "blocks.{0..11}.attn.foo". */
+/* Writes the name of a group with its ranges, such as "blocks.{0..11}.attn.foo". Returns `text`. */
 const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]);
 
 /* === Names === */
 
-/* Names that do not match: keys of missing tensors, and tensors that no rule reads. */
+/* These functions are for messages about names that do not match: keys of missing tensors, and
+ * tensors that no rule reads. */
 
 /* === Missing === */
 
-/* Returns the rule that should probably have made a missing tensor. Either the file has some parts
- * of this rule, or the rule makes the same tensor in another block or another tensor in the module.
- * NULL if the layout has no such tensor. */
+/* Returns the rule that should probably have made a missing tensor. Either the checkpoint has some
+ * parts of this rule, or the rule makes the same tensor in another block or another tensor in the
+ * module. Returns NULL if the layout has no such tensor. */
 const layout_rule *names_meant_rule(const layout_map *map, const char *tensor);
 
-/* Returns the key from which a missing tensor should come; if no rule has a key, the name of the
- * tensor itself. */
+/* Returns the key from which a missing tensor should come. If no rule has a key, returns the name
+ * of the tensor itself. */
 const char *names_meant_key(const layout_map *map, const char *tensor, char text[LAYOUT_MAX_KEY]);
 
-/* Returns a missing key of the rule, or NULL if all exist. */
+/* Returns a key of the rule that the checkpoint lacks; NULL if the checkpoint has all keys. */
 const char *names_absent_key(const layout_map *map, const layout_rule *rule, int block,
                              char text[LAYOUT_MAX_KEY]);
 
-/* Returns a missing key of one part of the rule, or NULL. */
+/* Returns a key of one part of the rule that the checkpoint lacks; NULL if the checkpoint has all
+ * keys of the part. */
 const char *names_absent_part(const layout_map *map, const layout_rule *rule, int part, int block,
                               char text[LAYOUT_MAX_KEY]);
 
+/* Returns the number of parts of the rule that the checkpoint has. */
 int names_parts_present(const layout_map *map, const layout_rule *rule, int block);
+/* True if the first condition of the rule is LAYOUT_REQUIRED. */
 bool names_is_required(const layout_rule *rule);
 
 /* === Unknown === */
@@ -180,20 +204,20 @@ bool names_is_required(const layout_rule *rule);
 bool names_add_unknown(const layout_map *map, const checkpoint_tensor_info *info,
                        name_groups *unknown);
 
-/* Adds all collected tensors as findings. */
+/* Adds one finding to *f for each group of collected tensors. */
 bool names_put_unknown(const name_groups *unknown, findings *f);
 
-/* Finds tensors that may have an effect. No rule reads these tensors, and `ignore` does not name
- * them. */
+/* Collects the tensors that no rule reads, that `ignore` does not name, and that may have an
+ * effect. */
 bool names_find_unknown(const layout_map *map, const text_list *ignore, name_groups *unknown);
 
+/* True if there is a tensor that names_find_unknown would collect. */
 bool names_has_unknown(const layout_map *map, const text_list *ignore);
 
-/* Returns the reason why this tensor has no effect; NULL if it may have one. */
+/* Returns the reason why this tensor has no effect; NULL if it may have an effect. */
 const char *names_why_harmless(const layout_map *map, const char *name);
 
-/* True if the name matches one of these patterns. They are shell patterns, but * also matches
-   dots. */
+/* True if the name matches one of these shell patterns. Unlike in a shell, * also matches dots. */
 bool names_match(const text_list *patterns, const char *name);
 
 /* True if `ignore` names this tensor, with or without the prefix. */

@@ -24,29 +24,36 @@
 
 enum { STRUCTURE_MAX_NOTES = 24, STRUCTURE_NOTE_SIZE = 400 };
 
-/* An assumption that the file does not prove. */
+/* An assumption that the file does not prove: its content, its reason, and the option that changes
+ * it. */
 typedef struct structure_note {
     char what[STRUCTURE_NOTE_SIZE], why[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
 } structure_note;
 
 typedef struct structure_dropped {
-    char *name;      /* as in the file */
-    const char *why; /* "of whole numbers" */
+    char *name;      /* name of a tensor, as in the file */
+    const char *why; /* reason for dropping the tensor, such as "of whole numbers" */
 } structure_dropped;
 
 typedef struct structure {
     bool found;
     structure_note notes[STRUCTURE_MAX_NOTES];
     int note_count;
-    structure_dropped *dropped; /* tensors without effect */
+    structure_dropped *dropped; /* tensors that have no effect */
     size_t dropped_count;
     /* The reason for the role of each tensor of the resulting checkpoint. */
     const char **reasons;
     size_t reason_count;
-    const layout *layout;               /* layout_own or a related layout */
-    int heads;                          /* number of heads if each has its own layer; 0: unknown */
-    const char *assignment;             /* value of a setting that the names show; or NULL */
-    char head_why[STRUCTURE_NOTE_SIZE]; /* why nothing is between the head's two layers; or "" */
+    const layout *layout; /* layout_own or a related layout */
+    /* The number of heads if each head has a linear layer of its own. 0 if this number is
+     * unknown. */
+    int heads;
+    /* A setting and its value, such as "qkv_order=kqv", if the names of the tensors show one;
+     * otherwise NULL. */
+    const char *assignment;
+    /* The reason why no activation lies between the two layers of the classification head; "" if
+     * there is none. */
+    char head_why[STRUCTURE_NOTE_SIZE];
 } structure;
 
 /* Renames and folds the checkpoint's tensors for layout_own, except those that `ignore` names. On
@@ -59,34 +66,44 @@ void structure_free(structure *s);
 /* === The parts of a checkpoint, shared by structure_*.c === */
 
 typedef enum part_kind {
-    PART_MATRIX, /* [rows, cols]: a linear layer, or a convolution of one pixel */
-    PART_CONV,   /* [rows, channels, P, P] */
+    /* weight [rows, cols] of a linear layer, or of a convolution with a kernel of one pixel */
+    PART_MATRIX,
+    PART_CONV,   /* weight [rows, channels, P, P] of a convolution */
     PART_NORM,   /* a weight and a bias, both [rows] */
-    PART_VECTOR, /* [rows] alone: a norm without bias, a token, LayerScale */
-    PART_TABLE,  /* a bare parameter of more dimensions: positions, tokens, a matrix */
-    PART_BATCH,  /* a batch norm */
-    PART_OTHER,  /* whole numbers, norms over several dimensions, anything else */
+    PART_VECTOR, /* a single tensor [rows]: a norm without bias, a token, LayerScale */
+    /* A parameter of two or more dimensions that belongs to no layer: positions, tokens, a
+     * matrix. */
+    PART_TABLE,
+    PART_BATCH, /* weight and bias of a batch norm */
+    PART_OTHER, /* whole numbers, norms over several dimensions, and all other tensors */
 } part_kind;
 
-/* The words of a name: lower case, split at dots, underscores, capitals and digits. */
+/* A name is split into words at dots, underscores, capitals and digits. The words are in lower
+ * case. */
 enum { PART_MAX_WORDS = 24, PART_WORD_SIZE = 24, STRUCTURE_MAX_TENSORS = 8192 };
 
 typedef struct structure_part {
-    char *path; /* the name without ".weight" */
+    char *path; /* the name of the weight without ".weight" */
     size_t path_size;
-    const checkpoint_tensor_info *weight, *bias; /* NULL if missing */
+    const checkpoint_tensor_info *weight, *bias; /* NULL if the checkpoint has no such tensor */
     part_kind kind;
     int64_t rows, cols;
-    int block, place;  /* -1: not in a block */
+    /* The index of the block, and the index of the part within the block. Both are -1 for a part
+     * outside the blocks. */
+    int block, place;
     const char *inner; /* the path after the number of the block */
-    int heads;         /* > 0: the number of parts, one for each head, of which this is the first */
-    int next;          /* index of the part of the next head; 0 for none */
-    bool is_next;      /* one of the parts for each head, but not the first */
-    const char *role, *reason; /* NULL: not found yet */
-    bool is_bare;              /* a parameter, not the weight of a module */
+    /* If each head has a part of its own and this is the part of the first head: the number of
+     * heads. Otherwise 0. */
+    int heads;
+    int next; /* index of the part of the next head; 0 if there is none */
+    /* true for the parts of all heads but the first, if each head has a part of its own */
+    bool is_next;
+    const char *role, *reason; /* both are NULL until the role is found */
+    bool is_bare;              /* true for a parameter that is not the weight of a module */
     bool is_dropped;
-    bool is_outside; /* its name shows that it is outside the only block */
-    char words[PART_MAX_WORDS][PART_WORD_SIZE]; /* words of `inner`, or of the path */
+    bool is_outside; /* true if the name shows that the part is outside the only block */
+    /* the words of `inner`, or of the whole path for a part outside the blocks */
+    char words[PART_MAX_WORDS][PART_WORD_SIZE];
     int word_count;
 } structure_part;
 
@@ -94,21 +111,24 @@ typedef struct structure_parts {
     checkpoint *checkpoint;
     structure_part *parts;
     int count;
-    int depth, places;                 /* number of blocks, and of parts in each */
-    structure_part **in_blocks;        /* [depth, places] */
+    int depth, places;                 /* number of blocks, and number of parts in each block */
+    structure_part **in_blocks;        /* the parts of all blocks, as an array [depth, places] */
     int64_t width;                     /* width of a token */
-    const structure_part *shared_norm; /* the only norm, which all blocks use; NULL for none */
-    int64_t rows;                      /* rows of the table of positions; 0 if not found */
+    const structure_part *shared_norm; /* the only norm, if all blocks share it; otherwise NULL */
+    /* number of rows of the table of positions; 0 if the table was not found */
+    int64_t rows;
     bool is_sorted; /* the file is sorted by name, so its order carries no information */
     checkpoint_tensor_info
-        *ordered; /* all tensors, named by their order; NULL if their names are useful */
+        /* All tensors, with names made from their order in the file. NULL if their own names are
+         * useful. */
+        *ordered;
     char *ordered_names;
-    char unsure[2048]; /* message about undecided roles, or "" */
-    bool is_matched;   /* as in structure_find */
+    char unsure[2048]; /* message about parts whose roles are undecided; "" if there are none */
+    bool is_matched;   /* see `is_matched` of structure_find */
     structure *result;
 } structure_parts;
 
-/* Drops tensors that `ignore` names. */
+/* Fills p->parts with the parts of the checkpoint. Drops the tensors that `ignore` names. */
 bool structure_make_parts(checkpoint *c, const text_list *ignore, structure_parts *p, report *r);
 void structure_free_parts(structure_parts *p);
 
@@ -118,11 +138,11 @@ bool structure_read_order(checkpoint *c, const text_list *ignore, structure_part
 /* Drops modules that are stored under two names; see structure_block.c. */
 bool structure_drop_copies(structure_parts *p, report *r);
 
-/* Splits the text into words again. */
+/* Replaces the words of the part by the words of `text`. */
 void structure_read_words(structure_part *part, const char *text);
 
-/* True if the text has one of these words. The list has the form "q query queries"; "in+proj"
- * stands for two consecutive words. */
+/* True if the part's name has one of these words. The list `words` has the form "q query queries";
+ * "in+proj" stands for two consecutive words. */
 bool structure_says(const structure_part *part, const char *words);
 
 /* Returns the name of a part for messages, without internal names. */
@@ -133,7 +153,7 @@ structure_part *structure_at(const structure_parts *p, int block, int place);
 /* Returns the first part with this role in a block, or outside all blocks (-1); NULL for none. */
 structure_part *structure_with_role(const structure_parts *p, int block, const char *role);
 
-/* Finds blocks, depth and width. */
+/* Finds the blocks, their number (p->depth) and the width of a token (p->width). */
 bool structure_find_blocks(structure_parts *p, report *r);
 
 bool structure_name_block(structure_parts *p, report *r);

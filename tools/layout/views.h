@@ -1,4 +1,8 @@
-/* views.h - parts of a tensor in another order: slices and permutations that copy nothing. */
+/* views.h - slices and permutations of a tensor that copy nothing, and tensors computed from
+ * several others.
+ *
+ *  A view is a checkpoint_tensor_info that shares the storage of a tensor, but has another offset,
+ *  shape or order of dimensions. */
 #ifndef VIEWS_H
 #define VIEWS_H
 
@@ -7,34 +11,37 @@
 
 #include "checkpoint/checkpoint.h"
 
-/* The sizes of axes that come from the configuration. */
+/* The sizes of dimensions that only the settings of the model give. */
 typedef struct layout_sizes {
     int64_t patch, chans, heads, head_dim;
 } layout_sizes;
 
-/* Reduces a view to a slice: "#1/3", "@0", "@1:"; "" keeps all. False if the view does not have
- * these rows. */
+/* Reduces a view to the slice "#1/3", "@0" or "@1:" (see layout.h). The slice "" keeps all rows.
+ * Returns false if the view does not have these rows. */
 bool layout_slice(checkpoint_tensor_info *view, const char *slice, int64_t embed_dim);
 
-/* Reduces a view of stacked blocks, its first dimension, to block i. */
+/* Reduces a view to block i. The first dimension of the view must be the blocks, stacked in one
+ * tensor. */
 bool layout_take_block(checkpoint_tensor_info *view, int i);
 
-/* Reduces a view to its first rows; false if it has fewer. */
+/* Reduces a view to its first `rows` rows. Returns false if the view has fewer rows. */
 bool layout_first_rows(checkpoint_tensor_info *view, int64_t rows);
 
-/* Returns the number of dimensions of the source. */
+/* Returns the number of dimensions before the '>' of `axes`: those of the checkpoint's tensor. */
 int layout_axes_ndim(const char *axes);
 
-/* Returns the letters of the dimensions in the .vit file: those after the '>'. */
+/* Returns the letters after the '>' of `axes`: the dimensions in the order of the .vit file. */
 const char *layout_file_order(const char *axes);
 
-/* Returns the size of the dimension of the source that has only this letter; 0 for none. */
+/* Returns the size of the view's dimension that has only this letter; 0 if there is none. */
 int64_t layout_axis_size(const char *axes, const checkpoint_tensor_info *view, char letter);
 
-/* Puts the dimensions into the file's order; false if the view has another shape. */
+/* Puts the dimensions of the view into the order of the .vit file. Returns false if the view does
+ * not have the shape that `axes` and `sizes` imply. */
 bool layout_apply_axes(checkpoint_tensor_info *view, const char *axes, const layout_sizes *sizes);
 
-/* True if the dimensions of the view can be merged into [rows, dims[1], ...]; sets *rows. */
+/* True if the dimensions of the view can be merged into the shape [rows, dims[1], ...]. *rows
+ * receives the number of rows. */
 bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int ndim, int64_t *rows);
 
 /* === Folds === */
@@ -44,7 +51,7 @@ bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int nd
 
 /* A weight [rows, cols] and a bias [rows], in memory. */
 typedef struct fold_layer {
-    float *weight, *bias; /* bias NULL: none */
+    float *weight, *bias; /* `bias` is NULL if the layer has no bias. */
     int64_t rows, cols;
 } fold_layer;
 
@@ -55,15 +62,16 @@ bool fold_read(checkpoint *c, const checkpoint_tensor_info *weight,
                report *r);
 void fold_free(fold_layer *layer);
 
-/* Computes rows first .. first + rows - 1 of a layer; frees nothing. */
+/* Returns a layer that consists of rows `first` .. `first` + `rows` - 1 of a layer. The result
+ * points into the layer's memory, so do not free the result. */
 fold_layer fold_rows(const fold_layer *layer, int64_t first, int64_t rows);
 
-/* Makes one layer that computes second(first(x)). */
+/* Makes one layer *result that computes second(first(x)). */
 bool fold_chain(const fold_layer *first, const fold_layer *second, fold_layer *result, report *r);
 
-/* Stacks the layers. If `is_diagonal` is set, each layer reads only its own columns. If `groups` >
- * 1, each layer has this many kinds of rows, such as queries, keys and values; the result has all
- * rows of the first kind, then all rows of the next kind. */
+/* Stacks the layers of all heads. If `is_diagonal` is set, each layer reads only its own columns.
+ * If `groups` > 1, each layer has this many kinds of rows, such as queries, keys and values. The
+ * result then has all rows of the first kind, followed by all rows of the next kind. */
 bool fold_heads(const fold_layer *heads, int count, bool is_diagonal, int groups,
                 fold_layer *result, report *r);
 
