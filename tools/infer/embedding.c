@@ -705,9 +705,9 @@ void embedding_close(embedding_index *index) {
 
 /* === The model === */
 
-/* Chooses the vectors of the model that can be compared with the vectors of the index. An index of
- * CLIP's text vectors has no description. Its vectors are as wide as CLIP's projection, which is
- * the head of the model. */
+/* Chooses the vectors of the model that can be compared with the vectors of the index. An index
+ * without a description may contain vectors of CLIP's texts. These vectors are as wide as CLIP's
+ * projection, which is the head of the model. */
 static bool choose_for(embedding_choice *choice, const embedding_request *asked,
                        const embedding_index *index, const vit_model *model, report *r) {
     const bool given = asked->pool || asked->block >= 0;

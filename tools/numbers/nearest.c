@@ -23,12 +23,13 @@ enum { LANES = 8 };
 
 /* === Floats and halves === */
 
-/* Loads 8 values of a row. */
+/* A function that loads 8 values of a row as floats. */
 typedef void load_lanes(lanes *to, const void *from);
 
 INLINE void load_floats(lanes *to, const void *from) { memcpy(to, from, sizeof *to); }
 
-/* Widens 8 halves. A multiplication corrects the exponent, and makes subnormal halves normal. */
+/* Widens 8 halves to floats. The multiplication corrects the exponent. It also gives the right
+ * value to subnormal halves. */
 INLINE void load_halves(lanes *to, const void *from) {
     const lanes scale = { 0x1p112f, 0x1p112f, 0x1p112f, 0x1p112f,
                           0x1p112f, 0x1p112f, 0x1p112f, 0x1p112f };
@@ -44,11 +45,14 @@ INLINE void load_halves(lanes *to, const void *from) {
 }
 
 INLINE void multiply_add(lanes *sum, const lanes *a, const lanes *b) {
-    const lanes product = *a * *b; /* a separate statement, which compilers never fuse */
+    /* This is a separate statement, because compilers never fuse operations across statements
+     * here. */
+    const lanes product = *a * *b;
     *sum += product;
 }
 
-/* Adds up the lanes of each sum: first lanes that are 4 apart, then 2, then 1. */
+/* Adds up the 8 lanes of each of TOTALS sums. Lanes that are 4 apart are added first, then lanes
+ * that are 2 apart, then the last two. */
 enum { TOTALS = 8 };
 typedef void add_lanes(const lanes *sums, float *totals);
 
@@ -59,7 +63,8 @@ INLINE void add_up_plain(const lanes *sums, float *totals) {
     }
 }
 
-/* Does one step of all products of a tile. Sums are in sums[q * DOT_TILE_ROWS + r]. */
+/* Adds the products of 8 elements, beginning with element i, to all sums of a tile. The sum of
+ * query q and row r is sums[q * DOT_TILE_ROWS + r]. */
 INLINE void tile_step(lanes *sums, const float *const *q, const float *const *r, int i) {
     lanes a, b0, b1;
     load_floats(&b0, r[0] + i);
@@ -84,7 +89,7 @@ INLINE void multiply_tile(add_lanes *add_up, const float *const *q, const float 
     lanes sums[TOTALS] = { { 0 } };
     int i = 0;
     for (; i + LANES <= dim; i += LANES) tile_step(sums, q, r, i);
-    if (i < dim) { /* the last ones, padded */
+    if (i < dim) { /* The last elements are padded with zeros to 8. */
         float last[QUERIES + ROWS][LANES] = { { 0 } };
         const float *const last_q[QUERIES] = { last[0], last[1], last[2], last[3] };
         const float *const last_r[ROWS] = { last[4], last[5] };
@@ -96,9 +101,10 @@ INLINE void multiply_tile(add_lanes *add_up, const float *const *q, const float 
     add_up(sums, out);
 }
 
-enum { ROWS = TOTALS / 2 }; /* rows whose lanes are added up together */
+/* The number of rows whose lanes are added up together. Each row has two sums. */
+enum { ROWS = TOTALS / 2 };
 
-/* Does one step for a row: adds its products to sums[0], and its squares to sums[ROWS]. */
+/* Adds 8 products of the query and a row to sums[0], and 8 squares of the row to sums[ROWS]. */
 INLINE void row_step(load_lanes *load, lanes *sums, const lanes *a, const char *row) {
     lanes b;
     load(&b, row);
@@ -106,7 +112,8 @@ INLINE void row_step(load_lanes *load, lanes *sums, const lanes *a, const char *
     multiply_add(&sums[ROWS], &b, &b);
 }
 
-/* Sums one row of floats. CPUs prefetch such rows, because the rows are read in sequence. */
+/* Computes the sums of one row of floats. Rows of floats are read in sequence, so CPUs prefetch
+ * them. */
 INLINE void sum_row(const float *q, const char *row, int dim, lanes *sums) {
     lanes a;
     int i = 0;
@@ -114,7 +121,7 @@ INLINE void sum_row(const float *q, const char *row, int dim, lanes *sums) {
         load_floats(&a, q + i);
         row_step(load_floats, sums, &a, row + (size_t)i * sizeof(float));
     }
-    if (i < dim) { /* the last ones, padded */
+    if (i < dim) { /* The last elements are padded with zeros to 8. */
         float last_q[LANES] = { 0 }, last[LANES] = { 0 };
         memcpy(last_q, q + i, (size_t)(dim - i) * sizeof *q);
         memcpy(last, row + (size_t)i * sizeof *last, (size_t)(dim - i) * sizeof *last);
@@ -132,9 +139,9 @@ INLINE void rows_step(load_lanes *load, lanes *sums, const float *q, const char 
     row_step(load, &sums[3], &a, rows[3]);
 }
 
-/* Sums several rows side by side, because memory delivers halves faster than a CPU can add them to
- * the sum of one row. The CPU does not prefetch in this order; the code therefore prefetches
- * rows. */
+/* Computes the sums of four rows of halves side by side. One row alone would be slower, because
+ * memory delivers halves faster than a CPU can add them to the sum of one row. CPUs do not prefetch
+ * in this order, so the code itself prefetches the rows. */
 INLINE void sum_halves(load_lanes *load, const float *q, const char *const *rows, int dim,
                        lanes *sums) {
     enum { SIZE = sizeof(uint16_t), AHEAD = 4096 };
@@ -175,7 +182,8 @@ INLINE void scan_floats(add_lanes *add_up, const dot_scan *s) {
     }
 }
 
-/* Sums groups of four rows. In the last group, the first row replaces rows beyond the end. */
+/* Computes the sums of all rows in groups of four. If the last group has fewer rows, its first row
+ * replaces the missing rows. */
 INLINE void scan_halves(load_lanes *load, add_lanes *add_up, const dot_scan *s) {
     const size_t size = (size_t)s->dim * sizeof(uint16_t);
     const char *first = s->rows;
@@ -234,7 +242,7 @@ AVX2 INLINE __m256 add_pairs(__m256 a, __m256 b) {
                          _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
 }
 
-/* Adds in the order of add_up_plain, but all sums at once. */
+/* Adds up the lanes of all sums at once, in the same order as add_up_plain. */
 AVX2 INLINE void add_up_avx2(const lanes *s, float *totals) {
     const __m256 a = add_pairs(add_halves(s[0], s[4]), add_halves(s[1], s[5]));
     const __m256 b = add_pairs(add_halves(s[2], s[6]), add_halves(s[3], s[7]));
@@ -292,15 +300,17 @@ dot_bytes_kernel *dot_bytes(void) { return FASTEST(bytes_plain, bytes_avx2); }
 
 /* === The nearest === */
 
-enum { BLOCK = 64 }; /* rows processed together */
+/* The number of rows that are processed together. */
+enum { BLOCK = 64 };
 
-/* Returns 1 / the length of a vector, from the sum of the squares of its elements; 0 for a zero
- * vector. */
+/* Returns 1 / the length of a vector, or 0 for a zero vector. `square` is the sum of the squares of
+ * its elements. */
 static double inverse(float square) {
-    return square != 0 ? 1 / sqrt((double)square) : 0; /* NaN for NaN */
+    return square != 0 ? 1 / sqrt((double)square) : 0; /* The result is NaN if `square` is NaN. */
 }
 
-/* Returns the cosine, clamped if it exceeds 1 because of rounding. */
+/* Returns the cosine of two vectors. If rounding makes it larger than 1 or smaller than -1, returns
+ * 1 or -1. */
 static float cosine(float dot, double inverse_a, double inverse_b) {
     const double x = (double)dot * inverse_a * inverse_b;
     return (float)(x > 1 ? 1 : x < -1 ? -1 : x);
@@ -312,8 +322,9 @@ static int64_t rows_of(const nearest_set *set) {
     return rows;
 }
 
-/* Returns `count` rows from `first` on, as floats. Halves are widened into room [count, dim], which
- * may be NULL if the set has no halves. */
+/* Sets at[i] to row first + i, as floats, for i from 0 to count - 1. Rows of halves are widened
+ * into `room`, which has memory for [count, dim] floats. `room` may be NULL if the set has no
+ * halves. */
 static void rows_from(const nearest_set *set, int64_t first, int count, float *room,
                       const float **at) {
     const nearest_part *part = set->parts;
@@ -337,15 +348,17 @@ const float *nearest_row(const nearest_set *set, int64_t row, float *room) {
 
 /* === The best few === */
 
-/* True if hit a is worse than b. If the cosines are equal, the later row is worse. */
+/* Returns true if hit `a` is worse than hit `b`. If the cosines are equal, the later row is
+ * worse. */
 static bool is_after(const nearest_hit *a, const nearest_hit *b) {
     return a->cosine < b->cosine || (a->cosine == b->cosine && a->row > b->row);
 }
 
-/* Keeps the best k hits in a heap. Its top, hits[0], is the worst of them. */
+/* Adds a hit to a heap that keeps the best k hits. The worst of them is at the top, hits[0].
+ * Returns the new number of hits. */
 static int keep(nearest_hit *hits, int count, int k, nearest_hit hit) {
     int at = 0;
-    if (!(hit.cosine >= -2)) return count; /* NaN */
+    if (!(hit.cosine >= -2)) return count; /* The cosine is NaN. */
     if (count < k) {
         for (at = count++; at > 0 && is_after(&hit, &hits[(at - 1) / 2]); at = (at - 1) / 2)
             hits[at] = hits[(at - 1) / 2];
@@ -379,14 +392,15 @@ static void run_tasks(const vit_executor *executor, int count, vit_task *task, v
 
 /* === One query === */
 
-/* The query in pass one: its unit vector is steps[i] * step plus a vector that is at most `error`
- * long. */
+/* The query with integer elements, for the first pass over the int8 copies. The unit vector of the
+ * query is steps[i] * step plus a vector whose length is at most `error`. */
 typedef struct stepped {
-    int16_t *steps; /* [dim]; NULL if there is no pass one */
+    /* [dim], or NULL if there is no first pass. */
+    int16_t *steps;
     double step, error;
 } stepped;
 
-/* A row, and an upper bound of its cosine. */
+/* A row that may be among the best, and an upper bound of its cosine. */
 typedef struct candidate {
     int64_t row;
     float most;
@@ -400,17 +414,27 @@ typedef struct candidates {
 typedef struct one_search {
     const nearest_set *set;
     const float *query;
-    double inverse; /* 1 / the length of the query */
+    /* 1 / the length of the query. */
+    double inverse;
     int k, tasks;
-    int64_t rows;                /* number of rows of all parts */
-    dot_rows_kernel *kernels[2]; /* kernels for floats and for halves */
+    /* The number of rows of all parts together. */
+    int64_t rows;
+    /* The kernel for rows of floats, and the kernel for rows of halves. */
+    dot_rows_kernel *kernels[2];
     dot_bytes_kernel *bytes_kernel;
-    nearest_hit *hits; /* [tasks, k]: with cosines, or their lower bounds in pass one */
-    int *found;        /* [tasks] */
-    stepped unit;      /* the query */
-    double rounding;   /* the largest error of a cosine computed from floats */
-    candidates *maybe; /* [tasks] */
-    bool *no_memory;   /* [tasks] */
+    /* The best hits of each task: [tasks, k]. In the first pass, lower bounds replace the
+     * cosines. */
+    nearest_hit *hits;
+    /* The number of hits of each task: [tasks]. */
+    int *found;
+    /* The query for the first pass. */
+    stepped unit;
+    /* The largest error of a cosine that is computed from floats. */
+    double rounding;
+    /* The candidates of each task: [tasks]. */
+    candidates *maybe;
+    /* True if memory was exhausted in the task: [tasks]. */
+    bool *no_memory;
 } one_search;
 
 static const void *row_in(const nearest_part *part, int dim, int64_t i) {
@@ -422,14 +446,15 @@ static float row_cosine(const one_search *s, float dot, float square) {
     return cosine(dot, s->inverse, inverse(square));
 }
 
-/* Returns a factor f such that all rows with higher cosines have dot^2 >= f * square; 0 if there is
- * no bound. */
+/* Returns a factor f such that dot^2 >= f * square for each row whose cosine is higher than
+ * `above`. Returns 0 if `above` excludes no row. */
 static double squared_bound(const one_search *s, float above) {
     const double dot = above > 0 ? (double)above / s->inverse : 0;
     return dot * dot * (1 - 1e-12);
 }
 
-/* Searches rows i to `end` of a part, whose row 0 has the number `first` among all rows. */
+/* A function that searches the rows from i to end - 1 of a part. `first` is the number of the
+ * part's first row among the rows of all parts. */
 typedef void scan_part(one_search *s, int task, const nearest_part *part, int64_t first, int64_t i,
                        int64_t end);
 
@@ -445,7 +470,7 @@ static void scan_cosines(one_search *s, int task, const nearest_part *part, int6
         s->kernels[part->halves != NULL](&scan);
         for (int j = 0; j < count; j++) {
             nearest_hit hit = { first + i + j, 0 };
-            /* rejects most rows without computing a root and a division */
+            /* This test rejects most rows without a root and a division. */
             if ((double)dots[j] * (double)dots[j] < bound * (double)squares[j]) continue;
             hit.cosine = row_cosine(s, dots[j], squares[j]);
             s->found[task] = keep(hits, s->found[task], s->k, hit);
@@ -454,7 +479,8 @@ static void scan_cosines(one_search *s, int task, const nearest_part *part, int6
     }
 }
 
-/* Drops candidates for which at least k others certainly have higher cosines. */
+/* Drops each candidate whose upper bound is below `least`. At least k other rows certainly have
+ * higher cosines than such a candidate. */
 static void prune(candidates *maybe, float least) {
     size_t left = 0;
     for (size_t i = 0; i < maybe->count; i++)
@@ -477,7 +503,8 @@ static bool add_candidate(candidates *maybe, int64_t row, float most, float leas
     return true;
 }
 
-/* Bounds the cosines of rows by their int8 copies. */
+/* Computes bounds of the cosines of rows from their int8 copies. Rows that may be among the best k
+ * become candidates. */
 static void scan_bounds(one_search *s, int task, const nearest_part *part, int64_t first, int64_t i,
                         int64_t end) {
     nearest_hit *hits = s->hits + (size_t)task * (size_t)s->k;
@@ -501,7 +528,8 @@ static void scan_bounds(one_search *s, int task, const nearest_part *part, int64
     }
 }
 
-/* A vit_task that searches a part of the rows. */
+/* Searches one share of the rows. This function is a vit_task, and `index` is the number of the
+ * share. */
 static void search_part(void *arg, int index) {
     one_search *s = arg;
     const int64_t begin = s->rows * index / s->tasks, end = s->rows * (index + 1) / s->tasks;
@@ -516,7 +544,7 @@ static void search_part(void *arg, int index) {
     }
 }
 
-/* Merges the best hits of all tasks. */
+/* Merges the best hits of all tasks into `hits`. Returns the number of hits. */
 static int merge(const one_search *s, nearest_hit *hits) {
     int count = 0;
     for (int t = 0; t < s->tasks; t++) {
@@ -526,7 +554,8 @@ static int merge(const one_search *s, nearest_hit *hits) {
     return count;
 }
 
-/* Computes the cosines of the candidates (pass two), in the order of their rows. */
+/* Computes the exact cosines of all candidates (the second pass), in the order of their rows.
+ * Returns the number of hits. */
 static int rescore(one_search *s, float least, nearest_hit *hits, int64_t *rescored) {
     int64_t first = 0;
     int count = 0, p = 0;
@@ -547,10 +576,12 @@ static int rescore(one_search *s, float least, nearest_hit *hits, int64_t *resco
     return count;
 }
 
-/* True if the bounds hold. For other squares, products of floats overflow or lose bits. */
+/* Returns true if the error bounds hold for a query with this sum of squares. For other sums,
+ * products of floats may overflow or lose bits. */
 static bool is_usual(float square) { return square >= 0x1p-40f && square <= 0x1p40f; }
 
-/* Makes the query of pass one. Returns false if memory is exhausted. */
+/* Makes the query for the first pass, if all parts have int8 copies and the error bounds hold.
+ * Returns false if memory is exhausted. */
 static bool step_query(one_search *s, float square) {
     const int dim = s->set->dim, limit = dot_bytes_limit(dim);
     double length = 0, most = 0, error = 0;
@@ -584,8 +615,8 @@ static bool begin_search(one_search *s) {
     s->bytes_kernel = dot_bytes();
     s->kernels[0](&scan);
     s->inverse = inverse(square);
-    /* twice the error of dot_rows: dim / 8 + 3 successive additions for each of three sums, two of
-     * which are under a root */
+    /* The largest error is twice the error of dot_rows. It comes from dim / 8 + 3 successive
+     * additions for each of three sums, two of which are under a root. */
     s->rounding = (s->set->dim / 4.0 + 16) * 0x1p-23 + 1e-6;
     s->hits = malloc(tasks * (size_t)s->k * sizeof *s->hits);
     s->found = calloc(tasks, sizeof *s->found);
@@ -667,7 +698,7 @@ typedef struct copy_job {
     int8_t *bytes;
 } copy_job;
 
-/* A vit_task that copies a part of the rows. */
+/* Makes the int8 copies of one share of the rows. This function is a vit_task. */
 static void copy_rows(void *arg, int index) {
     const copy_job *j = arg;
     const int64_t end = j->part->count * (index + 1) / j->tasks;
@@ -689,24 +720,29 @@ typedef struct many_search {
     dot_tile_kernel *tile;
     dot_rows_kernel *each;
     double *row_inverses, *query_inverses;
-    int k; /* for nearest_find_each, like the next member */
+    /* `k`, `hits` and `found` are for nearest_find_each. */
+    int k;
     nearest_hit *hits;
     int *found;
-    float least; /* for nearest_groups, like the members below */
+    /* `least`, `lock` and `group` are for nearest_groups. */
+    float least;
     pthread_mutex_t lock;
     int64_t *group;
-    int no_memory; /* true if a task had no memory */
+    /* 1 if memory was exhausted in a task. */
+    int no_memory;
 } many_search;
 
-/* Loads a block of rows. The last row replaces missing rows, because tiles are always whole. */
+/* A block of consecutive rows. A tile always has all its rows. If the set has fewer rows, the last
+ * row therefore fills the block. */
 typedef struct row_block {
     int64_t first;
     int count;
     const float *at[BLOCK];
-    float *room; /* memory for widened halves */
+    /* Memory for widened halves, or NULL if the set has no halves. */
+    float *room;
 } row_block;
 
-/* Allocates the room of a block. Returns false if memory is exhausted. */
+/* Allocates the memory for widened halves of a block. Returns false if memory is exhausted. */
 static bool block_room(row_block *block, const nearest_set *set) {
     bool halves = false;
     for (int p = 0; p < set->count; p++) halves = halves || set->parts[p].halves;
@@ -730,7 +766,7 @@ static void invert_block(const row_block *block, int dim, dot_rows_kernel *each,
     }
 }
 
-/* A vit_task that computes 1 / the length of each row of a block. */
+/* Computes 1 / the length of each row of one block. This function is a vit_task. */
 static void invert_rows(void *arg, int index) {
     many_search *s = arg;
     row_block block;
@@ -743,7 +779,7 @@ static void invert_rows(void *arg, int index) {
     free(block.room);
 }
 
-/* Computes the cosines of a block of queries with a block of rows: [BLOCK, BLOCK]. */
+/* Computes the cosines of each query of a block with each row of another block: [BLOCK, BLOCK]. */
 static void block_cosines(const many_search *s, const row_block *q, const row_block *r,
                           float *cosines) {
     for (int i = 0; i < q->count; i += DOT_TILE_QUERIES) {
@@ -763,11 +799,12 @@ static void block_cosines(const many_search *s, const row_block *q, const row_bl
 
 static int blocks_of(int64_t count) { return (int)((count + BLOCK - 1) / BLOCK); }
 
-/* The function that receives the cosines of two blocks. */
+/* A function that receives the cosines of a block of queries with a block of rows. */
 typedef void use_cosines(many_search *s, const row_block *q, const row_block *r,
                          const float *cosines);
 
-/* Compares one block of queries with all rows from `first` on. */
+/* Computes the cosines of one block of queries with all rows from `first` on, and passes them to
+ * `use`. */
 static void each_block(many_search *s, int64_t query, int64_t first, use_cosines *use) {
     float cosines[BLOCK * BLOCK];
     row_block q, r = { 0 };
@@ -796,7 +833,7 @@ static void keep_best(many_search *s, const row_block *q, const row_block *r,
     }
 }
 
-/* A vit_task that compares one block of queries with all rows. */
+/* Finds the nearest rows for one block of queries. This function is a vit_task. */
 static void search_block(void *arg, int index) {
     many_search *s = arg;
     const int64_t q = (int64_t)index * BLOCK;
@@ -835,8 +872,8 @@ bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, in
 
 /* === Groups === */
 
-/* Finds the lowest row that is connected with row i, and halves the path to it, which shortens
- * later calls. */
+/* Returns the lowest row to which row i is connected. Also halves the path to this row, which makes
+ * later calls faster. */
 static int64_t root_of(int64_t *group, int64_t i) {
     while (group[i] != i) i = group[i] = group[group[i]];
     return i;
@@ -861,7 +898,8 @@ static void join_near(many_search *s, const row_block *q, const row_block *r,
     }
 }
 
-/* A vit_task that compares one block of rows with itself and all later rows. */
+/* Connects each row of one block with the near rows of this block and of all later blocks. This
+ * function is a vit_task. */
 static void join_block(void *arg, int index) {
     many_search *s = arg;
     each_block(s, (int64_t)index * BLOCK, (int64_t)index * BLOCK, join_near);

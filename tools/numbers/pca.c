@@ -6,19 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The block has more rows than are requested, because its width decides the speed of
- * convergence. */
+/* The block has 2 * count + EXTRA rows, although only `count` components are requested. A wider
+ * block makes the iteration converge faster. */
 enum { EXTRA = 12, MAX_STEPS = 1000, MAX_SWEEPS = 60 };
-static const double CONVERGED = 1e-9; /* limit of |C v - variance v| / the first variance */
+/* The iteration ends when the length of C v - variance v is at most this share of the largest
+ * variance, for each requested component v. */
+static const double CONVERGED = 1e-9;
 
-/* One fit. The covariance C is never computed; the rows are used to multiply by it. */
+/* The state of one fit by subspace iteration. The iteration multiplies a block of vectors by the
+ * covariance matrix C. C is never computed, because the rows of the data are enough to multiply by
+ * it. */
 typedef struct fit {
     const float *rows;
     const double *mean;
-    int n, dim, width;    /* width: number of rows of the block */
-    double *block, *next; /* [width, dim]: the orthonormal block, and block C */
-    double *small, *turn; /* [width, width]: block C block', and its eigenvectors */
-    double *centred;      /* [dim] */
+    /* `n` is the number of rows of data, and `width` is the number of rows of the block. */
+    int n, dim, width;
+    /* [width, dim]: an orthonormal block of vectors, and the product of the block and C. */
+    double *block, *next;
+    /* [width, width]: the matrix block C block', and its eigenvectors. */
+    double *small, *turn;
+    /* [dim]: one row of data minus the mean. */
+    double *centred;
 } fit;
 
 static double dot(const double *a, const double *b, int count) {
@@ -51,8 +59,9 @@ static void apply(const fit *f) {
     }
 }
 
-/* Applies Gram-Schmidt twice, which is enough (Giraud, Langou, Rozloznik 2005). An axis replaces a
- * row that is a combination of earlier rows, and the block keeps its width. */
+/* Makes the rows of the block orthonormal. Applies Gram-Schmidt twice, which is enough (Giraud,
+ * Langou, Rozloznik 2005). A row that is a combination of earlier rows is replaced by a coordinate
+ * axis, so that the block keeps its width. */
 static void orthonormalise(double *block, int width, int dim) {
     int axis = 0;
     for (int k = 0; k < width; k++) {
@@ -83,7 +92,7 @@ static void rotate(double *a, double *b, double c, double s, int count, int stri
     }
 }
 
-/* Makes element (p, q) zero. */
+/* Makes the element (p, q) of the matrix zero by a rotation. */
 static void rotate_pair(double *matrix, double *vectors, int p, int q, int width) {
     const double off = row_of(matrix, p, width)[q];
     const double apart = row_of(matrix, q, width)[q] - row_of(matrix, p, width)[p];
@@ -95,8 +104,8 @@ static void rotate_pair(double *matrix, double *vectors, int p, int q, int width
     rotate(row_of(vectors, p, width), row_of(vectors, q, width), c, s, width, 1);
 }
 
-/* Writes the eigenvectors to the rows of `vectors`, and their eigenvalues to the diagonal of
- * `matrix`, in no order. */
+/* Writes the eigenvectors to the rows of `vectors`. Writes their eigenvalues to the diagonal of
+ * `matrix`, in the same order, which is arbitrary. */
 static void jacobi(double *matrix, double *vectors, int width) {
     const double tiny = sqrt(dot(matrix, matrix, width * width)) * 1e-17;
     memset(vectors, 0, (size_t)width * (size_t)width * sizeof *vectors);
@@ -113,7 +122,8 @@ static void jacobi(double *matrix, double *vectors, int width) {
     }
 }
 
-/* Moves the k-th largest eigenvalue to place k, with its vector. */
+/* Sorts the eigenvalues on the diagonal so that the largest comes first. The rows of `vectors` are
+ * sorted with them. */
 static void sort_pairs(double *matrix, double *vectors, int width) {
     for (int k = 0; k < width; k++) {
         int best = k;
@@ -133,7 +143,8 @@ static void sort_pairs(double *matrix, double *vectors, int width) {
 
 /* === The iteration === */
 
-/* Multiplies `rows` by `turn`. `scratch` is as large as `rows`, and the two are swapped. */
+/* Multiplies *rows by f->turn. The result is written to *scratch, which is as large as *rows, and
+ * then the two pointers are swapped. */
 static void turn_rows(const fit *f, double **rows, double **scratch) {
     double *turned = *scratch;
     memset(turned, 0, (size_t)f->width * (size_t)f->dim * sizeof *turned);
@@ -147,7 +158,8 @@ static void turn_rows(const fit *f, double **rows, double **scratch) {
     *rows = turned;
 }
 
-/* Rotates block, and next = block C, to the best directions within the block. */
+/* Rotates the vectors of the block to the best approximations of the eigenvectors that lie within
+ * the block. `next`, which is block C, is rotated in the same way. */
 static void ritz(fit *f, double **scratch) {
     for (int i = 0; i < f->width; i++) {
         for (int j = 0; j < f->width; j++) {
@@ -164,7 +176,7 @@ static void ritz(fit *f, double **scratch) {
     turn_rows(f, &f->next, scratch);
 }
 
-/* Returns the largest |C v - variance v| of the first `count` vectors v. */
+/* Returns the largest length of C v - variance v among the first `count` vectors v. */
 static double residual(const fit *f, int count) {
     double worst = 0;
     for (int k = 0; k < count; k++) {
@@ -180,8 +192,8 @@ static double residual(const fit *f, int count) {
     return sqrt(worst);
 }
 
-/* Fills the block with random numbers by splitmix64 (Steele, Lea, Flood); any start that is not
- * orthogonal to the result works. */
+/* Fills the block with random numbers from splitmix64 (Steele, Lea, Flood). Any start works if it
+ * is not orthogonal to the result. */
 static void fill(double *block, size_t count) {
     uint64_t seed = 1;
     for (size_t i = 0; i < count; i++) {
@@ -231,7 +243,8 @@ static void take(pca *p, const fit *f) {
     }
 }
 
-/* Allocates all arrays in one piece. */
+/* Allocates the memory of all arrays as one block. Returns the block, which the caller frees, or
+ * NULL if memory is exhausted. */
 static double *take_memory(fit *f) {
     const size_t width = (size_t)f->width, block = width * (size_t)f->dim;
     double *memory = calloc(3 * block + 2 * width * width + (size_t)f->dim, sizeof *memory);

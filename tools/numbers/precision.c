@@ -8,7 +8,7 @@
 
 /* === Average precision === */
 
-/* Compares for qsort: the highest score comes first, and NaN comes last. */
+/* A comparison function for qsort. The highest score comes first, and NaN comes last. */
 static int compare_scores(const void *a, const void *b) {
     const float x = ((const precision_score *)a)->score, y = ((const precision_score *)b)->score;
     if (x > y || (!isnan(x) && isnan(y))) return -1;
@@ -51,7 +51,8 @@ bool running_mean_open(running_mean *m, int length, int size) {
     return m->last != NULL;
 }
 
-/* Computes the sum anew each time, because a running sum would accumulate rounding errors. */
+/* The sum is computed anew for each call, because a running sum would accumulate rounding
+ * errors. */
 void running_mean_add(running_mean *m, float *values) {
     const size_t size = (size_t)m->size;
     size_t count, i, k;

@@ -81,7 +81,8 @@ static bool read_embedding(const vit_model *model, positions *p, report *r) {
     float *values = tensor_values(model, "pos_embed", &tensor, r);
     const bool good = values && take(p, c->embed_dim, r);
     if (good) {
-        const int first = tensor.dims[1] - p->rows * p->columns; /* the prefix tokens come first */
+        /* In the tensor, the prefix tokens come before the patches. */
+        const int first = tensor.dims[1] - p->rows * p->columns;
         memcpy(p->vectors, values + (size_t)first * (size_t)p->dim,
                (size_t)(p->rows * p->columns) * (size_t)p->dim * sizeof *values);
     }
@@ -89,8 +90,8 @@ static bool read_embedding(const vit_model *model, positions *p, report *r) {
     return good;
 }
 
-/* Copies cosines or sines, [heads, patches, pairs], into each vector, beginning at element
- * `first`. */
+/* Copies cosines or sines, [heads, patches, pairs], into the vectors of the patches. In each vector
+ * they begin at element `first`. */
 static void put_angles(positions *p, const float *values, int heads, int pairs, int first) {
     const int patches = p->rows * p->columns;
     for (int h = 0; h < heads; h++) {
@@ -120,8 +121,8 @@ static bool read_rotary(const vit_model *model, int block, positions *p, report 
     return good;
 }
 
-/* Fills in the values that a head adds to the scores of one patch with all patches. These values
- * depend on the distances. */
+/* Writes the biases of one patch: the values that a head adds to the attention scores of this patch
+ * with each patch. A bias depends only on the distance between the two patches. */
 static void put_biases(const positions *p, const float *table, int patch, float *biases) {
     const int across = 2 * p->columns - 1;
     const int y = patch / p->columns, x = patch % p->columns;
@@ -191,7 +192,8 @@ void rollout_begin(double *shares, int num_tokens, int from) {
         shares[i] = from < 0 ? 1.0 / num_tokens : i == from ? 1.0 : 0.0;
 }
 
-/* Computes row `query` of the mean of the heads plus the identity; returns its sum. */
+/* Computes one row of the mean attention map of all heads, and adds 1 for the token `query` itself.
+ * Returns the sum of the row. */
 static double mean_row(const float *maps, int num_heads, int num_tokens, int query, double *row) {
     const size_t n = (size_t)num_tokens;
     double sum = 0;
@@ -236,7 +238,8 @@ static bool is_border(vit_grid grid, int patch) {
     return y == 0 || x == 0 || y == grid.height - 1 || x == grid.width - 1;
 }
 
-/* Copies the rows of the foreground to the front. Returns their number. */
+/* Copies the tokens of the foreground to `taken`, one after the other. Returns the number of these
+ * tokens. */
 static int take_foreground(const tokens_patches *t, const pca *first, float *taken,
                            bool *is_taken) {
     const vit_grid *grid = t->grids;

@@ -16,18 +16,22 @@
 
 /* === One task === */
 
-/* The state of the work on one shard, from its first byte to its record. */
+/* The state of the work on one shard, from the first byte of the archive until the record of the
+ * shard is written. */
 typedef struct shard_job {
     const shard_task *task;
     const char *file, *number, *name;
-    photo_decoder *decoder; /* the decoder for all shards */
+    /* One decoder is used for all shards. */
+    photo_decoder *decoder;
     shard_source source;
     shard_writer writer;
     infer_counts counts;
     double load_ms, forward_ms;
-    float *scores; /* [num_classes], with --classify */
+    /* The scores of one photo, [num_classes], with the option --classify; otherwise NULL. */
+    float *scores;
     vit_prediction *top;
-    bool input_failed; /* true if the archive is at fault */
+    /* True if the archive is the cause of a failure. */
+    bool input_failed;
 } shard_job;
 
 /* === Results === */
@@ -41,7 +45,8 @@ static int best_classes(shard_job *j, const infer_result *result) {
     return vit_top_k(j->scores, classes, j->task->recipe.classes, j->top);
 }
 
-/* Returns the reason without the name of the image, which the line already has. */
+/* Returns the reason of the error without the name of the image, because the line in the metadata
+ * already contains the name. */
 static const char *reason_of(const infer_result *result) {
     const size_t length = strlen(result->name);
     const bool named = strncmp(result->error, result->name, length) == 0 &&
@@ -57,7 +62,7 @@ static bool take_unreadable(shard_job *j, sample *s, const infer_result *result,
     return shard_writer_add_unreadable(&j->writer, s, result->name, r);
 }
 
-/* infer_take */
+/* Writes the result of one photo. This function is an infer_take. */
 static bool take_result(void *user, infer_result *result, report *r) {
     shard_job *j = user;
     const shard_recipe *recipe = &j->task->recipe;
@@ -67,7 +72,8 @@ static bool take_result(void *user, infer_result *result, report *r) {
     if (result->error) {
         good = take_unreadable(j, &s, result, r);
     } else {
-        const int top = best_classes(j, result); /* may make logits, which the next line scales */
+        /* This call must come first. It reads the logits, which the next line may scale. */
+        const int top = best_classes(j, result);
         const float *row = embedding_of(&recipe->choice, recipe->model, result);
         j->forward_ms += result->forward_ms;
         good = shard_writer_add(&j->writer, &s, result->name, row, j->top, top, r);
@@ -121,9 +127,11 @@ static bool commit(shard_job *j, report *r) {
     return shard_writer_commit(&j->writer, &w, r);
 }
 
-/* Fails if the model's file was overwritten while mapped, because the vectors are then wrong. */
+/* Fails if the file of the model was overwritten while it was mapped into memory, because the
+ * vectors are then wrong. */
 static bool check_model(const shard_job *j, report *r) {
-    vit_model model = *j->task->recipe.model; /* a copy, because its message must not change */
+    /* The check works on a copy, because it changes the `detail` of the model. */
+    vit_model model = *j->task->recipe.model;
     if (vit_model_verify(&model) == VIT_OK) return true;
     (void)report_fail(r, "changed while it was in use (%s); start again", model.detail);
     return report_file(r, j->task->recipe.model_path);
@@ -207,7 +215,8 @@ static bool run_shard(shard_job *j, report *r) {
 
 /* === All of the part === */
 
-/* True if the archive has the size that the record states. */
+/* Returns true if the archive has the size that is in its record. An archive that cannot be opened
+ * here counts as unchanged. */
 static bool same_archive(const char *file, int64_t bytes) {
     report unread = report_make();
     source s;
@@ -216,7 +225,8 @@ static bool same_archive(const char *file, int64_t bytes) {
     return (int64_t)s.size == bytes;
 }
 
-/* Checks an existing output. Reports its problems; the output is then made again. */
+/* Checks whether the output of a shard exists and is complete. A damaged output is reported, and is
+ * then made again. */
 static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, report *r) {
     const shard_task *task = j->task;
     char recipe[SHARD_RECIPE_SIZE];
@@ -263,7 +273,7 @@ static void add_counts(shard_totals *totals, const infer_counts *counts) {
     totals->seconds += counts->seconds;
 }
 
-/* Returns false if all later shards would fail too. */
+/* Works on the next shard. Returns false after a failure that would stop all later shards too. */
 static bool run_next(shard_job *j, shard_totals *totals, report *r) {
     report failure = report_make();
     bool done;
@@ -336,7 +346,8 @@ void shard_totals_print(const shard_task *task, const shard_totals *totals, bool
 
 /* === Names in a folder === */
 
-/* Lists the names in a folder. The list is empty if the folder does not exist yet. */
+/* Lists the names in the folder FOLDER/KIND. If this folder does not exist yet, the list is
+ * empty. */
 static bool names_in(const char *folder, const char *kind, photo_list *names, report *r) {
     const size_t size = strlen(folder) + strlen(kind) + 2;
     char *path = malloc(size);
@@ -349,7 +360,8 @@ static bool names_in(const char *folder, const char *kind, photo_list *names, re
     return good;
 }
 
-/* Cuts "stats_00017.json" in place, and returns "00017"; NULL for other names. */
+/* Returns the number of a shard, such as "00017" in "stats_00017.json". The name is cut in place.
+ * Returns NULL for any other name. */
 static char *number_in(char *name, const char *kind, const char *suffix) {
     const size_t before = strlen(kind) + 1, after = strlen(suffix), length = strlen(name);
     if (length <= before + after || memcmp(name, kind, before - 1) != 0 ||
@@ -429,7 +441,8 @@ static bool check_found(const char *program, const char *folder, shard_collected
     return good;
 }
 
-/* Reports vectors without a record, because readers of the folder would use such vectors. */
+/* Reports vectors that have no record, because programs that read the folder would use such
+ * vectors. */
 static bool check_unrecorded(const char *program, const char *folder, shard_collected *all,
                              report *r) {
     photo_list names;

@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* strdup */
+#define _POSIX_C_SOURCE 200809L /* This macro declares strdup. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,8 +15,8 @@
 
 /* === Rows with one byte per value === */
 
-/* The header is in the byte order of this machine; in a file with another order, `magic`
- * differs. */
+/* The header of a file of int8 copies, in the byte order of the machine that wrote the file. On a
+ * machine with another byte order, `magic` does not match. */
 typedef struct copy_header {
     uint64_t magic, source_size;
     int64_t source_time, count, dim;
@@ -25,10 +25,12 @@ typedef struct copy_header {
 
 static const uint64_t magic = 0x76697420693831u;
 
-enum { BLOCK = 4096 }; /* number of rows made at a time */
+/* The number of rows that are made at a time. */
+enum { BLOCK = 4096 };
 
-/* Fills in the header that a valid copy has. `time` is the time of the mapped vectors: fails if
- * another file has replaced them. */
+/* Writes into *h the header that a valid file of copies has. `time` is the modification time that
+ * the file of vectors had when it was mapped. Fails if the file of vectors has been rewritten since
+ * then. */
 static bool expected_header(const char *vectors, int64_t time, const nearest_part *part, int dim,
                             copy_header *h, report *r) {
     const int file = os_open(vectors);
@@ -45,8 +47,8 @@ static bool expected_header(const char *vectors, int64_t time, const nearest_par
     return report_fail(r, "was rewritten since the search began");
 }
 
-/* Makes and writes rows, one block after the other. Writes the scales last, although they precede
- * the rows in the file. */
+/* Makes the copies in blocks of rows, and writes them. In the file, the scales come before the
+ * rows, but they are known only at the end. They are therefore written a second time then. */
 static bool write_rows(const int8_copies *c, FILE *file, const nearest_part *part,
                        nearest_scale *scales, int8_t *bytes) {
     const size_t dim = (size_t)c->dim, count = (size_t)part->count;
@@ -90,7 +92,8 @@ static bool write_copy(const int8_copies *c, const char *path, const char *vecto
     return !r->failed;
 }
 
-/* Maps the file of copies; returns NULL if the file must be made. */
+/* Maps the file of copies into memory. Returns NULL if there is no valid file, so that it must be
+ * made. */
 static void *map_copy(const char *path, const copy_header *h, size_t *size) {
     void *data = os_map(path, size);
     const uint64_t each = sizeof(nearest_scale) + (uint64_t)h->dim;
@@ -140,7 +143,7 @@ static void close_shard(indexed_shard *shard) {
     free(shard->names);
 }
 
-/* Returns the time of the last change of a file; -1 if it does not exist. */
+/* Returns the modification time of a file, or -1 if there is no such file. */
 static int64_t time_of(const char *path) {
     const int file = path ? os_open(path) : -1;
     const int64_t time = file < 0 ? -1 : os_file_time(file);
@@ -153,7 +156,7 @@ static shard_times times_of(const char *vectors, const char *names, const char *
     return times;
 }
 
-/* Returns "FOLDER/BEFORE" "MIDDLE" "AFTER", malloc'ed. */
+/* Returns the path "FOLDER/" BEFORE MIDDLE AFTER, which the caller frees. */
 static char *join(const char *folder, const char *before, const char *middle, const char *after) {
     const size_t size = strlen(folder) + strlen(before) + strlen(middle) + strlen(after) + 2;
     char *path = malloc(size);
@@ -162,7 +165,8 @@ static char *join(const char *folder, const char *before, const char *middle, co
     return path;
 }
 
-/* Takes over `other`. Checks that all shards come from one model and have one recipe. */
+/* Checks that all shards were made with the same model and the same options. `other` describes the
+ * new shard, and the index takes over its memory. */
 static bool check_same(shard_index *index, const indexed_shard *shard, embedding_index *other,
                        report *r) {
     embedding_index *first = &index->about;
@@ -188,7 +192,7 @@ static bool check_same(shard_index *index, const indexed_shard *shard, embedding
     return good || report_file(r, shard->vectors);
 }
 
-/* Adds a shard. Takes over `shard` and `made_by`. */
+/* Adds a shard to the index. The index takes over the memory of `shard` and `made_by`. */
 static bool add_shard(shard_index *index, indexed_shard *shard, embedding_index *made_by,
                       report *r) {
     indexed_shard *grown;
@@ -212,9 +216,10 @@ static void leave_out(shard_index *index, const char *program, const report *why
     report_error(program, NULL, "%s; it is left out", why->text);
 }
 
-/* Opens a shard. Takes over `vectors` and `names`, which may be NULL. `json` is the description of
- * the shard, or NULL. `seen` has the files' times before the shard was read, because a task may be
- * making the shard again. */
+/* Opens a shard and adds it to the index. The index takes over `vectors` and `names`, and `names`
+ * may be NULL. `json` is the path of the description of the shard, or NULL. `seen` contains the
+ * modification times that the files had before the shard was read. The shard is left out if the
+ * times have changed, because a task is then making the shard again. */
 static bool open_shard(shard_index *index, const char *program, char *vectors, char *names,
                        int64_t unreadable, const char *json, const shard_times *seen, report *r) {
     indexed_shard shard;
@@ -275,8 +280,8 @@ static bool is_between(const char *name, const char *before, const char *after) 
            strcmp(name + length - tail, after) == 0;
 }
 
-/* Returns the part of a name between two texts, such as "00017" in "img_emb_00017.npy"; malloc'ed;
- * NULL if memory is exhausted. */
+/* Returns the part of a name between the texts `before` and `after`, such as "00017" in
+ * "img_emb_00017.npy". The caller frees it. Returns NULL if memory is exhausted. */
 static char *between(const char *name, const char *before, const char *after) {
     char *text = strdup(name + strlen(before));
     if (text) text[strlen(text) - strlen(after)] = '\0';
@@ -320,7 +325,7 @@ static char *exists_or_null(char *path) {
     return NULL;
 }
 
-/* Sets *path to the joined path if that file exists, otherwise to NULL. */
+/* Sets *path to the joined path, which the caller frees, or to NULL if no such file exists. */
 static bool find_beside(char **path, const char *folder, const char *before, const char *middle,
                         const char *after, report *r) {
     char *joined = join(folder, before, middle, after);
@@ -328,8 +333,9 @@ static bool find_beside(char **path, const char *folder, const char *before, con
     return joined || report_no_memory(r);
 }
 
-/* Opens or reports the shards without a record. clip-retrieval writes no records, and unfinished
- * tasks of vit-embed have not written their records yet. */
+/* Handles the shards that have no record. If the folder has no records at all, as from
+ * clip-retrieval, these shards are opened. Otherwise they are reported and left out, because a task
+ * of vit-embed has not finished them. */
 static bool open_unrecorded(shard_index *index, const char *program, const photo_list *names,
                             bool records, report *r) {
     bool good = true;
@@ -378,8 +384,8 @@ static bool open_embedded(shard_index *index, const char *program, const char *v
 
 /* === A folder of .npy files === */
 
-/* Opens STEM.npy and the file of its lines: metadata_N.jsonl for img_emb_N.npy, otherwise
- * STEM.txt. */
+/* Opens STEM.npy together with the text file that has a line for each row. This file is
+ * metadata_N.jsonl for img_emb_N.npy, and STEM.txt for any other name. */
 static bool open_file(shard_index *index, const char *program, const char *stem, report *r) {
     const char *folder = index->about.path, *number = "img_emb_";
     char *vectors = join(folder, stem, ".npy", ""), *json = NULL, *lines = NULL;
@@ -498,7 +504,8 @@ static bool text_of(char **text, const json_value *root, const char *key, report
     return copy_text(text, number, r);
 }
 
-/* Makes a name for a row without one. */
+/* Makes a name for a row that has no name: the path of the vectors, '#' and the number of the
+ * row. */
 static bool make_name(const indexed_shard *shard, indexed_row *found, report *r) {
     const size_t size = strlen(shard->vectors) + 24;
     found->name = malloc(size);
@@ -528,7 +535,8 @@ static bool read_json(indexed_row *found, char *line, size_t length, report *r) 
     return good;
 }
 
-/* Finds the line of a row, without its newline. */
+/* Takes the name, and the other texts, of a row from its line. The line has `length` bytes, without
+ * the newline. */
 static bool read_line(const indexed_shard *shard, indexed_row *found, const char *line,
                       size_t length, report *r) {
     char *copy = malloc(length + 1);
@@ -546,8 +554,8 @@ static bool read_line(const indexed_shard *shard, indexed_row *found, const char
     return good && (found->name || make_name(shard, found, r));
 }
 
-/* Reads the lines of the wanted rows, and counts all lines. Lines after the rows' lines belong to
- * unreadable images. */
+/* Reads the lines of the requested rows, and counts all lines. Lines after the last row belong to
+ * images that could not be read. */
 static bool read_lines(const indexed_shard *shard, const char *text, size_t size,
                        indexed_row *const *wanted, int count, report *r) {
     const int64_t rows = shard->array.dims[0];
@@ -569,7 +577,7 @@ static bool read_lines(const indexed_shard *shard, const char *text, size_t size
     return true;
 }
 
-/* Reads the names of `wanted` rows of the shard, which are in rising order. */
+/* Reads the names of `count` rows of one shard. `wanted` contains these rows in rising order. */
 static bool read_names(const indexed_shard *shard, indexed_row *const *wanted, int count,
                        report *r) {
     size_t size = 0;
@@ -593,7 +601,8 @@ static int compare_rows(const void *a, const void *b) {
     return (x->row > y->row) - (x->row < y->row);
 }
 
-/* Finds the rows, in rising order, because every file must be read only once. */
+/* Finds the shards and the names of the rows. `sorted` contains the rows in rising order, because
+ * each file must be read only once. */
 static bool find_rows(const shard_index *index, indexed_row **sorted, int count, report *r) {
     const indexed_shard *shard = index->shards;
     int64_t first = 0;

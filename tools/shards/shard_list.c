@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* strdup */
+#define _POSIX_C_SOURCE 200809L /* This macro declares strdup. */
 #include "shards/embed_shards.h"
 
 #include <errno.h>
@@ -12,14 +12,17 @@
 /* === Ranges === */
 
 typedef struct range {
-    const char *open, *close; /* positions of the brackets */
+    /* The positions of the opening and the closing bracket. */
+    const char *open, *close;
     unsigned long first, last;
-    int width; /* number of digits with leading zeros; 0: no leading zeros */
+    /* The number of digits, if numbers have leading zeros; otherwise 0. */
+    int width;
 } range;
 
 enum { MAX_DIGITS = 9 };
 
-/* Reads digits up to `end`, at most MAX_DIGITS. */
+/* Reads a number that ends at `end`. Returns false unless it has 1 to MAX_DIGITS digits and nothing
+ * else. */
 static bool read_digits(const char *from, const char *end, unsigned long *value) {
     *value = 0;
     if (from == end || end - from > MAX_DIGITS) return false;
@@ -30,7 +33,8 @@ static bool read_digits(const char *from, const char *end, unsigned long *value)
     return true;
 }
 
-/* Parses "{00000..00999}" at `open`. As in a shell, a leading 0 sets the width. */
+/* Parses a range such as "{00000..00999}" at `open`. As in a shell, a leading zero means that all
+ * numbers have the same width. */
 static bool find_range(const char *open, range *found, report *r) {
     const char *const first = open + 1, *const dots = strstr(first, "..");
     bool padded;
@@ -71,7 +75,8 @@ static bool add_range(shard_list *list, const char *text, const char *open, repo
     return good;
 }
 
-/* Adds the shards of an operand. An existing file is added even if its name looks like a range. */
+/* Adds the shards that an argument of the program names. If a file with this name exists, it is
+ * added even if its name looks like a range. */
 static bool add_all(shard_list *list, const char *text, report *r) {
     const char *open = strchr(text, '{');
     if (open && !source_exists(text)) return add_range(list, text, open, r);
@@ -138,7 +143,8 @@ const char *shard_name(const char *file, const char *name) {
     return paths_file_name(file);
 }
 
-/* Returns "00017" for "part-00017.tar", "birds" for "birds.tar", and "0" for "-"; malloc'ed. */
+/* Returns the number of a shard: "00017" for "part-00017.tar", "birds" for "birds.tar", and "0" for
+ * "-". The caller frees it. */
 static char *number_of(const char *file, const char *name) {
     const char *text = shard_name(file, name);
     size_t length = strlen(text), first;
@@ -155,14 +161,14 @@ static char *number_of(const char *file, const char *name) {
     return number;
 }
 
-/* Compares the numbers of two files; files with equal numbers keep their order. */
+/* Compares the numbers of two files. Files with equal numbers keep their order. */
 static int compare_numbers(const void *a, const void *b) {
     char **const x = *(char **const *)a, **const y = *(char **const *)b;
     const int order = strcmp(*x, *y);
     return order != 0 ? order : (x > y) - (x < y);
 }
 
-/* Refuses two shards that would write the same files. */
+/* Fails if two shards have the same number, because they would write the same files. */
 static bool check_numbers(const shard_list *list, report *r) {
     const int count = list->files.count;
     char ***sorted = malloc(((size_t)count + 1) * sizeof *sorted);
@@ -229,8 +235,9 @@ static bool read_part(shard_part *part, const char *text, report *r) {
                        text);
 }
 
-/* Reads two variables; *found becomes true if both exist. One variable alone is ignored, because
- * batch scripts of Slurm have a rank without a size. */
+/* Reads the rank and the number of tasks from two environment variables. *found becomes true if
+ * both exist. One variable alone is ignored, because batch scripts of Slurm have a rank without a
+ * number of tasks. */
 static bool read_pair(const char *rank_name, const char *size_name, shard_part *part, bool *found,
                       report *r) {
     const char *rank = getenv(rank_name), *size = getenv(size_name);
@@ -243,7 +250,8 @@ static bool read_pair(const char *rank_name, const char *size_name, shard_part *
                        size);
 }
 
-/* Reads the rank among tasks started together; *found becomes true if there is a rank. */
+/* Reads the rank of this process among the tasks that were started together. *found becomes true if
+ * there is a rank. */
 static bool read_rank(shard_part *part, bool *found, report *r) {
     long step;
     part->index = 0;
@@ -256,7 +264,7 @@ static bool read_rank(shard_part *part, bool *found, report *r) {
     return read_pair("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", part, found, r);
 }
 
-/* Reads the number of a job within an array. */
+/* Reads the number of this job in an array of jobs. `first` is the number of the first job. */
 static bool read_job(const char *name, long first, int parts, long *job, report *r) {
     const char *text = getenv(name);
     if (!parts)
@@ -350,8 +358,8 @@ static bool queue(shard_source *s, sample *one, report *r) {
     return true;
 }
 
-/* Fills in the photo's name, such as "part-00017.tar/a/000.jpg", and its bytes, or the reason why
- * it has no bytes. */
+/* Sets the name of the photo, such as "part-00017.tar/a/000.jpg". The photo takes over the bytes of
+ * the sample, or the reason why it has no bytes. */
 static bool fill(const shard_source *s, sample *one, photo *p, report *r) {
     const size_t size = strlen(s->name) + strlen(one->name) + 2;
     p->name = malloc(size);
@@ -365,7 +373,7 @@ static bool fill(const shard_source *s, sample *one, photo *p, report *r) {
     return true;
 }
 
-/* Implements photo_source.next. */
+/* Gives the next photo of the shard. This function implements photo_source.next. */
 static bool next_photo(void *user, photo *p, report *r) {
     shard_source *s = user;
     sample one;
@@ -374,7 +382,8 @@ static bool next_photo(void *user, photo *p, report *r) {
         sample_free(&one);
         return false;
     }
-    if (ferror(s->file)) { /* otherwise this would look like a truncated archive */
+    /* Without this test, an error of the disk would look like a truncated archive. */
+    if (ferror(s->file)) {
         *r = report_make();
         (void)report_fail(r, "cannot be read at byte %llu",
                           (unsigned long long)s->samples.tar.offset);

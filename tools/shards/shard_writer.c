@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* strdup, fseeko */
+#define _POSIX_C_SOURCE 200809L /* This macro declares strdup and fseeko. */
 #include "shards/shard_writer.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 /* === Names === */
 
-/* Returns a path such as "OUT/img_emb/img_emb_00017.npy", malloc'ed. */
+/* Returns a path such as "OUT/img_emb/img_emb_00017.npy". The caller frees the path. */
 static char *file_path(const char *folder, const char *kind, const char *number,
                        const char *suffix) {
     const size_t size = strlen(folder) + 2 * strlen(kind) + strlen(number) + strlen(suffix) + 4;
@@ -215,7 +215,8 @@ bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *
 
 /* === Lines and rows === */
 
-/* Writes the text of a .cls file as a number if the text is a number, otherwise as a string. */
+/* Writes the label from a .cls file. If its text is an integer, it is written as a number,
+ * otherwise as a string. */
 static void put_label(json_writer *w, const char *label) {
     char text[64];
     long number;
@@ -264,7 +265,8 @@ static bool end_line(shard_writer *w, json_writer *line, report *r) {
     return !ferror(w->metadata.file) || write_failed(&w->metadata, r);
 }
 
-/* True if all values of the row fit into the output's type. A half cannot exceed 65504. */
+/* Returns true if the output's type can hold all values of the row. An f16 value is at most 65504,
+ * to which all values below 65520 are rounded. */
 static bool fits(shard_writer *w, const float *row) {
     if (w->recipe->type != NPY_F16) return true;
     for (size_t i = 0; i < w->each; i++)
@@ -344,7 +346,8 @@ static bool put_header(shard_writer *w, report *r) {
            write_failed(&w->vectors, r);
 }
 
-/* Reads the files back from the system, which may not have written them to the disk yet. */
+/* Adds the size and the checksum of both files to the record. The files are read back from the
+ * system, which may not have written them to the disk yet. */
 static bool put_files(shard_writer *w, json_writer *record, report *r) {
     json_put_begin(record, "shape", '[');
     for (int i = 0; i < w->ndim; i++) json_put_integer(record, NULL, w->dims[i]);
@@ -359,8 +362,9 @@ static bool put_files(shard_writer *w, json_writer *record, report *r) {
     return fflush(w->stats.file) == 0 || write_failed(&w->stats, r);
 }
 
-/* Writes the record last, because the record promises that the files exist. Removes an older record
- * first, because it does not match these files if the archive has changed. */
+/* Writes the record last, because a record promises that the other files are complete. An older
+ * record is removed first. If the archive has changed, the older record would not match the new
+ * files. */
 bool shard_writer_commit(shard_writer *w, json_writer *record, report *r) {
     cli_output *const outputs[3] = { &w->metadata, &w->vectors, &w->stats };
     bool good;

@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* strdup, strcasecmp */
+#define _POSIX_C_SOURCE 200809L /* This macro declares strdup and strcasecmp. */
 #include "shards/tar.h"
 
 #include <stdio.h>
@@ -55,7 +55,7 @@ static uint64_t padding_of(uint64_t size) { return (0 - size) % TAR_BLOCK; }
 
 /* === The headers that precede a member === */
 
-/* Reads the bytes of a header, with a NUL after them, into s->text. */
+/* Reads the data of an extended header into s->text, and appends a NUL. */
 static bool take_extended(tar_stream *s, uint64_t size, report *r) {
     if (size > TAR_MAX_EXTENDED)
         return report_fail(r, "has an extended header of %llu bytes, limit %d",
@@ -75,7 +75,7 @@ static void set_name(tar_stream *s, const char *text, size_t length) {
     s->long_name = length > 0;
 }
 
-/* Reads a decimal number, up to 2^63 - 1. */
+/* Reads a decimal number of at most 2^63 - 1. Returns false for any other text. */
 static bool read_decimal(const char *text, size_t length, uint64_t *value) {
     *value = 0;
     for (size_t i = 0; i < length; i++) {
@@ -89,7 +89,7 @@ static bool is_key(const char *key, size_t length, const char *name) {
     return length == strlen(name) && memcmp(key, name, length) == 0;
 }
 
-/* Applies a record of PAX, such as "path=photos/1.jpg". */
+/* Applies one PAX record, such as "path=photos/1.jpg", to the next member. */
 static bool apply(tar_stream *s, const char *record, size_t length, report *r) {
     const char *equals = memchr(record, '=', length), *value;
     size_t key, size;
@@ -110,10 +110,11 @@ static bool apply(tar_stream *s, const char *record, size_t length, report *r) {
     return true;
 }
 
-/* Reads records "LENGTH KEY=VALUE\n"; LENGTH counts the whole record. Other keys are skipped. */
+/* Reads PAX records of the form "LENGTH KEY=VALUE\n". LENGTH is the number of bytes of the whole
+ * record. Records with unknown keys are skipped. */
 static bool read_pax(tar_stream *s, size_t size, report *r) {
     const char *at = s->text, *end = s->text + size;
-    while (at < end && *at) { /* some programs pad with NULs */
+    while (at < end && *at) { /* Some programs pad the records with NULs. */
         size_t digits = 0;
         uint64_t length;
         while (at + digits < end && at[digits] >= '0' && at[digits] <= '9') digits++;
@@ -126,23 +127,26 @@ static bool read_pax(tar_stream *s, size_t size, report *r) {
     return true;
 }
 
-/* Refuses a path or size in a global header, which would apply to all members. No program that
- * writes photos makes such a header. */
+/* Refuses a global header with a path or a size, because this value would apply to all members. No
+ * program that writes photos makes such a header. */
 static bool read_global(tar_stream *s, size_t size, report *r) {
     if (!read_pax(s, size, r)) return false;
     return (!s->long_name && !s->resized && !s->sparse) ||
            report_fail(r, "has a global PAX header with a path or a size, which is not supported");
 }
 
-/* Reads a header that precedes a member. Returns false if h is another header, or on failure. */
+/* Reads a header that describes the next member, if `h` is such a header. Returns false if `h` is
+ * any other header, or after a failure. */
 static bool read_extended(tar_stream *s, const tar_header *h, report *r) {
     switch (h->type) {
     case 'x': return take_extended(s, h->size, r) && read_pax(s, (size_t)h->size, r);
     case 'g': return take_extended(s, h->size, r) && read_global(s, (size_t)h->size, r);
-    case 'K': return take_extended(s, h->size, r); /* the long name of a link's target */
+    /* This is the long name of a link's target, which is not needed. */
+    case 'K': return take_extended(s, h->size, r);
     case 'L':
         if (!take_extended(s, h->size, r)) return false;
-        if (!s->long_name) set_name(s, s->text, strlen(s->text)); /* a PAX path has priority */
+        /* A path from a PAX header has priority. */
+        if (!s->long_name) set_name(s, s->text, strlen(s->text));
         return true;
     default: return false;
     }
@@ -165,8 +169,8 @@ static const char *refusal_by_type(char type) {
     }
 }
 
-/* True for "a/../b", "..", "/a" and "C:\a". A program that unpacks the archive would write such
- * files outside its folder. */
+/* Returns true for names such as "a/../b", "..", "/a" and "C:\a". A program that unpacks the
+ * archive would write such files outside its folder. */
 static bool leads_out(const char *name) {
     const char *part = name;
     const bool letter = (*name >= 'A' && *name <= 'Z') || (*name >= 'a' && *name <= 'z');
@@ -179,7 +183,8 @@ static bool leads_out(const char *name) {
     }
 }
 
-/* True if the name has control characters. Makes the name printable for terminals. */
+/* Replaces each control character in the name by '?', because the name may be printed on a
+ * terminal. Returns true if there were any. */
 static bool has_controls(char *name) {
     bool found = false;
     for (; *name; name++) {
@@ -209,7 +214,7 @@ static void describe(tar_stream *s, const tar_header *h, tar_member *m) {
     s->padding = padding_of(s->left);
 }
 
-/* Skips blocks that continue the map of a sparse file. */
+/* Skips the additional blocks of a sparse file's map, which follow its header. */
 static bool pass_map(tar_stream *s, const tar_header *h, report *r) {
     uint8_t block[TAR_BLOCK];
     block[504] = h->type == 'S' && h->extended;
@@ -224,8 +229,9 @@ static bool is_zero(const uint8_t *bytes, size_t size) {
     return i == size;
 }
 
-/* Reads to the end of the stream after a block of zeros, because a program that writes to the pipe
- * must be able to finish. Always returns false. */
+/* Reads the stream to its end, after the block of zeros that ends the archive. A program that
+ * writes to the pipe must be able to finish. Always returns false. Fails if anything but zeros
+ * follows. */
 static bool finish(tar_stream *s, report *r) {
     uint8_t bytes[1 << 14];
     size_t got;
@@ -261,7 +267,8 @@ static bool not_tar(const tar_stream *s, const uint8_t *block, report *r) {
     return report_fail(r, "is not a tar archive");
 }
 
-/* Reports a damaged header, or an incomplete end of the archive. */
+/* Reads the next header. Returns false at the end of the archive. A damaged header, or an archive
+ * without its end, is a failure. */
 static bool next_header(tar_stream *s, tar_header *h, report *r) {
     uint8_t block[TAR_BLOCK];
     const size_t got = s->read(s->user, block, sizeof block);
@@ -332,25 +339,27 @@ void samples_end(samples *s) {
 
 /* === Names === */
 
-/* Returns the length of the key, without the dot after the key; 0 if the member belongs to no
- * sample. */
+/* Returns the length of the key at the start of the name. The key ends before the first dot of the
+ * file name. Returns 0 if the name has no key, so that the member belongs to no sample. */
 static size_t key_length(const char *name) {
     const char *file = paths_file_name(name), *dot = strchr(file, '.');
     return dot && dot > file ? (size_t)(dot - name) : 0;
 }
 
-/* True if the member belongs to the current sample. */
+/* Returns true if a member with this name belongs to the current sample. */
 static bool is_of(const samples *s, const char *name) {
     const size_t length = key_length(name);
     return length == strlen(s->shared.key) && memcmp(name, s->shared.key, length) == 0;
 }
 
-/* Returns the place for the text of a member in the sample; NULL for other members. */
+/* Returns the pointer of the current sample that receives the text of this member. Returns NULL if
+ * the member is not a text. */
 static char **text_of(samples *s, const char *name) {
     const char *suffix = name + key_length(name);
-    return strcasecmp(suffix, ".txt") == 0    ? &s->shared.caption
-           : strcasecmp(suffix, ".cls") == 0  ? &s->shared.label
-           : strcasecmp(suffix, ".json") == 0 ? &s->shared.url /* temporarily has all of KEY.json */
+    return strcasecmp(suffix, ".txt") == 0   ? &s->shared.caption
+           : strcasecmp(suffix, ".cls") == 0 ? &s->shared.label
+           /* `url` holds the whole text of KEY.json for a while. */
+           : strcasecmp(suffix, ".json") == 0 ? &s->shared.url
                                               : NULL;
 }
 
@@ -361,7 +370,7 @@ static bool copy_text(char **to, const char *text, report *r) {
     return *to || report_no_memory(r);
 }
 
-/* Records the first problem of the texts. */
+/* Notes the first text that could not be used, and the reason. Later problems are ignored. */
 static bool put_note(samples *s, const char *what, report *r) {
     char text[256];
     if (s->shared.note) return true;
@@ -406,7 +415,8 @@ static bool take_image(samples *s, report *r) {
     sample *image = &s->images[s->count];
     char text[128];
     memset(image, 0, sizeof *image);
-    s->count++; /* from here on, `samples` frees it after a failure */
+    /* From here on, the image belongs to `samples`, which also frees it after a failure. */
+    s->count++;
     if (!copy_text(&image->name, m->name, r) || !copy_text(&image->key, s->shared.key, r))
         return false;
     if (m->refused) return copy_text(&image->error, m->refused, r);
@@ -480,8 +490,8 @@ static bool begin_sample(samples *s, report *r) {
     return true;
 }
 
-/* Reads all members up to the next sample. If the members do not fit, the remaining members become
- * a separate sample. */
+/* Reads the members of one sample. If the sample has more than SAMPLE_MAX_IMAGES images, the
+ * remaining members become a separate sample. */
 static bool read_sample(samples *s, report *r) {
     while (s->count < SAMPLE_MAX_IMAGES && (s->pending || tar_next(&s->tar, &s->member, r))) {
         s->pending = false;
@@ -499,7 +509,7 @@ static bool read_sample(samples *s, report *r) {
     return read_json(s, r);
 }
 
-/* Copies the sample's texts to each of its images. */
+/* Copies the texts of the sample to one of its images. */
 static bool share(const sample *from, sample *to, report *r) {
     return (!from->caption || copy_text(&to->caption, from->caption, r)) &&
            (!from->label || copy_text(&to->label, from->label, r)) &&
