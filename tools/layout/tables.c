@@ -22,8 +22,8 @@ const layout *const layout_texts[] = { &layout_hf_text, &layout_open_clip_text,
 /* === timm === */
 
 /* A .vit file uses the names of timm. DeiT, DeiT-3, DINO, MAE, I-JEPA, BEiT, EVA, EVA-02, RoPE-ViT
- * and the original DINOv2 and DINOv3 use these names too, with the variants below.
- */
+ * and the original DINOv2 and DINOv3 use these names too. The rules below list the names that
+ * differ. */
 
 static const char *const prefixes[] = {
     "module.", "_orig_mod.", "model.", "backbone.", "encoder.", "base_encoder.", "vit.", "net.",
@@ -31,21 +31,24 @@ static const char *const prefixes[] = {
     "vision_model.", "pretrained.", NULL
 };
 
-/* The original DINOv2 can divide its blocks into chunks; their numbers run from first to last. */
+/* The original DINOv2 can divide its blocks into chunks. The blocks are numbered from the first
+ * chunk to the last chunk. */
 static const char *const blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
-/* Differential attention, in its own layer or inside a parallel block. */
+/* The vectors of differential attention. They are in a separate layer, or inside a parallel
+ * block. */
 #define DIFFERENCE(path)                                                                         \
     { "{b}attn.lambda", LAYOUT_LAMBDA, NULL,                                                     \
       { path "lambda_q1", path "lambda_k1", path "lambda_q2", path "lambda_k2" }, LAYOUT_ALWAYS }
 
-/* vit_relpos has an MLP for each block, or one for all blocks. */
+/* The MLP that computes relative positions. vit_relpos has an MLP for each block, or one for all
+ * blocks. */
 #define REL_POS_MLP(path)                                                                          \
     { "{b}attn.rel_pos", LAYOUT_REL_POS_MLP, NULL,                                               \
       { path "fc1.weight", path "fc1.bias", path "fc2.weight", path "fc2.bias" }, LAYOUT_ALWAYS }
 
-/* The stems. A ResNet standardises its weights in every forward pass; the converter does it
- * once. */
+/* The stems. A ResNet standardises its weights in every forward pass. The converter standardises
+ * them once. */
 #define STEM "patch_embed.backbone."
 #define UNIT STEM "stages.{s}.blocks.{u}."
 #define STANDARD(name, key) { name, LAYOUT_STANDARD, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }
@@ -105,8 +108,9 @@ static const layout_rule rules[] = {
     LAYOUT_FROM2("{b}norm1", "{b}in_norm"),
     LAYOUT_ROWS3("{b}attn.qkv.weight", NULL, "{b}attn.q_proj.weight", "{b}attn.k_proj.weight",
                  "{b}attn.v_proj.weight"),
-    LAYOUT_QKV("{b}attn.q", "{b}attn.k", "{b}attn.v"),   /* for --rename; unpublished */
-    /* DINOv3 masks the bias of the keys */
+    /* --rename may give these names; no published model has them */
+    LAYOUT_QKV("{b}attn.q", "{b}attn.k", "{b}attn.v"),
+    /* DINOv3 multiplies the bias by a mask, which is zero for the keys */
     { "{b}attn.qkv.bias", LAYOUT_PRODUCT, NULL, { "{b}attn.qkv.bias", "{b}attn.qkv.bias_mask" },
       LAYOUT_ALWAYS },
     LAYOUT_SAME2("{b}attn.qkv"),
@@ -181,7 +185,7 @@ static const layout_rule rules[] = {
     LAYOUT_SAME2("fc_norm"),
     LAYOUT_SAME2("pre_logits.fc"),
     LAYOUT_SAME2("head"),
-    /* open_clip adds a separate projection without a bias to timm's model */
+    /* open_clip puts a separate projection, without a bias, after timm's model */
     LAYOUT_FROM("head.weight", "../head.proj.weight"),
     LAYOUT_FROM("head.bias", "../head.proj.bias"),
     LAYOUT_ZEROS("head.bias", "../head.proj.weight"),
@@ -245,14 +249,15 @@ static const layout_extra lacking[] = {
     { NULL, NULL }
 };
 
-/* These names show which half is the gate. timm and DINOv2 apply only SiLU to the gate. */
+/* These names show which half of the MLP is the gate. timm and DINOv2 apply SiLU to the gate, and
+ * no other activation. */
 static const layout_default defaults[] = {
     { "activation=silu", "{b}mlp.fc1_g.weight" },
     { "activation=silu", "{b}mlp.w12.weight" },
     { "activation=silu", "{b}mlp.w1.weight" },
     { "positions=patches", "register_tokens" },
     { "block_type=parallel", "{b}in_proj.weight" },
-    /* the original EVA-02: freqs_cos follows from these */
+    /* the original EVA-02, whose freqs_cos follows from these two settings */
     { "rope_type=cat", "{b}attn.rope.freqs_cos" },
     { "ref_feat_shape=16", "{b}attn.rope.freqs_cos" },
     /* the original DINOv3 */
@@ -272,7 +277,7 @@ static const layout_default defaults[] = {
     { NULL, NULL }
 };
 
-/* Only EVA, EVA-02 and BEiT have these names; of the three, EVA-02 has rotary positions. */
+/* Only EVA, EVA-02 and BEiT have these names. Of these three, only EVA-02 has rotary positions. */
 #define ROPE_TYPES                                                                               \
     "--set rope_type=none or --set rope_type=cat (EVA-02; and ref_feat_shape), --arch NAME or "  \
     "--config FILE"
@@ -291,7 +296,7 @@ const layout layout_timm = {
     .questions = questions
 };
 
-/* MobileCLIP-B, whose patch embedding is the last convolution of its stem. */
+/* MobileCLIP-B. Its patch embedding is the last convolution of its stem. */
 const layout layout_timm_conv = {
     .name = "timm",
     .probe = "patch_embed.backbone.2.conv.weight",
@@ -299,7 +304,8 @@ const layout layout_timm_conv = {
     .harmless = harmless, .company = company, .lacking = lacking, .defaults = defaults
 };
 
-/* NaFlexVit. Nothing shows whether positions are resampled to a square and then cut ("par"). */
+/* NaFlexVit. Positions may be resampled to the grid, or to a square that is then cut ("par"). No
+ * tensor shows which of the two a model does. */
 static const layout_default naflex_defaults[] = {
     { "crop_mode=aspect", NULL },
     { "dynamic_img_size=1", NULL },
@@ -332,15 +338,14 @@ const layout layout_timm_naflex = {
 
 /* === transformers === */
 
-/* The names of Hugging Face transformers. In a model with a head, all other names are under "vit."
- * or a similar prefix, with the classifier next to it.
- */
+/* The names of Hugging Face transformers. If a model has a head, the names of all other tensors
+ * begin with "vit." or a similar prefix. The classifier has no such prefix. */
 
 static const char *const encoder_blocks[] = { "encoder.layer.{i}.", NULL };
 
 #define ATTENTION(path)                                                                          \
     LAYOUT_QKV("{b}" path "query", "{b}" path "key", "{b}" path "value"),                        \
-    /* BEiT: the keys have no bias */                                                            \
+    /* in BEiT the keys have no bias */                                                          \
     LAYOUT_ROWS3("{b}attn.qkv.bias", NULL, "{b}" path "query.bias", "0", "{b}" path "value.bias")
 
 /* === ViT, DeiT, MAE, MSN, DINO, I-JEPA, BEiT, Data2Vec === */
@@ -350,13 +355,14 @@ static const char *const vit_prefixes[] = {
     "base_model.", "encoder.", "backbone.", NULL
 };
 
-/* DeiT's distillation token has a second head only in the model "with teacher". If there is one
- * head, the distillation token is an ordinary token, and so a register that has a position. */
+/* DeiT's distillation token has a head only in the model "with teacher", which has two heads. If a
+ * model has only one head, its distillation token has no head of its own. The token is then
+ * converted to a register that has a position. */
 #define ONE_HEAD "../classifier.weight"
-/* BEiT has no such bias. */
+/* This bias exists in all models but BEiT. */
 #define KEY_BIAS "{b}attention.attention.key.bias"
 
-/* BEiT has a table for each block, or one for all blocks. */
+/* BEiT's table of relative positions. There is a table for each block, or one for all blocks. */
 #define TABLE(path) path "relative_position_bias.relative_position_bias_table"
 #define REL_POS(path)                                                                            \
     { "{b}attn.rel_pos", LAYOUT_REL_POS, "nh>hn", { TABLE(path) }, LAYOUT_ALWAYS }
@@ -385,7 +391,7 @@ static const layout_rule vit_rules[] = {
     LAYOUT_FROM("{b}ls2.gamma", "{b}lambda_2"),
     LAYOUT_MUST_WHEN2("norm", "layernorm", "!pooler.layernorm.weight"),
     LAYOUT_FROM2("fc_norm", "pooler.layernorm"),
-    /* the pooler of a model without a head, unless it has DeiT's distillation token */
+    /* the pooler of a model without a head, unless the model has DeiT's distillation token */
     { "pre_logits.fc.weight", LAYOUT_STACK, NULL, { "pooler.dense.weight", NULL, NULL },
       { "!" ONE_HEAD, "!embeddings.distillation_token" } },
     { "pre_logits.fc.bias", LAYOUT_STACK, NULL, { "pooler.dense.bias", NULL, NULL },
@@ -485,8 +491,8 @@ static const layout_company dinov2_company[] = {
 
 #define DINOV2_CPP "{b}attention.attention.qkv.weight"
 
-/* If the model has registers, positions are resampled as in timm. The files of dinov2.cpp do not
- * state how images are prepared, so the original's preparation applies. */
+/* If the model has registers, its positions are resampled as in timm. The files of dinov2.cpp do
+ * not state how images are prepared, so the preparation of the original DINOv2 is assumed. */
 static const layout_default dinov2_defaults[] = {
     { "mean=0.485,0.456,0.406", DINOV2_CPP }, { "std=0.229,0.224,0.225", DINOV2_CPP },
     { "crop_pct=0.875", DINOV2_CPP },
@@ -568,7 +574,7 @@ static const char *const tower_blocks[] = { "encoder.layers.{i}.", NULL };
     LAYOUT_SAME2("{b}mlp.fc1"),                                                                  \
     LAYOUT_SAME2("{b}mlp.fc2")
 
-/* CLIPForImageClassification averages the patches directly after the blocks. */
+/* CLIPForImageClassification averages the patches directly after the blocks, without a norm. */
 static const layout_rule clip_rules[] = {
     LAYOUT_FROM("cls_token", "embeddings.class_embedding"),
     LAYOUT_MUST("pos_embed", "embeddings.position_embedding.weight"),
@@ -660,8 +666,8 @@ const layout layout_hf_siglip = {
 
 /* === The image encoders of llama.cpp and clip.cpp === */
 
-/* CLIP's and SigLIP's towers, and InternVL's. Some writers drop the last block and the norm after
- * it, because language models do not read their output. */
+/* The towers of CLIP, SigLIP and InternVL. Some programs that write such files drop the last block
+ * and the norm after it, because language models do not read their output. */
 
 static const char *const llama_cpp_prefixes[] = { "v.", NULL };
 static const char *const llama_cpp_blocks[] = { "blk.{i}.", NULL };
@@ -745,7 +751,7 @@ const layout layout_llama_cpp = {
 
 #endif
 
-/* The text encoders of CLIP and of SigLIP. SigLIP's encoder contains its projection, `head`. */
+/* The text encoders of CLIP and SigLIP. SigLIP's text encoder contains its projection, `head`. */
 
 static const char *const text_prefixes[] = {
     "module.", "_orig_mod.", "model.", "text_model.", "clip.", "siglip.", NULL
@@ -796,7 +802,7 @@ static const layout_rule aimv2_rules[] = {
     LAYOUT_END
 };
 
-/* AIMv2's heads are 128 wide in models of every size. */
+/* The heads of AIMv2 are 128 wide in models of every size. */
 static const layout_default aimv2_defaults[] = {
     { "norm_type=rms", NULL }, { "norm_eps=1e-5", NULL }, { "activation=silu", NULL },
     { "pool=avg", NULL }, { "head_dim=128", NULL }, { "pool_mlp_dim=1", "head.cls_token" },

@@ -3,19 +3,20 @@
 
 /* === torch.nn === */
 
-/* Models around a torch.nn.TransformerEncoder, or a list of its layers. Only the encoder has
- * standard names. All other names here are the usual names beside the encoder or beside the module
- * that holds it.
- */
+/* Models that contain a torch.nn.TransformerEncoder or a list of its layers. Only the names inside
+ * the encoder are standard. The other names are names that people often choose; their tensors are
+ * beside the encoder or beside the module that holds it. */
 
 static const char *const prefixes[] = { "*.", NULL };
 
 static const char *const blocks[] = { "layers.{i}.", NULL };
-static const char *const list_blocks[] = { "{i}.", NULL };   /* an nn.ModuleList or similar */
+/* the blocks of an nn.ModuleList or similar */
+static const char *const list_blocks[] = { "{i}.", NULL };
 
 #define BESIDE(tensor, name)                                                                     \
     LAYOUT_FROM(tensor, name), LAYOUT_FROM(tensor, "../" name), LAYOUT_FROM(tensor, "../../" name)
-/* Rules for a convolution, a linear layer, or a bare matrix that patches are multiplied by. */
+/* The rules for the layer over a patch: a convolution, a linear layer, or a bare matrix by which
+ * patches are multiplied. */
 #define PATCH_AT(key)                                                                            \
     LAYOUT_VIEW("patch_embed.proj.weight", key ".weight", "dcpq>dcpq"),                          \
     LAYOUT_VIEW("patch_embed.proj.weight", key ".weight", "d(patch)>dcpq"),                      \
@@ -24,7 +25,8 @@ static const char *const list_blocks[] = { "{i}.", NULL };   /* an nn.ModuleList
 #define PATCH(name) PATCH_AT(name), PATCH_AT("../" name), PATCH_AT("../../" name)
 #define POSITIONS(name)                                                                          \
     BESIDE("pos_embed", name), BESIDE("pos_embed", name ".weight"), BESIDE("pos_embed", name ".pe")
-/* A linear layer: alone, in an nn.Sequential, or in an nn.Sequential after a norm. */
+/* The rules for a head. The head is a linear layer alone, a linear layer in an nn.Sequential, or a
+ * norm and a linear layer in an nn.Sequential. */
 #define HEAD_AT(key)                                                                             \
     LAYOUT_FROM2("head", key),                                                                   \
     LAYOUT_FROM2("head", key ".1"),                                                              \
@@ -79,7 +81,8 @@ static const layout_rule rules[] = {
     LAYOUT_FROM2("{b}mlp.fc2", "{b}linear2"),
     BESIDE("norm.weight", "norm.weight"),
     BESIDE("norm.bias", "norm.bias"),
-    LAYOUT_WHEN2("fc_norm", "../norm", "norm.weight"),   /* the encoder's, then the head's own */
+    /* the first norm is the encoder's, the second is the head's */
+    LAYOUT_WHEN2("fc_norm", "../norm", "norm.weight"),
     HEAD("head"),
     HEAD("classifier"),
     HEAD("classification_head"),
@@ -91,7 +94,7 @@ static const layout_rule rules[] = {
     LAYOUT_END
 };
 
-/* norm_first=False and activation="relu" are torch's own. */
+/* The defaults norm_first=False and activation="relu" are those of torch itself. */
 static const layout_default defaults[] = {
     { "norm_eps=1e-5", NULL }, { "block_type=post_norm", NULL }, { "activation=relu", NULL },
     { "positions=all", ":pos_embed" }, { "pool=token", ":cls_token" },
@@ -118,13 +121,14 @@ const layout layout_torch_nn_list = {
 
 /* === vit-pytorch === */
 
-/* Lucidrains/vit-pytorch. */
+/* The models of lucidrains/vit-pytorch. */
 
-/* === ViT, since 2021-03 === A patch's values are ordered (p1 p2 c). Until 2023-02 the stem is only
- * a linear layer; since 1.0 a norm of the raw patch precedes it, and a norm of the token follows
- * it. Until 2023-08 there is a norm after the pool and none after the blocks. The mean covers all
- * tokens; since 2025-11 a model that uses it has an empty class token. If a model has a single head
- * as wide as a token, it has no to_out. */
+/* === ViT, since 2021-03 ===
+ * The values of a patch are ordered (p1 p2 c). Until 2023-02 the stem is only a linear layer. Since
+ * 1.0 a norm of the raw patch precedes this layer, and a norm of the token follows it. Until
+ * 2023-08 there is a norm after the pooling and none after the blocks. The mean covers all tokens;
+ * since 2025-11 a model that uses the mean has an empty class token. If a model has a single head
+ * as wide as a token, the model has no to_out. */
 
 static const char *const lucidrains_blocks[] = { "transformer.layers.{i}.", NULL };
 
@@ -140,7 +144,7 @@ static const char *const lucidrains_blocks[] = { "transformer.layers.{i}.", NULL
     LAYOUT_MUST_WHEN("patch_embed.proj.bias", "to_patch_embedding.2.bias", NEW_STEM),            \
     LAYOUT_MUST_WHEN("patch_embed.proj.bias", "to_patch_embedding.1.bias", OLD_STEM),            \
     LAYOUT_MUST_WHEN2("patch_embed.norm", "to_patch_embedding.3", NEW_STEM)
-/* Rules for attention without a projection. */
+/* The rules for attention without a projection. */
 #define NO_PROJECTION(qkv, out)                                                                  \
     { "{b}attn.proj.weight", LAYOUT_IDENTITY, NULL, { LAYOUT_NONE }, { qkv, "!" out } },         \
     { "{b}attn.proj.bias", LAYOUT_ZERO, NULL, { LAYOUT_NONE }, { qkv, "!" out } }
@@ -169,7 +173,7 @@ static const layout_rule lucidrains_rules[] = {
     LAYOUT_END
 };
 
-/* Its examples use images of the model's size, or a plain Resize. */
+/* The examples of this library use images of the model's size, or a plain Resize. */
 static const layout_default lucidrains_defaults[] = {
     LAYOUT_SQUASHED,
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
@@ -187,8 +191,9 @@ const layout layout_lucidrains = {
 };
 
 /* === SimpleViT ===
- * It has computed positions, the mean of the patches, and no bias in attention. Its registers come
- * after the patches, which makes no difference. Until 2023-08 it has the norms of the ViT above. */
+ * This model has computed positions and the mean of the patches. Its attention has no bias. Its
+ * registers come after the patches, which makes no difference. Until 2023-08 it has the norms of
+ * the ViT above. */
 
 static const layout_rule simple_vit_rules[] = {
     STEM,
@@ -222,9 +227,9 @@ const layout layout_simple_vit = {
 };
 
 /* === ViT until 2021-03 ===
- * It has a linear layer over patches (p1 p2 c), and each branch is in a Residual. Until 2020-12 the
- * head is two linear layers with GELU between them. Until 2021-01 q k^T is divided by the root of
- * embed_dim. Since 2020-12 the head may read the mean of all tokens. */
+ * This model has a linear layer over patches (p1 p2 c), and each branch of a block is in a
+ * Residual. Until 2020-12 the head is two linear layers with GELU between them. Until 2021-01 q k^T
+ * is divided by the root of embed_dim. Since 2020-12 the head may read the mean of all tokens. */
 
 #define OLD_BRANCHES(attn, mlp)                                                                  \
     LAYOUT_SAME("cls_token"),                                                                    \
@@ -284,10 +289,10 @@ const layout layout_lucidrains_2020 = {
     .defaults = lucidrains_2020_defaults, .questions = lucidrains_2020_questions
 };
 
-/* === The first three days === Both branches of all blocks are one nn.Sequential, and there is no
- * norm after them. In the very first version, a patch consisted of every grid_height-th row and
- * grid_width-th column. The tensors do not show this, and this version was replaced within
- * minutes. */
+/* === The first three days ===
+ * Both branches of all blocks are in one nn.Sequential, and no norm follows them. In the very first
+ * version, a patch consisted of every grid_height-th row and grid_width-th column. The tensors do
+ * not show this, and this version was replaced within minutes. */
 
 static const char *const first_blocks[] = { "transformer.net.{e}.", NULL };
 
@@ -316,14 +321,15 @@ const layout layout_lucidrains_first = {
 
 /* === Tutorials === */
 
-/* ViTs that people write from a tutorial and train themselves. */
+/* ViTs that people write by following a tutorial, and train themselves. */
 
-/* Images are squashed, and only ToTensor follows. */
+/* The preprocessing of these models: photos are squashed, and only ToTensor follows. */
 #define SQUASHED LAYOUT_SQUASHED, { "mean=0", NULL }, { "std=1", NULL }
 
-/* === einops and nn.Sequential === Modules within modules: 0 the stem, 1 the blocks, 2 the head;
- * 1.{i}.0 and 1.{i}.1 are the two residual branches. The tutorial's attention divides by the root
- * of embed_dim after the softmax. Many copies divide before the softmax, which the tensors do not
+/* === einops and nn.Sequential ===
+ * The model is an nn.Sequential of the stem (0), the blocks (1) and the head (2). The two residual
+ * branches of block i are 1.{i}.0 and 1.{i}.1. The tutorial's attention divides by the root of
+ * embed_dim after the softmax. Many copies divide before the softmax, which the tensors do not
  * show. */
 
 static const char *const einops_blocks[] = { "1.{i}.", NULL };
@@ -353,7 +359,7 @@ static const layout_rule einops_rules[] = {
     LAYOUT_FROM2("{b}norm2", "{b}1.fn.0"),
     LAYOUT_FROM2("{b}mlp.fc1", "{b}1.fn.1.0"),
     LAYOUT_FROM2("{b}mlp.fc2", "{b}1.fn.1.3"),
-    /* with or without a pooling layer, which has no weights */
+    /* the head may begin with a pooling layer, which has no weights */
     LAYOUT_WHEN2("fc_norm", "2.1", "2.2.weight"),
     LAYOUT_FROM2("head", "2.2"),
     LAYOUT_FROM2("fc_norm", "2.0"),
@@ -375,9 +381,10 @@ const layout layout_einops = {
     .is_open = true, .defaults = einops_defaults
 };
 
-/* === nn.MultiheadAttention in hand-written blocks === These are from two popular courses. Both
- * have a norm, attention, a norm and an nn.Sequential; the first course cuts patches with a
- * convolution, and the second uses a reshape, channel by channel. */
+/* === nn.MultiheadAttention in hand-written blocks ===
+ * Blocks of two popular courses. Both courses have a norm, attention, a norm and an nn.Sequential.
+ * The first course cuts patches with a convolution. The second course cuts patches with a reshape,
+ * channel by channel. */
 
 #define ATTENTION(key)                                                                           \
     LAYOUT_FROM("{b}attn.qkv.weight", key ".in_proj_weight"),                                    \
@@ -431,7 +438,7 @@ static const layout_rule notebook_rules[] = {
     LAYOUT_END
 };
 
-/* This notebook uses CIFAR-10's images, normalised by CIFAR-10's mean and deviation. */
+/* This notebook uses the images of CIFAR-10, normalised by their mean and deviation. */
 static const layout_default notebook_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=token", NULL },
     { "positions=all", NULL }, LAYOUT_SQUASHED,
@@ -449,9 +456,8 @@ const layout layout_notebook = {
 
 /* === Found by structure === */
 
-/* Hand-written ViTs whose tensors structure_*.c found and named. They are not in LAYOUT_LIST,
- * because no key identifies these checkpoints.
- */
+/* Hand-written ViTs whose tensors were found and named by structure_*.c. These layouts are not in
+ * LAYOUT_LIST, because no key identifies such checkpoints. */
 
 static const char *const own_prefixes[] = { NULL };
 static const char *const own_blocks[] = { "blocks.{i}.", NULL };
@@ -511,20 +517,20 @@ static const layout_default own_defaults[] = {
     USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL },
     { NULL, NULL }
 };
-/* norm_first=False and activation="relu" are torch's own. */
+/* The defaults norm_first=False and activation="relu" are those of torch itself. */
 static const layout_default torch_defaults[] = {
     USUAL, { "activation=relu", NULL }, { "block_type=post_norm", NULL },
     { NULL, NULL }
 };
 
-/* Models that follow transformers' code have its first GELU. Models written with NumPy cannot use
- * erf, which NumPy lacks. */
+/* The defaults of two kinds of models. Models that follow transformers' code have the first GELU of
+ * that code, gelu_tanh. Models written with NumPy have the same GELU, because NumPy lacks erf. */
 static const layout_default tanh_defaults[] = {
     USUAL, { "activation=gelu_tanh", NULL }, { "block_type=pre_norm", NULL },
     { NULL, NULL }
 };
-/* Defaults of models that follow a lecture on language models: all heads divide q k^T by the root of
- * the width of a token. */
+/* The defaults of models that follow a lecture on language models. In these models, q k^T is
+ * divided by the root of the width of a token. */
 static const layout_default lecture_defaults[] = {
     USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL },
     { "attn_root=embed_dim", NULL }, { NULL, NULL }

@@ -3,7 +3,7 @@
 
 /* === torchvision === */
 
-/* Torchvision.models.vision_transformer. */
+/* The models of torchvision.models.vision_transformer. */
 
 static const char *const torchvision_blocks[] = { "encoder.layers.encoder_layer_{i}.", NULL };
 
@@ -32,8 +32,8 @@ static const layout_extra torchvision_lacking[] = {
     { "conv_proj.*.*", "a convolutional stem" }, { NULL, NULL }
 };
 
-/* The transforms of the weights for 224 pixels. The transforms of vit_l_16 differ and resize to
- * 242. */
+/* The preprocessing of the weights for 224 pixels. The weights of vit_l_16 are an exception: they
+ * resize to 242. */
 static const layout_default torchvision_defaults[] = {
     { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },
     { "crop_pct=0.875", NULL },
@@ -52,7 +52,7 @@ const layout layout_torchvision = {
 
 /* === open_clip === */
 
-/* OpenAI's CLIP, open_clip and Perception Encoder. */
+/* The models of OpenAI's CLIP, open_clip and Perception Encoder. */
 
 static const char *const open_clip_prefixes[] = {
     "module.", "_orig_mod.", "model.", "backbone.", "visual.", NULL
@@ -79,9 +79,9 @@ static const char *const open_clip_blocks[] = { "transformer.resblocks.{i}.", NU
     LAYOUT_FROM2("norm_pre", "ln_pre"),                                                          \
     RESBLOCK
 
-/* CoCa pools by the first of many queries. The queries are mostly narrower than the tokens. CoCa's
- * last norm comes after the pooling. If the queries are as wide as the tokens, q, k and v are one
- * tensor. */
+/* CoCa's attention pooling has many queries, of which only the first is used. The queries are
+ * mostly narrower than the tokens. If the queries are as wide as the tokens, q, k and v are one
+ * tensor. CoCa's last norm comes after the pooling. */
 #define COCA "attn_pool.query"
 #define COCA_ATTN "attn_pool.attn."
 #define COCA_RULE(tensor, axes, ...)                                                             \
@@ -161,7 +161,7 @@ static const layout_extra open_clip_lacking[] = {
     { NULL, NULL }
 };
 
-/* Only OpenAI's own archives have these integers next to the weights. */
+/* Only the archives that OpenAI itself published have these integers next to the weights. */
 #define OPENAI "../input_resolution"
 
 static const layout_default open_clip_defaults[] = {
@@ -187,9 +187,9 @@ const layout layout_open_clip = {
     .questions = questions
 };
 
-/* Perception Encoder has attention pooling, or else no norm and no projection after the blocks. If
- * there is a class token, rotary positions count from 1. Rotary positions do not depend on the size
- * of the grid. */
+/* A Perception Encoder has attention pooling; without it, no norm and no projection follow the
+ * blocks. If there is a class token, rotary positions count from 1. Rotary positions do not depend
+ * on the size of the grid. */
 static const layout_default pe_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },
     { "rope_type=cat", NULL },
@@ -216,7 +216,8 @@ const layout layout_pe = {
     .company = company, .lacking = open_clip_lacking, .defaults = pe_defaults
 };
 
-/* The text encoder of OpenAI's CLIP and of open_clip. SigLIP's projection is a layer with a bias. */
+/* The text encoder of OpenAI's CLIP and of open_clip. For SigLIP, its projection is a layer with a
+ * bias. */
 
 static const char *const text_prefixes[] = { "module.", "_orig_mod.", "model.", "text.", NULL };
 
@@ -241,7 +242,7 @@ const layout layout_open_clip_text = {
 
 /* === MobileCLIP === */
 
-/* MobileCLIP-B under Apple's own names; timm's are in tables.c. */
+/* MobileCLIP-B under the names of Apple's code. The names of timm are in tables.c. */
 
 #define STEM "patch_embed.backbone."
 
@@ -281,8 +282,8 @@ static const layout_extra mobileclip_harmless[] = {
     { NULL, NULL }
 };
 
-/* These are the values of Apple's code; timm's model with the same weights has another epsilon and
- * another resizing. A model without a class token averages its tokens. */
+/* These are the values of Apple's code. timm's model with the same weights has another epsilon and
+ * another way of resizing. A model without a class token averages its tokens. */
 static const layout_default mobileclip_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
     { "mean=0", NULL }, { "std=1", NULL }, { "crop_pct=1", NULL },
@@ -297,7 +298,8 @@ const layout layout_mobileclip = {
     .defaults = mobileclip_defaults
 };
 
-/* The larger models' text encoder; the smallest one's has convolutions at both ends. */
+/* The text encoder of the larger models. The text encoder of the smallest model also has
+ * convolutions at its beginning and its end. */
 
 static const char *const mobileclip_text_prefixes[] = { "module.", "text_encoder.", NULL };
 
@@ -321,13 +323,15 @@ const layout layout_mobileclip_text = {
 
 /* === Qwen3-VL and Qwen3.5 === */
 
-/* The tower of transformers' models. A photo is two equal frames, so the frames' kernels add up. */
+/* The image encoder of transformers' models. A photo is read as two equal frames, so the kernels of
+ * both frames are added. */
 
 static const char *const qwen_prefixes[] = {
     "module.", "model.", "visual.", "vision_tower.", "thinker.", NULL
 };
 
-/* No Qwen model has the first path. It prevents a guess of this layout without its probe. */
+/* No Qwen model has the first path. The first path prevents that this layout is guessed if its
+ * probe is missing. */
 static const char *const qwen_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 static const layout_rule qwen_rules[] = {
@@ -371,7 +375,8 @@ const layout layout_qwen_vl = {
     .harmless = qwen_harmless, .defaults = qwen_defaults
 };
 
-/* llama.cpp's names. The norm of the merger is called post_ln; the tower itself has none. */
+/* The names of llama.cpp. The norm of the merger is called post_ln. The encoder itself has no norm
+ * at its end. */
 
 static const char *const qwen_gguf_prefixes[] = { "v.", NULL };
 static const char *const qwen_gguf_blocks[] = { "blk.{i}.", NULL };
@@ -409,16 +414,16 @@ const layout layout_qwen_gguf = {
 
 /* === C-RADIO === */
 
-/* NVIDIA's own names. One tensor holds a class token for each teacher, then the registers. In the
- * .vit file all but the first token are registers. The positions of a large square are resampled to
- * the input's grid. */
+/* The names of NVIDIA's code. One tensor holds a class token for each teacher, and after them the
+ * registers. In the .vit file all tokens but the first are registers. The positions belong to a
+ * large square, and are resampled to the grid of the input. */
 
 static const char *const radio_prefixes[] = {
     "module.", "radio_model.model.", "base_model.", "model.", NULL
 };
 
-/* Hand-written code also has blocks with these names. No RADIO model has the first path. It
- * prevents a guess of this layout for such code if the probe is missing. */
+/* Hand-written code also has blocks with these names. No RADIO model has the first path. The first
+ * path prevents that this layout is guessed for hand-written code, which lacks the probe. */
 static const char *const radio_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 #define RADIO_TOKENS "patch_generator.cls_token.token"
@@ -522,7 +527,8 @@ const layout layout_sapiens2 = {
     .lacking = sapiens2_lacking, .defaults = sapiens2_defaults
 };
 
-/* === nomic-embed-vision, only to refuse it by name === */
+/* === nomic-embed-vision ===
+ * This layout only serves to refuse the model by name. */
 
 static const char *const nomic_prefixes[] = { "module.", "model.", NULL };
 
@@ -545,8 +551,9 @@ const layout layout_nomic = {
     .lacking = nomic_lacking
 };
 
-/* === V-JEPA 2 === Only to refuse it by name. Its published code turns the two values of a pair by
- * different angles, which is no rotation. */
+/* === V-JEPA 2 ===
+ * This layout only serves to refuse the model by name. Its published code turns the two values of a
+ * pair by different angles, which is no rotation. */
 
 static const char *const vjepa2_prefixes[] = {
     "module.", "model.", "vjepa2.", "encoder.", NULL
@@ -574,7 +581,7 @@ const layout layout_vjepa2 = {
 
 /* === AIMv2 === */
 
-/* AIMv2 under Apple's own names; those of transformers are in tables.c. */
+/* AIMv2 under the names of Apple's code. The names of transformers are in tables.c. */
 
 static const char *const aimv2_prefixes[] = {
     "module.", "_orig_mod.", "model.", "backbone.", "visual.", "image_encoder.", NULL
@@ -617,13 +624,14 @@ static const layout_extra aimv2_harmless[] = {
     { NULL, NULL }
 };
 
-/* In AIM's evaluation, a probe first normalises each value over the batch. */
+/* The classifier of AIM's evaluation first normalises each value over the batch, which vit.h cannot
+ * do. */
 static const layout_extra aimv2_lacking[] = {
     { "head.bn.*", "a batch norm before the pooling" },
     { NULL, NULL }
 };
 
-/* AIMv2's heads are 128 wide in models of every size. */
+/* The heads of AIMv2 are 128 wide in models of every size. */
 static const layout_default aimv2_defaults[] = {
     { "norm_type=rms", NULL }, { "norm_eps=1e-5", NULL }, { "activation=silu", NULL },
     { "pool=avg", NULL }, { "head_dim=128", NULL }, { "pool_mlp_dim=1", "head.cls_token" },
@@ -641,13 +649,13 @@ const layout layout_aimv2 = {
 
 /* === BEiT-3 === */
 
-/* BEiT-3: branch A of each pair is the image's. */
+/* BEiT-3. In each pair of branches, A is the branch of the image. */
 
 static const char *const beit3_prefixes[] = { "module.", "_orig_mod.", "model.", "beit3.", NULL };
 
 static const char *const beit3_blocks[] = { "encoder.layers.{i}.", NULL };
 
-/* Rows 0 and 1 of the positions are padding, which the embedding skips. */
+/* The first two rows of the positions, 0 and 1, are padding. The embedding does not use them. */
 static const layout_rule beit3_rules[] = {
     LAYOUT_FROM("cls_token", "vision_embed.cls_token"),
     LAYOUT_FROM("pos_embed", "encoder.embed_positions.A.weight@2:"),
@@ -700,7 +708,7 @@ const layout layout_beit3 = {
 
 /* === JAX === */
 
-/* Google's JAX code: vision_transformer (original, AugReg) and big_vision. */
+/* The models of Google's JAX code: vision_transformer (the original and AugReg) and big_vision. */
 
 static const char *const jax_prefixes[] = { "opt/target/", "params/", "img/", NULL };
 
@@ -712,7 +720,7 @@ static const char *const jax_blocks[] = {
     LAYOUT_FROM(tensor ".weight", key "/scale"), LAYOUT_FROM(tensor ".bias", key "/bias")
 #define JAX_DENSE(tensor, key)                                                                   \
     LAYOUT_VIEW(tensor ".weight", key "/kernel", "io>oi"), LAYOUT_FROM(tensor ".bias", key "/bias")
-/* The heads have a separate axis, after the input or before the output. */
+/* Query, key and value have a separate axis for the heads, after the input or before the output. */
 #define JAX_ATTENTION(key)                                                                       \
     LAYOUT_ROWS3("{b}attn.qkv.weight", "dhk>hkd", key "/query/kernel", key "/key/kernel",        \
                  key "/value/kernel"),                                                           \
@@ -721,7 +729,7 @@ static const char *const jax_blocks[] = {
     LAYOUT_VIEW("{b}attn.proj.weight", key "/out/kernel", "hkd>dhk"),                            \
     LAYOUT_MUST("{b}attn.proj.bias", key "/out/bias")
 
-/* The stem of a hybrid. The norms of the original have the shape [1, 1, 1, C]. */
+/* The stem of a hybrid. In the original code, its norms have the shape [1, 1, 1, C]. */
 #define UNIT STEM "stages.{s}.blocks.{u}."
 #define JAX_UNIT "block{S}/unit{U}/"
 #define JAX_CONV(tensor, key)                                                                    \
@@ -773,7 +781,8 @@ static const layout_rule jax_rules[] = {
 };
 
 static const layout_extra jax_harmless[] = {
-    { "../opt/[!t]*", "of the optimiser" },   /* not opt/target/ */
+    /* this pattern excludes opt/target/, which holds the model */
+    { "../opt/[!t]*", "of the optimiser" },
     { "../state/*", "of the optimiser" },
     { "../txt/*", "of a text tower" },
     { "../llm/*", "of a language model" },
@@ -782,7 +791,7 @@ static const layout_extra jax_harmless[] = {
     { NULL, NULL }
 };
 
-/* The activation is timm's; the JAX code computes gelu_tanh instead. */
+/* The activation is that of timm's conversions. The JAX code itself computes gelu_tanh. */
 static const layout_default jax_defaults[] = {
     { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls" },
     { "pos_resample=flexivit", NULL }, { NULL, NULL }
