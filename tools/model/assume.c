@@ -17,12 +17,13 @@ typedef struct assumer {
     findings *found;
 } assumer;
 
-/* True if a source other than the tensors gives the setting, or if the tensors show it. */
+/* True if the tensors or any other source give the setting. A default of the layout's library does
+ * not count. */
 static bool is_told(const assumer *a, setting_key key) {
     return settings_origin(a->all, key) >= 0 && !a->seen->by_default[key];
 }
 
-/* True if a timm name or a configuration of timm's form describes the blocks. */
+/* True if the blocks are described by a timm name, or by a configuration in the form of timm's. */
 static bool is_described(const assumer *a) { return a->all[FROM_NAME].given[SETTING_BLOCK_TYPE]; }
 
 static const char *options_of(const assumer *a, setting_key key, char text[CHOICES_SIZE]) {
@@ -55,12 +56,13 @@ static bool assume(const assumer *a, setting_key key, double value, const char *
 
 /* === The network === */
 
-/* True if the head's input depends on whether prefix tokens are pooled too. */
+/* True if the pooling reads vectors of tokens, and the model has prefix tokens. Then the head's
+ * input depends on whether the prefix tokens are pooled too. */
 static bool may_pool_prefix(const vit_config *c) {
     return c->num_prefix_tokens > 0 && c->pool != VIT_POOL_TOKEN && c->pool != VIT_POOL_TOKEN_AVG;
 }
 
-/* Returns the reason for the order of the norms. */
+/* Writes and returns the reason why the norms have this order. */
 static const char *order_why(const assumer *a, char text[HEADS_TEXT]) {
     const norm_order_evidence *order = &a->seen->norm_order;
     const bool pre = order->pre > order->post;
@@ -71,9 +73,9 @@ static const char *order_why(const assumer *a, char text[HEADS_TEXT]) {
     return text;
 }
 
-/* Adds the defaults as assumptions. A default is an assumption if the library's configurations can
- * change it, but not if the library's code fixes it. In hand-written models every default is an
- * assumption. */
+/* Adds an assumption for each default of the layout's library that may be wrong. A default may be
+ * wrong if the library's configurations can change it. A default that the library's code fixes is
+ * no assumption. In hand-written models every default is an assumption. */
 static bool assume_defaults(const assumer *a) {
     static const struct {
         setting_key key;
@@ -146,7 +148,8 @@ static bool assume_seen_keys(const assumer *a) {
                   keys->is_by_head ? QKV_INTERLEAVE_PER_HEAD : QKV_INTERLEAVE_NONE, why);
 }
 
-/* Adds the evidence of trained weights, with figures that show how clear it is. */
+/* Adds an assumption for each setting that was read from trained weights. Figures show how clear
+ * the evidence is. */
 static bool assume_evidence(const assumer *a) {
     return assume_seen_heads(a) && assume_seen_patch_order(a) && assume_seen_keys(a);
 }
@@ -162,7 +165,7 @@ static bool assume_eps(const assumer *a) {
     return assume(a, SETTING_NORM_EPS, 1e-5, why);
 }
 
-/* Assumes usual values for settings that the library does not give. */
+/* Adds the usual value as an assumption for each setting that the library does not give. */
 static bool assume_usual(const assumer *a) {
     const vit_config *c = &a->model->config;
     const bool by_width = a->model->notes.heads_by_width && !a->model->notes.heads_by_weights;
@@ -177,7 +180,8 @@ static bool assume_usual(const assumer *a) {
            assume(a, SETTING_ACTIVATION, c->activation, "timm's usual value");
 }
 
-/* Assumes the image size. Positions show the number of patches, but not whether patches overlap. */
+/* Adds the image size as an assumption. Positions show the number of patches, but not whether
+ * patches overlap. */
 static bool assume_size(const assumer *a) {
     const vit_config *c = &a->model->config;
     char what[64], why[128];
@@ -207,8 +211,9 @@ static bool assume_overlap(const assumer *a) {
     return assume(a, SETTING_PATCH_STRIDE, c->patch_stride, why);
 }
 
-/* Assumes how positions are used: the model may cut those of a longer sequence instead of
- * resampling them. */
+/* Adds an assumption about the use of the positions. The table may be made for a longer sequence,
+ * of which the model uses the first rows. The assumption is that the positions are resampled
+ * instead. */
 static bool assume_rows(const assumer *a) {
     const settings_stored *stored = &a->model->stored;
     const vit_config *c = &a->model->config;
@@ -223,7 +228,8 @@ static bool assume_rows(const assumer *a) {
     return assume(a, SETTING_POS_FIRST_ROWS, 0, why);
 }
 
-/* A stored norm may be unused, and tensors do not show the order of steps within a block. */
+/* Adds assumptions about the structure of the network. A stored norm may be unused, and tensors do
+ * not show the order of the steps in a block. */
 static bool assume_structure(const assumer *a) {
     const vit_config *c = &a->model->config;
     const struct {
@@ -284,7 +290,8 @@ static void append_setting(const assumer *a, setting_key key, double value, text
                 options_of(a, key, options));
 }
 
-/* Appends as many digits as are needed to read the same value back: six for most values. */
+/* Appends a float with as many digits as are needed to read the same value back. Most values need
+ * six digits at most. */
 static void append_float(float value, text *t) {
     char digits[32];
     snprintf(digits, sizeof digits, "%.6g", (double)value);
@@ -293,7 +300,7 @@ static void append_float(float value, text *t) {
     text_append(t->what, sizeof t->what, "%s", digits);
 }
 
-/* Appends one value if all channels agree. */
+/* Appends the values of all channels, or a single value if they are equal. */
 static void append_vector(const char *name, const float *values, int count, text *t) {
     int i, different = 0;
     for (i = 1; i < count; i++) different += values[i] != values[0];
@@ -315,7 +322,7 @@ static bool is_vector_told(const assumer *a, bool is_std) {
     return false;
 }
 
-/* Assumes one size if the published processor keeps the size of each photo. */
+/* Adds the image size as an assumption if the published processor keeps the size of each photo. */
 static bool assume_one_size(const assumer *a) {
     const vit_config *c = &a->model->config;
     double own_sizes = 0;
@@ -331,7 +338,8 @@ static bool assume_one_size(const assumer *a) {
                            "--img-size HxW");
 }
 
-/* A configuration with a mean is complete: its omissions are the library's defaults. */
+/* Adds the preprocessing as one assumption. A configuration that gives a mean is complete: if it
+ * omits a setting, the library's default applies, so nothing is assumed. */
 static bool assume_preprocessing(const assumer *a) {
     const vit_config *c = &a->model->config;
     const bool by_library = a->seen->mean_by_default || a->seen->by_default[SETTING_CROP_PCT];
@@ -380,13 +388,15 @@ void settings_from_arch(settings *s, const arch_choice *choice) {
     if (choice->arch->options & ARCH_NAFLEX) {
         settings_put(s, SETTING_MAX_PATCHES, 576);
         settings_put(s, SETTING_POS_RESAMPLE, config.pos_resample);
-        s->given[SETTING_IMG_HEIGHT] = s->given[SETTING_IMG_WIDTH] = false; /* positions decide */
+        /* the size follows from the positions */
+        s->given[SETTING_IMG_HEIGHT] = s->given[SETTING_IMG_WIDTH] = false;
     }
     arch_mean_std(choice->norm, s->mean, s->std);
     s->mean_count = s->std_count = 3;
 }
 
-/* The sources of a conversion. Names of timm replace the given name, one after another. */
+/* The settings of a conversion, for trying architectures of timm. Each architecture in turn
+ * replaces the settings of the given name. */
 typedef struct trial {
     settings all[FROM_COUNT];
     const settings_seen *seen;
@@ -396,12 +406,13 @@ typedef struct trial {
 static void try_arch(trial *t, const arch *a) {
     report ignored = report_make();
     arch_choice choice;
-    (void)arch_find(a->name, &choice, &ignored); /* names in the table are always found */
+    (void)arch_find(a->name, &choice, &ignored); /* arch_find always finds a name of the table */
     settings_start(&t->all[FROM_NAME], a->name);
     settings_from_arch(&t->all[FROM_NAME], &choice);
 }
 
-/* No shape shows the number of heads, but a file or its weights may. */
+/* True if the number of heads is known and differs from the architecture's. No shape shows this
+ * number, but a file may give it, or trained weights may show it. */
 static bool has_other_heads(const trial *t, const arch *a) {
     const settings *tensors = &t->all[FROM_TENSORS];
     return tensors->given[SETTING_NUM_HEADS] &&
@@ -431,8 +442,8 @@ static void append_colours(const char *name, const double values[3], char out[AR
         text_append(out, ARCHS_TEXT, "%s%.8g", i ? "," : name, values[i]);
 }
 
-/* Lists the names with this mean and std: "vit_tiny_patch16_224, deit3_x and 2 more (mean=0.5
- * std=0.5)". */
+/* Appends the names of the architectures that fit and have this mean and std, such as
+ * "vit_tiny_patch16_224, deit3_x and 2 more (mean=0.5 std=0.5)". */
 static void append_fitting(trial *t, arch_norm norm, char out[ARCHS_TEXT]) {
     enum { NAMED = 3 };
     const arch *a;
@@ -452,7 +463,7 @@ static void append_fitting(trial *t, arch_norm norm, char out[ARCHS_TEXT]) {
     text_append(out, ARCHS_TEXT, ")");
 }
 
-/* Returns a tensor whose shape or existence shows the setting. */
+/* Returns the name of a tensor whose shape or presence shows the setting. */
 static const char *tensor_of(setting_key key) {
     if (setting_rows[key].shown_by) return setting_rows[key].shown_by;
     switch (key) {
@@ -470,8 +481,8 @@ static const char *tensor_of(setting_key key) {
     }
 }
 
-/* True if an image of this size has as many patches as there are positions, or up to five fewer,
- * because other tokens have positions too. */
+/* True if the architecture's image has as many patches as there are positions, or up to five fewer.
+ * Other tokens may have positions too. */
 static bool has_size(const trial *t, const arch *a) {
     const int side = a->img_size / a->patch_size, other = t->seen->position_rows - side * side;
     return t->seen->position_rows == 0 || (other >= 0 && other <= 5);

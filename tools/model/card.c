@@ -29,7 +29,8 @@ void parts_add(part_list *list, const vit_tensor *tensor) {
 
 enum { PHRASE_SIZE = 64 };
 
-/* Writes the phrase of a setting if the phrase contains a number or depends on several fields. */
+/* Writes the phrase that describes a setting, if this phrase contains a number or depends on
+ * several fields. Otherwise writes "". */
 static const char *phrase_by_hand(setting_key key, const vit_config *c, char text[PHRASE_SIZE]) {
     const int blocks = c->stem_stage1 + c->stem_stage2 + c->stem_stage3 + c->stem_stage4;
     text[0] = '\0';
@@ -52,11 +53,12 @@ static const char *phrase_by_hand(setting_key key, const vit_config *c, char tex
     return text;
 }
 
-/* Returns the phrase of a setting, "" if there is nothing to describe. */
+/* Returns the phrase that describes a setting; "" if there is nothing to describe. */
 static const char *phrase_of(setting_key key, const vit_config *c, char text[PHRASE_SIZE]) {
     const setting_row *row = &setting_rows[key];
     if (*phrase_by_hand(key, c, text)) return text;
-    if (key == SETTING_FINAL_NORM && c->has_fc_norm) return ""; /* final_norm has its phrase */
+    /* the phrase of has_final_norm describes this norm */
+    if (key == SETTING_FINAL_NORM && c->has_fc_norm) return "";
     if (key == SETTING_QKV_BIAS && c->attention == VIT_ATTENTION_SELF) return "";
     if (key == SETTING_POOL_PREFIX && c->pool == VIT_POOL_TOKEN) return "";
     if (row->field == SETTING_NO_FIELD) return "";
@@ -116,7 +118,8 @@ int card_count_synsets(const vit_model *model) {
     return count;
 }
 
-/* The lines of the provenance are "key: value". Assumptions have their own heading. */
+/* The beginning of the lines of the provenance that are assumptions. Every line of the provenance
+ * has the form "key: value". */
 static const char assumed_key[] = "assumed: ";
 
 bool card_next_line(const char **at, const char **line, int *length, bool *is_assumed) {
@@ -141,7 +144,8 @@ static void put_pair(json_writer *w, const char *key, int first, int second) {
     json_put_end(w, ']');
 }
 
-/* Writes the fields that the file stores, and the derived counts. */
+/* Writes the fields of the configuration that the file stores, and the numbers that follow from
+ * them. */
 static void put_config(json_writer *w, const vit_config *c) {
     json_put_begin(w, "config", '{');
     describe_put_fields(w, c);
@@ -259,7 +263,8 @@ static void hash_option(vit_hash *hash, const char *name, uint32_t bits) {
                                            "selftest_tolerance" };
     for (size_t i = 0; i < sizeof of_head / sizeof of_head[0]; i++)
         if (!strcmp(name, of_head[i])) return;
-    if (!bits) return; /* new options of vit.h must not change the hashes of older files */
+    /* options that vit.h gains later must not change the hashes of older files */
+    if (!bits) return;
     hash_text(hash, name);
     hash_number(hash, bits);
 }

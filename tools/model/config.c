@@ -50,7 +50,7 @@ bool config_open_clip_is(const json_value *root) {
     return model && json_get(model, "vision_cfg");
 }
 
-/* Reads one number, or height and width. */
+/* Reads the input size: one number, or height and width. */
 static bool put_size(settings *s, const json_value *value, report *r) {
     const json_value *first = value && value->kind == JSON_ARRAY ? json_first(value) : value;
     const json_value *second = value && value->kind == JSON_ARRAY ? json_at(value, 1) : value;
@@ -62,7 +62,8 @@ static bool put_size(settings *s, const json_value *value, report *r) {
     return true;
 }
 
-/* Takes the erf form of GELU, unless the file states another activation. */
+/* Puts the activation. If the file names no other activation, the activation is GELU in its erf
+ * form. */
 static void put_activation(settings *s, const json_value *model, const json_value *vision) {
     const char *approximate = json_string(json_get(json_get(vision, "act_kwargs"), "approximate"),
                                           "none");
@@ -105,7 +106,8 @@ static bool put_vector(const json_value *value, const char *key, double *out, in
     return true;
 }
 
-/* Puts settings for a resize to the size of the input that crops only the overhang. */
+/* Puts the preprocessing. Photos are resized to the size of the input, so at most the overhang is
+ * cropped. */
 static bool put_preprocessing(settings *s, const json_value *preprocess, report *r) {
     static const struct {
         const char *name;
@@ -149,18 +151,22 @@ bool config_open_clip_apply(config_file *config, settings *s, report *r) {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* === Models and image processors === The default values that transformers omits from its files. */
+/* === Models and image processors ===
+ * The default values of transformers, which its files omit. */
 
 typedef struct hf_processor {
-    const char *name;   /* name of the class, without "ImageProcessor" */
-    int size, crop;     /* crop 0: none; size 0: each photo has its own */
-    bool shortest_edge; /* `size` is the shorter side, not both sides */
+    const char *name; /* the name of the class, without "ImageProcessor" at its end */
+    /* size 0 means that each photo has its own size; crop 0 means that there is no crop */
+    int size, crop;
+    bool shortest_edge; /* true if `size` is the shorter side; otherwise it is both sides */
     bool bicubic;
     arch_norm norm;
-    bool own_sizes; /* a photo keeps its size; without this, size 0 stands for NaFlex */
+    /* true if a photo keeps its size; if it is false, size 0 means NaFlex */
+    bool own_sizes;
 } hf_processor;
 
-/* The values in the files of DINOv2, whose processor is a BitImageProcessor. */
+/* The indices of `processors`. BY_DINOV2 has the values in the files of DINOv2, which name the
+ * class BitImageProcessor. */
 enum {
     BY_VIT,
     BY_DEIT,
@@ -203,7 +209,7 @@ static const hf_model models[] = {
     { "vit_msn", "gelu", 1e-6, 12, BY_VIT },
     { "ijepa", "gelu", 1e-12, 12, BY_VIT },
     { "dinov2", "gelu", 1e-6, 12, BY_DINOV2 },
-    { "depth_anything", "gelu", 1e-6, 12, BY_DINOV2 }, /* its backbone */
+    { "depth_anything", "gelu", 1e-6, 12, BY_DINOV2 }, /* the type of its backbone is dinov2 */
     { "dinov2_with_registers", "gelu", 1e-6, 12, BY_DINOV2 },
     { "dinov3_vit", "gelu", 1e-5, 6, BY_DINOV3 },
     { "beit", "gelu", 1e-12, 12, BY_BEIT },
@@ -264,7 +270,7 @@ static bool get_positive(const json_value *object, const char *key, double other
     return wrong_value(key, "a number above 0", r);
 }
 
-/* Reads n or [n, m]. */
+/* Reads a number n, which stands for both values, or a list [n, m]. */
 static bool get_pair(const json_value *value, int64_t *first, int64_t *second) {
     const json_value *a = value, *b = value;
     if (value->kind == JSON_ARRAY) {
@@ -308,7 +314,7 @@ static bool put_hidden_act(settings *s, const json_value *object, const hf_model
     return report_fail(r, "hidden_act %.60s: this version of vit.h lacks this activation", name);
 }
 
-/* Takes the activation of the pooler, if the checkpoint has one. */
+/* Puts the activation of the pooler, if the file gives one. */
 static bool put_pooler_act(settings *s, const json_value *object, report *r) {
     const json_value *value = json_get(object, "pooler_act");
     int activation;
@@ -321,7 +327,8 @@ static bool put_pooler_act(settings *s, const json_value *object, report *r) {
                                           json_string(value, "?"));
 }
 
-/* Reads the base of rotary positions, which newer files store in a separate object. */
+/* Puts the base of the frequencies of rotary positions. Newer files store it in a separate
+ * object. */
 static bool put_rope(settings *s, const json_value *object, report *r) {
     double base;
     if (config_is_null(json_get(object, "rope_theta")))
@@ -354,8 +361,8 @@ static bool put_numbers(settings *s, const json_value *object, const hf_model *m
 
 /* === Labels === */
 
-/* The pipeline of transformers computes probabilities by sigmoid if a photo may have several
- * classes, or if there is only one class. */
+/* Puts how the pipeline of transformers computes probabilities. It uses the sigmoid if a photo may
+ * have several classes, or if there is only one class. */
 static bool put_problem(settings *s, const json_value *root, report *r) {
     static const char *const types[] = { "single_label_classification", "regression",
                                          "multi_label_classification" };
@@ -372,13 +379,14 @@ static bool put_problem(settings *s, const json_value *root, report *r) {
     return true;
 }
 
-/* True for a placeholder such as "LABEL_0". */
+/* True if the label is only a placeholder, such as "LABEL_0". */
 static bool is_placeholder(const json_value *value) {
     const char *text = json_string(value, "LABEL_");
     return !strncmp(text, "LABEL_", 6);
 }
 
-/* Turns id2label into a list. It is an object whose keys are numbers in any order. */
+/* Turns id2label into a list of labels. id2label is an object whose keys are numbers in any
+ * order. */
 static bool put_labels(config_file *config, const json_value *id2label, report *r) {
     const uint32_t count = id2label->count;
     json_value *list = memory_take(&config->document.memory, (count + 1) * sizeof *list);
@@ -406,9 +414,10 @@ static bool put_labels(config_file *config, const json_value *id2label, report *
 /* === preprocessor_config.json === */
 
 typedef struct hf_frame {
-    int64_t height, width; /* 0: not given */
-    int64_t multiple;      /* sides of photos are multiples of this; 0: any length */
-    bool shortest;         /* `height` is the shorter side */
+    int64_t height, width; /* 0 if they are not given */
+    /* the sides of photos are multiples of this number; 0 if any length is possible */
+    int64_t multiple;
+    bool shortest; /* true if `height` is the length of the shorter side */
 } hf_frame;
 
 static bool get_frame(const json_value *value, bool single_is_shortest, hf_frame *frame) {
@@ -450,14 +459,15 @@ static bool put_resample(settings *s, const json_value *root, const hf_processor
                        (long long)filter, filter >= 0 && filter < 6 ? names[filter] : "unknown");
 }
 
-/* Returns the fraction of the resized image that the crop keeps. The fraction is reduced slightly,
- * because size / fraction must not be rounded to less than the resized size. */
+/* Returns the fraction of the resized image that the crop keeps. The fraction is slightly reduced.
+ * Otherwise the size of the input divided by the fraction could be rounded to less than the resized
+ * size. */
 static double share(int64_t crop, int64_t size) {
     return crop == size ? 1 : (double)crop / ((double)size + 1e-6);
 }
 
-/* The usual processors of transformers round the margins of a crop down; the "Fast" processors crop
- * like torchvision. */
+/* Puts how the margins of a crop are rounded. The usual processors of transformers round them down.
+ * The "Fast" processors round them as torchvision does. */
 static void put_rounding(settings *s, const json_value *root) {
     static const char fast[] = "Fast";
     const char *type = json_string(json_get(root, "image_processor_type"), "");
@@ -466,7 +476,7 @@ static void put_rounding(settings *s, const json_value *root) {
     settings_put(s, SETTING_CROP_ROUNDING, is_fast ? VIT_ROUND_EVEN : VIT_ROUND_DOWN);
 }
 
-/* Takes whole patches at the photo's aspect ratio. */
+/* Puts the preprocessing of NaFlex: the photo keeps its aspect ratio, and becomes whole patches. */
 static bool put_aspect(settings *s, const json_value *root, report *r) {
     double most;
     if (!get_positive(root, "max_num_patches", 256, &most, r)) return false;
@@ -478,8 +488,8 @@ static bool put_aspect(settings *s, const json_value *root, report *r) {
     return true;
 }
 
-/* Squashes photos to one size, because vit.h has no crop mode that keeps each photo's size.
- * assume.c names the size. */
+/* Puts the preprocessing for a processor that keeps the size of each photo. vit.h has no such crop
+ * mode, so photos are squashed to one size, which assume.c reports. */
 static bool put_own_sizes(settings *s) {
     settings_put(s, SETTING_CROP_MODE, VIT_CROP_SQUASH);
     settings_put(s, SETTING_CROP_PCT, 1);
@@ -487,7 +497,7 @@ static bool put_own_sizes(settings *s) {
     return true;
 }
 
-/* DPT's processor pads after it has resized. */
+/* Refuses padding that vit.h cannot do. DPT's processor pads images after it has resized them. */
 static bool check_padding(const json_value *root, int64_t multiple, report *r) {
     const json_value *divisor = json_get(root, "size_divisor");
     bool pads;
@@ -497,15 +507,15 @@ static bool check_padding(const json_value *root, int64_t multiple, report *r) {
                           "expected false, or a size_divisor that divides ensure_multiple_of");
 }
 
-/* Returns the multiple nearest to a side; 0 if two multiples are equally near, because rounding
- * errors would choose one of them. */
+/* Returns the multiple that is nearest to a side. Returns 0 if two multiples are equally near,
+ * because a rounding error would decide between them. */
 static int64_t nearest_multiple(int64_t side, int64_t multiple) {
     const int64_t rest = side % multiple;
     return 2 * rest == multiple ? 0 : side - rest + (2 * rest > multiple ? multiple : 0);
 }
 
-/* DPT's sides are multiples of a number of pixels. If photos keep their aspect ratio, vit_find_crop
- * computes their sizes. */
+/* Puts the sizes of DPT's processor, whose sides are multiples of a number of pixels. If photos
+ * keep their aspect ratio, vit_find_crop computes these sizes for each photo. */
 static bool put_multiples(settings *s, const json_value *root, hf_frame *input, report *r) {
     const json_value *given = json_get(root, "ensure_multiple_of");
     const int64_t multiple = config_is_null(given) ? 1 : json_integer(given, 0);
@@ -537,7 +547,8 @@ static bool put_multiples(settings *s, const json_value *root, hf_frame *input, 
                        (long long)size.height, (long long)size.width, (long long)multiple);
 }
 
-/* `input` is the size of the images that the processor gives */
+/* Puts the resize and the crop. *input receives the size of the images that the processor
+ * produces. */
 static bool put_frames(settings *s, const json_value *root, const hf_processor *processor,
                        hf_frame *input, report *r) {
     static const char choose[] = "give another --config, and --set crop_mode=... to choose how";
@@ -593,7 +604,8 @@ static bool get_vector(const json_value *value, const char *key, double *out, in
     return true;
 }
 
-/* vit.h computes (x / 255 - mean) / std; another factor of x is moved into mean and std. */
+/* Puts mean and std. vit.h computes (x / 255 - mean) / std. If the processor multiplies x by
+ * another factor, mean and std are changed to give the same result. */
 static bool put_normalisation(settings *s, const json_value *root, const hf_processor *processor,
                               report *r) {
     const json_value *mean = json_get(root, "image_mean"), *std = json_get(root, "image_std");
@@ -622,8 +634,9 @@ static bool put_normalisation(settings *s, const json_value *root, const hf_proc
     return true;
 }
 
-/* Returns the class that the file names under its current or former key, or else the default of the
- * model; NULL for a class whose steps are unknown. */
+/* Returns the processor of the class that the file names, under the class's current or former key.
+ * If the file names no class, returns the default processor of the model. NULL if the steps of the
+ * class are unknown. */
 static const hf_processor *find_processor(const json_value *root, const hf_model *model) {
     const json_value *type = json_get(root, "image_processor_type");
     size_t i;
@@ -639,8 +652,9 @@ static const hf_processor *find_processor(const json_value *root, const hf_model
     return NULL;
 }
 
-/* Accepts the fields that are read, and fields that cannot change the input. Any other field that
- * is on, such as do_pad, do_flip_channel_order, crop_pct or offset, might add a step. */
+/* Refuses fields that might add a step. Accepted are the fields that are read, and fields that
+ * cannot change the input. Any other field that is on, such as do_pad, do_flip_channel_order,
+ * crop_pct or offset, might add a step. */
 static bool check_fields(const json_value *root, const hf_processor *processor, report *r) {
     static const char *const of_dpt[] = { "do_pad", "ensure_multiple_of", "keep_aspect_ratio",
                                           "size_divisor" };
@@ -695,7 +709,8 @@ static bool check_fields(const json_value *root, const hf_processor *processor, 
     return true;
 }
 
-/* If the file is missing, `root` is NULL, and the defaults of the class apply. */
+/* Puts all settings of the preprocessing. `root` is NULL if the file is missing; the defaults of
+ * the class then apply. */
 static bool apply_preprocessor(settings *s, const json_value *root, const hf_processor *processor,
                                hf_frame *input, report *r) {
     if (root && root->kind != JSON_OBJECT) return report_fail(r, "expected a JSON object");
@@ -726,8 +741,9 @@ static bool read_preprocessor(settings *s, const char *path, const hf_model *mod
     return good || report_file(r, path);
 }
 
-/* The input of the model has the size that the processor gives, not the model's image_size: the
- * input of a DINOv2 for 518 pixels has 224. transformers omits an image_size of 224. */
+/* Chooses the size of the model's input. It is the size that the processor produces, not the
+ * model's image_size: for example, a DINOv2 made for 518 pixels gets an input of 224 pixels.
+ * transformers omits an image_size of 224. */
 static void choose_input(config_file *config, const settings *s, const hf_frame *input) {
     const bool given = s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
     const double height = given ? s->value[SETTING_IMG_HEIGHT] : 224;
@@ -762,7 +778,7 @@ static bool find_preprocessor(config_file *config, settings *s, const char *path
 
 /* === Everything === */
 
-/* Refuses fields that change the meaning of the tensors whenever they are present. */
+/* Refuses fields that always change the meaning of the tensors. */
 static bool check_weights(const json_value *root, const json_value *vision, report *r) {
     static const char *const keys[] = { "quantization_config", "pruned_heads" };
     size_t i;
@@ -807,12 +823,16 @@ typedef struct own_reader {
     struct {
         int indent;
         char name[OWN_NAME];
-    } levels[OWN_DEPTH]; /* the sections around a line of YAML */
+        /* the sections that contain the current line of YAML, from the outermost section on */
+    } levels[OWN_DEPTH];
     int depth;
-    char list[OWN_VALUE]; /* numbers of the innermost section, each on its own line; or "" */
+    /* the numbers of the innermost section that are on separate lines, with commas between them; or
+     * "" */
+    char list[OWN_VALUE];
 } own_reader;
 
-/* Sections whose numbers do not belong to the encoder. */
+/* True if this section describes another part than the encoder, so that its numbers must be
+ * ignored. */
 static bool is_foreign_section(const char *name) {
     static const char *const words[] = { "decoder", "optim", "sched", "teacher", "discriminator" };
     size_t i;
@@ -868,8 +888,8 @@ static void pass_json(own_reader *o, const json_value *object) {
 
 /* === YAML === */
 
-/* Cuts off a comment and the spaces before it; returns a pointer to the first letter that is no
- * space. */
+/* Cuts off a comment at the end of a line and the spaces in front of the comment. Returns a pointer
+ * to the first letter that is no space. */
 static char *trim(char *text) {
     char quote = '\0', *at, *end = text;
     text += strspn(text, " \t");
@@ -889,7 +909,7 @@ static char *unquote(char *text) {
     return text + 1;
 }
 
-/* Passes on a row such as "[0.5, 0.5]" or "(0.5, 0.5)". */
+/* Passes on a list of numbers on one line, such as "[0.5, 0.5]" or "(0.5, 0.5)". */
 static void pass_row(own_reader *o, const char *key, char *text) {
     char list[OWN_VALUE] = "", *next;
     for (text++; text; text = next) {
@@ -927,7 +947,7 @@ static void read_setting(own_reader *o, int indent, char *key, char *value) {
         snprintf(o->levels[o->depth++].name, OWN_NAME, "%s", key);
         return;
     }
-    /* some programs write "num_heads:", then "value: 4" */
+    /* some programs write "num_heads:" on one line and "value: 4" on the next line */
     if (!strcmp(key, "value") && o->depth > 0) key = o->levels[o->depth - 1].name;
     if (*value == '[' || *value == '(') pass_row(o, key, value);
     else pass(o, key, unquote(value));
@@ -975,7 +995,7 @@ bool config_read_own(char *text, size_t size, config_take *take, void *user) {
 
 /* === Any configuration === */
 
-/* True if the object has a member that only timm's files have. */
+/* True if the object has a member that exists only in timm's files. */
 static bool is_timm(const json_value *root) {
     static const char *const keys[] = {
         "architecture", "pretrained_cfg", "model_args",    "input_size",  "mean",

@@ -7,26 +7,29 @@
 /* === Tables === */
 
 typedef enum key_action {
-    TO_SETTING,    /* a number or flag for `setting`; null leaves it unchanged */
-    TO_SIZE,       /* n or [height, width] */
-    TO_TRUE,       /* true sets the flag `setting`, false leaves it unchanged */
-    TO_SQUARE,     /* n or [n, n] */
+    TO_SETTING,    /* a number or a flag is put as `setting`; null leaves `setting` unchanged */
+    TO_SIZE,       /* the image size, n or [height, width] */
+    TO_TRUE,       /* true sets the flag `setting`; false leaves the flag unchanged */
+    TO_SQUARE,     /* n or [n, n] is put as `setting` */
     TO_INPUT_SIZE, /* [channels, height, width] */
-    TO_WORD,       /* a word for `setting` */
+    TO_WORD,       /* one of the words of `setting` */
     TO_MEAN,
     TO_STD,
-    TO_PRE_NORM,  /* false: the patch embedding has a bias */
-    TO_ABSENCE,   /* null or false clears the flag `setting`; a number sets it */
-    TO_POSITIONS, /* pos_embed, use_abs_pos_emb, no_embed_class */
-    TO_ROPE,      /* use_rot_pos_emb: false means none; true does not name the type */
-    TO_NORM,      /* kinds of layers, by the names of their classes ... */
+    TO_PRE_NORM,  /* false means that the patch embedding has a bias */
+    TO_ABSENCE,   /* null or false clears the flag `setting`; a number sets the flag */
+    TO_POSITIONS, /* one of pos_embed, use_abs_pos_emb and no_embed_class */
+    /* use_rot_pos_emb: false means that there are no rotary positions; true does not name their
+     * type */
+    TO_ROPE,
+    TO_NORM, /* this and the next four: a kind of layer, by the name of its class */
     TO_ACTIVATION,
     TO_BLOCK,
     TO_ATTENTION,
     TO_MLP,
-    TO_SWIGLU,     /* true: a gated MLP with SiLU */
-    TO_FINAL_NORM, /* false: no norm; otherwise the tensors show the place of the norm */
-    TO_NOTHING,    /* vit.h lacks the option: any value but null is refused */
+    TO_SWIGLU, /* true means a gated MLP with SiLU */
+    /* false means that there is no final norm; otherwise the tensors show the place of the norm */
+    TO_FINAL_NORM,
+    TO_NOTHING, /* vit.h lacks this option, so any value but null is refused */
 } key_action;
 
 typedef struct key_rule {
@@ -134,7 +137,7 @@ static bool is_count(const json_value *value) {
     return count >= 0 && count <= 0x7fffffff;
 }
 
-/* True for any number that fits a float. */
+/* True if the value is a number that fits into a float. */
 static bool is_number(const json_value *value) {
     return fabs(json_number(value, HUGE_VAL)) <= 1e30;
 }
@@ -143,7 +146,7 @@ static bool put_setting(settings *s, const key_rule *rule, const char *where,
                         const json_value *value, report *r) {
     setting_kind kind = setting_rows[rule->setting].kind;
     bool truth = value->kind == JSON_TRUE || value->kind == JSON_FALSE;
-    /* timm writes false if there is no representation_size */
+    /* if there is no representation_size, timm writes false */
     if (kind == SETTING_FLAG || (rule->setting == SETTING_REPRESENTATION_DIM && truth)) {
         if (!truth || (value->kind == JSON_TRUE && kind != SETTING_FLAG))
             return wrong(where, rule->key, "true or false", value, r);
@@ -157,7 +160,7 @@ static bool put_setting(settings *s, const key_rule *rule, const char *where,
     return true;
 }
 
-/* Reads n, or a list of two numbers. */
+/* Reads a number n, which stands for both values, or a list of two numbers. */
 static bool pair(const json_value *value, int64_t *first, int64_t *second) {
     const json_value *a = value, *b = value;
     if (value->kind == JSON_ARRAY) {
@@ -227,8 +230,8 @@ static bool put_vector(double *out, int *count, const key_rule *rule, const char
     return true;
 }
 
-/* Folds names of layers such as "gelu", "GELU", "nn.GELU" or "GELUTanh": `text` receives "gelu" or
- * "gelutanh". */
+/* Writes the name of a layer in lower case, without "nn." at its beginning and without '_'. For
+ * "GELU" or "nn.GELU", `text` receives "gelu"; for "GELUTanh", it receives "gelutanh". */
 static void fold(const char *name, char text[80]) {
     size_t used = 0;
     if (!strncmp(name, "nn.", 3)) name += 3;
@@ -237,9 +240,10 @@ static void fold(const char *name, char text[80]) {
     text[used] = '\0';
 }
 
-/* The name of a class of layers, and the value of the setting for it; a NULL name ends the list. */
+/* A row of a table of names: the name of a class of layers, and the value of the setting for this
+ * class. A row with the name NULL ends the table. */
 typedef struct layer_name {
-    const char *name; /* folded */
+    const char *name; /* the name as `fold` writes it */
     int value;
 } layer_name;
 
@@ -342,8 +346,8 @@ static bool put_absence(settings *s, const key_rule *rule, const json_value *val
     return true;
 }
 
-/* A statement that there are no positions has priority: a "pos_embed" of "" or "none", or a
- * use_abs_pos_emb of false. */
+/* Puts which tokens have positions. If any key means that there are no positions, this has
+ * priority. Such keys are a "pos_embed" of "" or "none", and a use_abs_pos_emb of false. */
 static bool put_positions(settings *s, const key_rule *rule, const char *where,
                           const json_value *value, report *r) {
     const char *text = json_string(value, NULL);
@@ -396,7 +400,7 @@ static bool apply_rule(settings *s, const key_rule *rule, const char *where,
     case TO_WORD: return put_word(s, rule, where, value, r);
     case TO_MEAN: return put_vector(s->mean, &s->mean_count, rule, where, value, r);
     case TO_STD: return put_vector(s->std, &s->std_count, rule, where, value, r);
-    default: return wrong(where, rule->key, "null", value, r); /* TO_NOTHING */
+    default: return wrong(where, rule->key, "null", value, r); /* the action is TO_NOTHING */
     }
 }
 
@@ -422,8 +426,9 @@ static const json_value *get_object(const json_value *root, const char *key, rep
     return value;
 }
 
-/* timm's own name is "architecture". The tag is a separate member of pretrained_cfg. Old files have
- * no such object; there the tag is at the top level. */
+/* Reads timm's name of the model: the member "architecture", and the tag. The tag is a separate
+ * member of pretrained_cfg. Old files have no pretrained_cfg; in such files the tag is at the top
+ * level. */
 static bool get_architecture(config_file *config, const json_value *root,
                              const json_value *pretrained, report *r) {
     const json_value *value = json_get(root, "architecture");
@@ -439,7 +444,8 @@ static bool get_architecture(config_file *config, const json_value *root,
     return true;
 }
 
-/* The size of a naflexvit_* only gives the largest number of patches, not the grid of positions. */
+/* Puts the largest number of patches. For a naflexvit_*, the file's image size only gives this
+ * number, not the grid of the positions. */
 static void put_area(settings *s, const config_file *config) {
     const double patch = s->given[SETTING_PATCH_SIZE] ? s->value[SETTING_PATCH_SIZE] : 16;
     if (!config->architecture || strncmp(config->architecture, "naflexvit_", 10) != 0 ||
@@ -451,8 +457,8 @@ static void put_area(settings *s, const config_file *config) {
     s->given[SETTING_IMG_HEIGHT] = s->given[SETTING_IMG_WIDTH] = false;
 }
 
-/* Later values win: pretrained_cfg describes the weights; the top and model_args describe the model
- * made from the weights. */
+/* Later values replace earlier values. pretrained_cfg describes the weights. The top level and
+ * model_args describe the model that was made from the weights, so both are read later. */
 bool config_timm_apply(config_file *config, settings *s, report *r) {
     const json_value *root = config->document.root;
     const json_value *pretrained = get_object(root, "pretrained_cfg", r);
