@@ -10,22 +10,24 @@
 
 /* === The peak of this machine === */
 
-/* This part measures the peak of the machine (bench.h). */
+/* This part measures how many operations per second the CPU can do at most (see bench.h). */
 
 /* ------------------------------------------------------------------------- */
 /* The loops                                                                 */
 /*                                                                           */
-/* The loops have twelve or more sums, because no sum may wait for its own   */
-/* last addition. Fused multiply-adds take four or five cycles, and two may  */
-/* begin in each cycle. With AVX-512 the loops have 24 sums, because         */
-/* vdpbf16ps takes six cycles, for which twelve sums are only just enough.   */
-/* Where there is assembly, the loops are written in it, because a compiler  */
-/* may spill the sums or see through integer arithmetic. Assembly needs no   */
-/* target attribute, because the assembler knows every instruction whatever  */
-/* the compiler's flags.                                                     */
+/* Each loop has twelve or more independent sums. With fewer sums, an        */
+/* addition would wait for the previous addition to the same sum. A fused    */
+/* multiply-add takes four or five cycles, and two of them may begin in each */
+/* cycle. With AVX-512 the loops have 24 sums, because vdpbf16ps takes six   */
+/* cycles, for which twelve sums are only just enough. The loops are written */
+/* in assembly where the compiler supports it. A compiler may otherwise keep */
+/* the sums in memory, or simplify integer arithmetic. Assembly needs no     */
+/* target attribute, because the assembler knows every instruction, whatever */
+/* the flags of the compiler are.                                            */
 /* ------------------------------------------------------------------------- */
 
-/* These 16-bit patterns are ordinary values as f32, as bf16 and as bytes. */
+/* Values for the measurement. These bits are ordinary values, whether a loop reads them as f32, as
+ * bf16 or as bytes. */
 static const uint32_t numbers[2][16] = {
     { 0x3f353f12, 0x3f613f0b, 0x3f273f58, 0x3f193f73, 0x3f4e3f05, 0x3f7a3f31, 0x3f1d3f66,
       0x3f523f2b, 0x3f093f6f, 0x3f3c3f44, 0x3f763f17, 0x3f213f5d, 0x3f483f03, 0x3f6b3f39,
@@ -35,12 +37,13 @@ static const uint32_t numbers[2][16] = {
       0xbf563f2a, 0x3f1b3f40 },
 };
 
-/* Expands to one(2) .. one(13). Registers 0 and 1 hold the factors; registers 14 and 15 hold the
- * products. */
+/* Expands to one(2) to one(13), for twelve sums in the registers 2 to 13. Registers 0 and 1 hold
+ * the factors. Registers 14 and 15 hold products. */
 #define PEAK_TWELVE(one)                                                                           \
     one(2) one(3) one(4) one(5) one(6) one(7) one(8) one(9) one(10) one(11) one(12) one(13)
 
-/* Expands to one(2) .. one(13) and one(16) .. one(27); registers 14 and 15 hold the products. */
+/* Expands to one(2) to one(13) and one(16) to one(27), for 24 sums. Registers 14 and 15 hold
+ * products. */
 #define PEAK_TWENTY_FOUR(one)                                                                      \
     PEAK_TWELVE(one)                                                                               \
     one(16) one(17) one(18) one(19) one(20) one(21) one(22) one(23) one(24) one(25) one(26) one(27)
@@ -51,7 +54,8 @@ static const uint32_t numbers[2][16] = {
 #define PEAK_X86 0
 #endif
 
-/* Assemblers since about 2020 support VNNI in its AVX form, and {vex}, which selects this form. */
+/* Assemblers since about 2020 support the AVX form of VNNI, and the prefix {vex}, which selects
+ * this form. */
 #if PEAK_X86 && (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
 #define PEAK_AVX_VNNI 1
 #else
@@ -66,7 +70,7 @@ static const uint32_t numbers[2][16] = {
 #define PEAK_CLOBBERED                                                                             \
     "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",        \
         "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
-#if defined(__AVX512F__) /* otherwise the compiler has no such registers */
+#if defined(__AVX512F__) /* Without AVX-512, the compiler does not know these registers. */
 #define PEAK_CLOBBERED_512                                                                         \
     PEAK_CLOBBERED, "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23",        \
         "xmm24", "xmm25", "xmm26", "xmm27"
@@ -74,7 +78,8 @@ static const uint32_t numbers[2][16] = {
 #define PEAK_CLOBBERED_512 PEAK_CLOBBERED
 #endif
 
-/* Defines void name(uint64_t rounds), with registers of one width ("ymm") and SUMS times `one`. */
+/* Defines a function void name(uint64_t rounds). The function repeats the instructions `one` for
+ * each of its sums, in registers of one width, such as "ymm". */
 #define PEAK_LOOP(name, one) PEAK_LOOP_OF(name, "ymm", PEAK_TWELVE, PEAK_CLEAR, one, PEAK_CLOBBERED)
 #define PEAK_LOOP_512(name, one)                                                                   \
     PEAK_LOOP_OF(name, "zmm", PEAK_TWENTY_FOUR, PEAK_CLEAR_512, one, PEAK_CLOBBERED_512)
@@ -108,8 +113,8 @@ static const uint32_t numbers[2][16] = {
     "vpmaddwd %%zmm0, %%zmm14, %%zmm14\n\t"                                                        \
     "vpaddd %%zmm14, %%zmm" #n ", %%zmm" #n "\n\t"
 
-/* The loops for CPUs without AVX. SSE's instructions overwrite a factor; the loops therefore copy
- * it. */
+/* The loops for CPUs without AVX. SSE instructions overwrite one of their factors, so these loops
+ * copy the factor first. */
 #define PEAK_CLEAR_SSE(n) "pxor %%xmm" #n ", %%xmm" #n "\n\t"
 #define PEAK_LOOP_SSE(name, one)                                                                   \
     static void name(uint64_t rounds) {                                                            \
@@ -137,8 +142,8 @@ PEAK_LOOP_512(run_fma_512, PEAK_FMA_512)
 PEAK_LOOP_512(run_bf16_512, PEAK_BF16_512)
 PEAK_LOOP_512(run_vnni_512, PEAK_VNNI_512)
 PEAK_LOOP(run_add16_256, PEAK_ADD16_256)
-/* This loop has twelve sums. With more sums, its string would exceed the length that compilers must
- * accept. */
+/* This loop has only twelve sums. With more sums, the string of its instructions would be longer
+ * than compilers must accept. */
 PEAK_LOOP_OF(run_add16_512, "zmm", PEAK_TWELVE, PEAK_CLEAR_512, PEAK_ADD16_512, PEAK_CLOBBERED)
 #if PEAK_AVX_VNNI
 PEAK_LOOP(run_vnni_256, PEAK_VNNI_256)
@@ -146,7 +151,8 @@ PEAK_LOOP(run_vnni_256, PEAK_VNNI_256)
 
 #elif defined(__GNUC__) && defined(__aarch64__)
 
-/* 20 sums take v2 to v7 and v16 to v29, because v8 to v15 belong to the caller. */
+/* The 20 sums are in v2 to v7 and v16 to v29. v8 to v15 are left out, because they belong to the
+ * caller. */
 #define PEAK_CLEAR(n) "movi v" #n ".4s, #0\n\t"
 #define PEAK_FMLA(n)  "fmla v" #n ".4s, v0.4s, v1.4s\n\t"
 #define PEAK_TWENTY(one)                                                                           \
@@ -167,7 +173,8 @@ static void run_fmla_128(uint64_t rounds) {
 
 #endif
 
-/* Plain C uses vectors of four floats if the compiler has them, otherwise single floats. */
+/* The loop in plain C uses vectors of four floats if the compiler supports them, otherwise single
+ * floats. */
 #if defined(__GNUC__)
 typedef float peak_vector __attribute__((vector_size(16)));
 #else
@@ -175,14 +182,15 @@ typedef float peak_vector;
 #endif
 enum { PEAK_VECTOR = sizeof(peak_vector) / sizeof(float) };
 
-/* Each step computes x = x a + b. The compiler can neither move a step out of the loop nor merge
+/* Each step computes x = x a + b. A compiler can neither move such a step out of the loop nor merge
  * two steps. */
 #define PEAK_DECLARE(n) peak_vector x##n = b * n##.0f;
 #define PEAK_STEP(n)    x##n = x##n * a + b;
 #define PEAK_SUM(n)     +x##n
 
 static void run_plain(uint64_t rounds) {
-    static volatile uint32_t sink; /* prevents the compiler from removing the loop */
+    /* Writing the result here prevents the compiler from removing the loop. */
+    static volatile uint32_t sink;
     peak_vector a, b, sum;
     uint32_t bits;
     memcpy(&a, numbers[0], sizeof a);
@@ -201,11 +209,11 @@ static void run_plain(uint64_t rounds) {
 /* Which loop                                                                */
 /* ------------------------------------------------------------------------- */
 
-enum { SUMS = 12, SUMS_512 = 24 }; /* number of sums of a loop, except for NEON */
+enum { SUMS = 12, SUMS_512 = 24 }; /* The numbers of sums of a loop, except on NEON. */
 
-/* The first matching row counts. isa is a prefix of the tier's name; dtype is a prefix of the
- * type's name, or NULL for any type. A tier missing from this table ("avx512-fp16") gets the row
- * for its whole family. */
+/* The loop for each instruction set and type. The first matching row is used. `isa` is the
+ * beginning of the instruction set's name. `dtype` is the beginning of the type's name, or NULL for
+ * any type. An instruction set without its own row ("avx512-fp16") uses the row of its family. */
 static const struct {
     const char *isa, *dtype;
     peak_loop loop;
@@ -247,12 +255,14 @@ enum { MAX_THREADS = 256 };
 typedef struct peak_job {
     const peak_loop *loop;
     double ms;
-    double rates[MAX_THREADS]; /* GFLOP/s of each task */
+    /* The rate of each task, in GFLOP/s. */
+    double rates[MAX_THREADS];
 } peak_job;
 
-/* A task for each thread; all tasks take equally long. */
+/* Measures on one thread. All tasks take the same time. This function is the task of each
+ * thread. */
 static void peak_task(void *arg, int index) {
-    enum { CHUNK = 10000 }; /* some 20 microseconds; reading the clock takes far less */
+    enum { CHUNK = 10000 }; /* This takes some 20 microseconds. Reading the clock takes far less. */
     peak_job *job = arg;
     double start = cli_now_ms(), passed, operations = 0;
     do {
@@ -276,8 +286,8 @@ double peak_measure(const peak_loop *loop, const vit_executor *executor, double 
 
 /* === The operations of a model === */
 
-/* Counts the multiply-adds of a block. The block computes k and v for all tokens, and other values
- * only for the first `queries` tokens. */
+/* Returns the number of multiply-adds of a block. The block computes keys and values for all
+ * tokens, and everything else only for the first `queries` tokens. */
 static double block_products(const vit_config *c, double queries) {
     double tokens = c->num_tokens, dim = c->embed_dim;
     double width = (double)c->num_heads * c->head_dim;
@@ -286,7 +296,8 @@ static double block_products(const vit_config *c, double queries) {
     return kv + attention + queries * (2 * dim * width + 2 * dim * c->mlp_dim);
 }
 
-/* Returns the number of pixels in the output of the named convolution of the stem. */
+/* Returns the number of pixels in the output of one convolution of the stem. `name` is the name of
+ * its weights. */
 static double map_pixels(const vit_config *c, const char *name) {
     int stage = 0, block = 0, stride = 4;
     char layer[64] = "";
@@ -301,7 +312,7 @@ static double map_pixels(const vit_config *c, const char *name) {
     return ceil((double)c->img_height / stride) * ceil((double)c->img_width / stride);
 }
 
-/* Counts the multiply-adds of the stem and the patch embedding. */
+/* Returns the number of multiply-adds of the stem and the patch embedding. */
 static double patch_products(const vit_config *c) {
     static const char stem[] = "patch_embed.backbone.";
     vit_tensor t;
@@ -329,9 +340,9 @@ double bench_operations(const vit_config *c) {
 
 /* === A model of random weights === */
 
-/* Fills in n values around `base`, with the standard deviation of timm's initial weights, 0.02.
- * There are 256 different values, none of which is denormal in f16. One step of xorshift gives
- * eight values. */
+/* Fills an array with n values around `base`. Their standard deviation is 0.02, as for timm's
+ * initial weights. There are 256 different values, none of which is denormal in f16. Each step of
+ * xorshift gives eight values. */
 static void fill_random(float *to, size_t n, float base, uint64_t *state) {
     float values[256];
     for (int i = 0; i < 256; i++) values[i] = base + ((float)i - 127.5f) * (0.0346f / 127.5f);
@@ -345,15 +356,15 @@ static void fill_random(float *to, size_t n, float base, uint64_t *state) {
     }
 }
 
-/* Returns the mean of the random values of a tensor. */
+/* Returns the mean of the random values for a tensor. */
 static float base_of(const vit_tensor *tensor) {
     if (strncmp(tensor->name, "preprocess.", 11) == 0) return 0.5f;
     return strstr(tensor->name, "norm") && strstr(tensor->name, "weight") ? 1.0f : 0.0f;
 }
 
-/* Changes a row of int8 like a calibration, because the fastest kernels need such rows; see section
- * "fits16" in vit.h. The first weight is the largest, 127 steps, and alone in its lane; all other
- * weights have at most 31 steps. */
+/* Changes a row of weights as a calibration for int8 would, because the fastest kernels need such
+ * rows (see section "fits16" in vit.h). The first weight becomes the largest, 127 steps. The other
+ * weights of its lane become 0. All other weights have at most 31 steps. */
 static void fit_row(float *row, size_t size) {
     const float step = 0.0346f / 31;
     for (size_t k = 0; k < size; k++) row[k] = (float)(int)(row[k] / step) * step;
@@ -361,7 +372,7 @@ static void fit_row(float *row, size_t size) {
     for (size_t k = 1; k < 6 && k < size; k += k == 1 ? 3 : 1) row[k] = 0;
 }
 
-/* Writes tensor i, 16 rows at a time. */
+/* Writes tensor i of the model, 16 rows at a time. */
 static bool write_tensor(vit_writer *w, size_t i, uint64_t *state, report *r) {
     const vit_tensor *tensor = &w->tensors[i];
     size_t size = tensor_depth(tensor);

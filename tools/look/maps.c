@@ -20,7 +20,7 @@ const char *look_wrong_attention(const look_choices *c, int operands) {
     return NULL;
 }
 
-/* Returns the number of the displayed block, from 0. */
+/* Returns the number of the block whose attention is shown. The first block has number 0. */
 static int shown_block(const look_job *j) {
     return j->chosen->block < 0 ? j->model.config.depth - 1 : j->chosen->block;
 }
@@ -45,14 +45,14 @@ bool look_read_attention(look_job *j, look_photo *s, report *r) {
     return attention_read(&j->session, j->input, &choice, s->values, r);
 }
 
-/* Returns a name of the tokens that attend. */
+/* Returns a name for the tokens whose attention is shown. */
 static const char *query_name(const look_job *j) {
     return j->chosen->at ? "patch" : j->model.config.has_cls_token ? "class token" : "mean of all";
 }
 
 static bool all_heads(const look_choices *c) { return c->heads && strcmp(c->heads, "all") == 0; }
 
-/* Writes a name such as "class token, block 11, head 2". */
+/* Writes the caption of a map, such as "class token, block 11, head 2". */
 static void name_map(const look_job *j, int map, char *text, size_t size) {
     const look_choices *c = j->chosen;
     const int heads = j->model.config.num_heads, head = all_heads(c) ? map : c->head;
@@ -62,7 +62,8 @@ static void name_map(const look_job *j, int map, char *text, size_t size) {
     else text_append(text, size, "block %d, mean of %d heads", shown_block(j), heads);
 }
 
-/* Reads the map of one head, or the mean map of all heads. */
+/* Writes one attention map to `values`: the map of one head, the mean map of all heads, or the
+ * rollout. */
 static void take_map(const look_job *j, const look_photo *s, int map, float *values) {
     const vit_config *c = &s->config;
     const int only = all_heads(j->chosen) ? map : j->chosen->head;
@@ -146,7 +147,8 @@ bool look_prepare_tokens(look_job *j, report *r) {
     return look_check_block(j, r);
 }
 
-/* Computes the tokens after the final norm, or after a block. */
+/* Computes the tokens of a photo: the output of the model, or the output of one block without the
+ * final norm. */
 bool look_read_tokens(look_job *j, look_photo *s, report *r) {
     const vit_block_output block = { s->values, NULL, j->chosen->block, 0 };
     vit_outputs outputs;
@@ -167,7 +169,8 @@ const float *look_patch_token(const look_photo *s, int patch) {
     return s->values + (size_t)(c->num_prefix_tokens + patch) * (size_t)c->embed_dim;
 }
 
-/* Fits components to the patches of all photos; coordinates is [patches of all photos, 3]. */
+/* Fits principal components to the patch tokens of all photos. `coordinates` receives the
+ * components of each patch, [patches of all photos, TOKENS_COMPONENTS]. */
 static bool fit(look_job *j, float *coordinates, report *r) {
     const int count = look_all_patches(j), dim = j->model.config.embed_dim;
     float *values = malloc((size_t)count * (size_t)dim * sizeof *values), *to = values;
@@ -186,14 +189,14 @@ static bool fit(look_job *j, float *coordinates, report *r) {
     return good;
 }
 
-/* Turns [patches of all photos, 3] into a map for each component of each photo. */
+/* Copies the coordinates of all patches into maps. Each photo has one map for each component. */
 static void take_maps(look_job *j, const float *coordinates) {
     for (int i = 0; i < j->num_seen; i++)
         for (int p = 0; p < j->seen[i].config.num_patches; p++)
             for (int k = 0; k < TOKENS_COMPONENTS; k++) look_map_of(j, i, k)[p] = *coordinates++;
 }
 
-/* Finds, for each component, the range of the values of all photos. */
+/* Finds the range of the values of each component over all photos. */
 static void find_ranges(const look_job *j, double ranges[TOKENS_COMPONENTS][2]) {
     for (int k = 0; k < TOKENS_COMPONENTS; k++) {
         bool any = false;
@@ -208,7 +211,7 @@ static void find_ranges(const look_job *j, double ranges[TOKENS_COMPONENTS][2]) 
     }
 }
 
-/* Returns the colour of a patch; patches outside the foreground are black. */
+/* Returns the colour of a patch. Patches that are not in the foreground are black. */
 static picture_colour colour(const look_job *j, int photo, int patch,
                              double ranges[TOKENS_COMPONENTS][2]) {
     uint8_t rgb[TOKENS_COMPONENTS] = { 0, 0, 0 };
@@ -246,7 +249,8 @@ bool look_draw_tokens(look_job *j, report *r) {
     return good && add_photos(j, r);
 }
 
-/* Writes the variance that each component explains, and its share of the whole variance. */
+/* Writes the variance along each component, and the share of this variance in the total
+ * variance. */
 void look_put_components(const look_job *j, json_writer *w) {
     const pca *p = &j->components;
     json_put_begin(w, "variance", '[');

@@ -117,7 +117,8 @@ static bool place_file(look_job *j, const char *path, report *r) {
     return good;
 }
 
-/* Puts the cosines of all models into one array for --npy, [models, n, n]. */
+/* Copies the cosines of all models into one array for the option --npy, [models, n, n]. n is the
+ * number of patches. */
 static bool stack_cosines(look_job *j, report *r) {
     const int64_t n = (int64_t)j->placed->grid.height * j->placed->grid.width;
     if (!look_take_numbers(j, j->num_placed, n, n, 0, r)) return false;

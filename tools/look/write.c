@@ -57,7 +57,7 @@ bool look_check_block(const look_job *j, report *r) {
            report_fail(r, "--block %d: the model has blocks 0 to %d", j->chosen->block, depth - 1);
 }
 
-/* Starts a session of this model, instead of the previous one. */
+/* Starts a session for the model. The previous session is closed. */
 static bool start_session(look_job *j, const vit_model *model, report *r) {
     const vit_config *c = &model->config;
     const vit_params params = { .isa = j->chosen->isa, .executor = j->executor };
@@ -78,7 +78,8 @@ static bool start(look_job *j, report *r) {
     return start_session(j, &j->model, r);
 }
 
-/* With crop_mode=aspect, opens a session for a photo, because each photo has its own size. */
+/* If crop_mode is aspect, starts a new session for the photo, because each photo then has its own
+ * input size. */
 static bool fit_session(look_job *j, const vit_image *image, report *r) {
     vit_result result;
     if (j->model.config.crop_mode != VIT_CROP_ASPECT) return true;
@@ -115,7 +116,8 @@ static bool read_photo(look_job *j, const vit_image *image, look_photo *s, repor
                            "weights that are"));
 }
 
-/* Reads a photo; reports and counts a photo that cannot be decoded. */
+/* Decodes one photo and computes its values. A photo that cannot be decoded is reported and
+ * counted, and is not a failure. */
 static bool see(look_job *j, char *name, report *r) {
     report unreadable = report_make();
     look_photo *s = &j->seen[j->num_seen];
@@ -207,7 +209,8 @@ void look_free(look_job *j) {
 static bool write_npy(const look_job *j, report *r) {
     cli_output output;
     if (!cli_output_open(&output, j->chosen->npy, r)) return false;
-    (void)npy_write(output.file, j->numbers, j->dims, j->ndim); /* commit reports a failure */
+    /* If this call fails, cli_output_commit reports the failure. */
+    (void)npy_write(output.file, j->numbers, j->dims, j->ndim);
     return cli_output_commit(&output, r);
 }
 
@@ -226,7 +229,7 @@ void look_put_pair(json_writer *w, const char *key, int a, int b) {
     json_put_end(w, ']');
 }
 
-/* Writes the rows of one map. */
+/* Writes one map as an array of rows. */
 static void put_map(vit_grid grid, const float *values, json_writer *w) {
     json_put_begin(w, NULL, '[');
     for (int y = 0; y < grid.height; y++)
@@ -271,7 +274,8 @@ static void print_json(const look_job *j) {
     putchar('\n');
 }
 
-/* Checks that all photos have the same grid, because one array holds their maps. */
+/* With the option --npy, checks that all photos have the same grid, because one array holds the
+ * maps of all photos. */
 static bool check_grids(const look_job *j, report *r) {
     const vit_config *first = j->num_seen ? &j->seen[0].config : NULL;
     for (int i = 1; j->chosen->npy && i < j->num_seen; i++) {

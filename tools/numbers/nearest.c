@@ -45,8 +45,8 @@ INLINE void load_halves(lanes *to, const void *from) {
 }
 
 INLINE void multiply_add(lanes *sum, const lanes *a, const lanes *b) {
-    /* This is a separate statement, because compilers never fuse operations across statements
-     * here. */
+    /* The product is a separate statement, because compilers do not fuse a multiplication with an
+     * addition in another statement. */
     const lanes product = *a * *b;
     *sum += product;
 }

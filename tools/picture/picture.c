@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* for strdup */
+#define _POSIX_C_SOURCE 200809L /* This macro declares strdup. */
 #include "picture/picture.h"
 
 #include <math.h>
@@ -74,7 +74,8 @@ picture_colour picture_mix(picture_colour a, picture_colour b, double share_of_b
 
 /* === Photos === */
 
-/* The pixels of a photo, at least one, that a pixel of the picture covers along one side. */
+/* The range of a photo's columns or rows that one pixel of the picture covers: `begin` to `end` -
+ * 1. The range is never empty. */
 typedef struct span {
     int begin, end;
 } span;
@@ -104,7 +105,8 @@ static picture_colour mean_of(const vit_image *photo, span across, span down) {
     return (picture_colour){ (uint8_t)(sum[0] / n), (uint8_t)(sum[1] / n), (uint8_t)(sum[2] / n) };
 }
 
-/* Returns the new length of a side, if the longer side of the photo becomes `side`. */
+/* Returns the length of a side after a photo is scaled. `longer` is the length of the photo's
+ * longer side, which becomes `side`. */
 static int64_t scaled(int length, int longer, int side) {
     const int64_t result = ((int64_t)length * side + longer / 2) / longer;
     return result < 1 ? 1 : result;
@@ -175,7 +177,7 @@ double grids_share(double value, const double range[2]) {
     return range[1] > range[0] ? (value - range[0]) / (range[1] - range[0]) : 0.5;
 }
 
-/* Draws one small grid, a square of `scale` pixels for each value. */
+/* Draws a grid of values. Each value becomes a square of `scale` x `scale` pixels. */
 static void draw_grid(picture *p, int x, int y, const float *values, vit_grid grid,
                       const double range[2], int scale) {
     for (int i = 0; i < grid.height * grid.width; i++) {
@@ -228,7 +230,8 @@ bool view_make(view *v, const vit_image *photo, const vit_config *config, int si
 
 void view_free(view *v) { picture_free(&v->photo); }
 
-/* Returns the patch that a pixel of the view shows, or -1. */
+/* Returns the number of the patch to which the pixel at (x, y) of the view belongs. Returns -1 if
+ * the model does not receive this pixel. */
 static int patch_at(const view *v, int x, int y) {
     return crop_patch(&v->place, (x + 0.5) * v->place.photo_width / v->photo.width,
                       (y + 0.5) * v->place.photo_height / v->photo.height);
@@ -239,8 +242,8 @@ static picture_colour grey_of(const uint8_t *pixel) {
     return (picture_colour){ (uint8_t)luma, (uint8_t)luma, (uint8_t)luma };
 }
 
-/* Returns the colour of a pixel under the colour of its patch; `patch` is -1 outside all
- * patches. */
+/* Mixes the colour of a pixel with the colour of its patch. `patch` is -1 if the pixel belongs to
+ * no patch; the pixel then becomes paler. */
 static picture_colour paint(const uint8_t *pixel, const picture_colour *patches, int patch,
                             double opacity) {
     const picture_colour shown = { pixel[0], pixel[1], pixel[2] };
@@ -248,7 +251,7 @@ static picture_colour paint(const uint8_t *pixel, const picture_colour *patches,
     return patches ? picture_mix(grey_of(pixel), patches[patch], opacity) : shown;
 }
 
-/* Returns the part of the view that the model gets, in pixels of the view. */
+/* Returns the part of the photo that the model receives, in pixels of the view. */
 static picture_box seen_box(const view *v) {
     const double across = (double)v->photo.width / v->place.photo_width;
     const double down = (double)v->photo.height / v->place.photo_height;
@@ -289,7 +292,8 @@ void view_mark(const view *v, picture *painted, int patch) {
             if (y > bottom) bottom = y;
         }
     }
-    if (right < 0) return; /* the patch is smaller than a pixel */
+    /* No pixel belongs to the patch, because the patch is smaller than a pixel. */
+    if (right < 0) return;
     left--, top--, right++, bottom++;
     picture_outline(painted, (picture_box){ left, top, right - left + 1, bottom - top + 1 }, 2,
                     (picture_colour){ 255, 0, 0 });
@@ -325,7 +329,7 @@ bool sheet_add_photo(sheet *s, const char *path, photo_decoder *decoder, int sid
     if (photos_decode(path, decoder, &photo, &unreadable)) {
         good = picture_of_photo(&shown, &photo, side, r);
         photos_free_image(&photo);
-    } else if (unreadable.no_memory) { /* not the photo's fault */
+    } else if (unreadable.no_memory) { /* The photo is not at fault. */
         *r = unreadable;
         return false;
     } else {
@@ -340,10 +344,10 @@ static int count_lines(const char *caption) {
     return lines;
 }
 
-/* The sizes of columns and rows, including captions. */
+/* The sizes of all columns and rows, in pixels. The heights include the captions. */
 typedef struct layout {
     int columns, rows;
-    int *widths, *heights; /* [columns], [rows] */
+    int *widths, *heights; /* The widths [columns] and the heights [rows]. */
     int64_t width, height;
 } layout;
 
@@ -359,7 +363,8 @@ static void measure(const sheet *s, layout *l) {
     for (int i = 0; i < l->rows; i++) l->height += l->heights[i] + MARGIN;
 }
 
-/* Draws one line of a caption, shortened in the middle if it is too wide. */
+/* Draws one line of a caption. If the line is wider than `width`, characters in its middle are
+ * replaced by "..". */
 static void draw_line(picture *p, int x, int y, int width, const char *line, size_t length) {
     char text[256];
     size_t kept = length < sizeof text ? length : sizeof text - 1;

@@ -11,8 +11,9 @@
 
 /* === Memory of stb_image_write === */
 
-/* stb_image_write does not check its allocations. A list therefore keeps its blocks, and longjmp
- * leaves stb_image_write after a failed allocation. */
+/* stb_image_write does not check whether its allocations succeed. After a failed allocation,
+ * longjmp therefore leaves stb_image_write. All of its blocks are in a list, so that they can be
+ * freed then. */
 
 typedef struct block {
     struct block *previous, *next;
@@ -20,7 +21,8 @@ typedef struct block {
 
 static struct {
     jmp_buf no_memory;
-    block blocks; /* comes before the first block */
+    /* The head of the list of blocks. This struct is not itself a block. */
+    block blocks;
 } png;
 
 static void *png_realloc(void *old, size_t size) {
@@ -73,14 +75,18 @@ static void png_free(void *old) {
 #pragma GCC diagnostic pop
 #endif
 
-enum { MAX_TEXT = 256, MAX_QUADS = 32 }; /* MAX_QUADS: largest number of lines of a letter */
+/* MAX_TEXT is the size of a text, and MAX_QUADS is the largest number of lines that draw one
+ * letter. */
+enum { MAX_TEXT = 256, MAX_QUADS = 32 };
 
-typedef struct corner { /* stb_easy_font writes four of them for each line of a letter */
+/* A corner of a quadrilateral. stb_easy_font writes four corners for each line of a letter. */
+typedef struct corner {
     float x, y, z;
     unsigned char colour[4];
 } corner;
 
-/* Copies the characters that stb_easy_font can draw, without continuation bytes of UTF-8. */
+/* Copies the text to `plain`. Characters that stb_easy_font cannot draw become '?'. The second and
+ * later bytes of a UTF-8 character are left out. */
 static char *plain_text(const char *text, char plain[MAX_TEXT]) {
     int length = 0;
     for (; *text && length < MAX_TEXT - 1; text++) {
@@ -96,7 +102,7 @@ int picture_text_width(const char *text) {
     return stb_easy_font_width(plain_text(text, plain));
 }
 
-/* Draws one letter. Returns the position of the next letter. */
+/* Draws one letter at (x, y). Returns the x position of the next letter. */
 static int draw_letter(picture *p, int x, int y, picture_colour colour, char letter) {
     char text[2] = { 0, 0 };
     corner quads[MAX_QUADS][4];
@@ -120,7 +126,7 @@ void picture_text(picture *p, int x, int y, picture_colour colour, const char *t
 
 static void write_bytes(void *file, void *data, int size) { fwrite(data, 1, (size_t)size, file); }
 
-/* Writes a PNG. Returns false if memory is exhausted. */
+/* Writes the picture to the file as a PNG. Returns false if memory is exhausted. */
 static bool write_png(const picture *p, FILE *file) {
     png.blocks.next = NULL;
     if (setjmp(png.no_memory)) {
