@@ -126,8 +126,8 @@ static
 #endif
         image_file__block *image_file__blocks; /* the latest block */
 
-/* True if an allocation failed. stb_image does not always report such a failure as lack of memory.
- * */
+/* True if an allocation failed. stb_image does not always report such a failure as lack of
+ * memory. */
 static
 #ifdef STBI_THREAD_LOCAL
     STBI_THREAD_LOCAL

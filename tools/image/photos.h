@@ -14,8 +14,8 @@
 typedef struct photo_list {
     char **paths;
     int count;
-    /* number of unreadable images; their paths are the last of `paths`, and `count` excludes them
-     * */
+    /* number of unreadable images; their paths are the last of `paths`, and `count` excludes
+     * them */
     int skipped;
     size_t capacity; /* private */
 } photo_list;
@@ -100,8 +100,8 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
           CLI_INT, &(photos)->max_megapixels,                                                      \
           1,       500 },                                                                          \
         PHOTO_DECODING_OPTIONS(photos)
-/* The row of --exact, for programs whose results hardly depend on small differences of brightness.
- * */
+/* The row of --exact, for programs whose results hardly depend on small differences of
+ * brightness. */
 #define PHOTO_EXACT_OPTION(photos)                                                                 \
     {                                                                                              \
         0, "exact", NULL,                                                                          \

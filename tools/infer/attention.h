@@ -1,4 +1,4 @@
-/* attention.h - reads attention from a model. */
+/* attention.h - computes the attention of a model: how strongly its tokens attend to each other. */
 #ifndef ATTENTION_H
 #define ATTENTION_H
 
@@ -8,24 +8,28 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* Chooses the part of one image's maps that attention_read computes. */
+/* Chooses the attention that attention_read computes for one image. The attention map of a head is
+ * a matrix [num_tokens, num_tokens], in which a row has the shares of attention of one token. */
 typedef struct attention_choice {
-    int block;    /* number of the block, from 0 as in timm */
-    int from;     /* the token that attends; -1 for the mean of all tokens */
-    bool rollout; /* compute a rollout over all blocks instead; see tokens.h */
+    int block; /* number of the block, from 0 as in timm */
+    /* index of the attending token, whose row is read; -1 for the mean over the rows of all
+     * tokens */
+    int from;
+    bool rollout; /* true: compute a rollout over all blocks (tokens.h), and ignore `block` */
 } attention_choice;
 
-/* False if the model has no maps, because it has no blocks or each token attends only to itself. */
+/* Returns false if the model has no attention maps, because it has no blocks, or because each token
+ * attends only to itself. */
 bool attention_check(const vit_config *config, report *r);
 
-/* Computes the shares of all tokens, including prefix tokens. For a block, they are [num_heads,
- * num_tokens], a row for each head. For a rollout, they are [num_tokens]. `input` is [in_chans,
- * img_height, img_width]. */
+/* Computes the shares of attention that all tokens receive, including the prefix tokens. For a
+ * block, `shares` is [num_heads, num_tokens], with a row for each head. For a rollout, `shares` is
+ * [num_tokens]. `input` is [in_chans, img_height, img_width]. */
 bool attention_read(vit_session *session, const float *input, const attention_choice *choice,
                     float *shares, report *r);
 
-/* Computes the map of the patches, [num_patches], from shares [rows, num_tokens]. Uses row `only`,
- * or the mean of all rows if `only` is -1. */
+/* Copies the shares of the patches, without the prefix tokens, from shares [rows, num_tokens] to
+ * map [num_patches]. Uses row `only`, or the mean of all rows if `only` is -1. */
 void attention_map(const vit_config *config, const float *shares, int rows, int only, float *map);
 
 #endif

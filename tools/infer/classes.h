@@ -16,11 +16,13 @@
 enum { CLASS_NONE = -1, CLASS_AMBIGUOUS = -2 };
 
 /* Finds a class by its synset id, its label, one of the names in a label such as "tabby, tabby
- * cat", or its number. The first of these kinds with a match decides. Case is ignored, and '_'
- * equals ' '. */
+ * cat", or its number. These are tried in this order, and the first match decides. Case is ignored,
+ * and '_' equals ' '. Returns CLASS_NONE if no class matches, and CLASS_AMBIGUOUS if several
+ * classes match. */
 int class_find(const vit_model *model, const char *name);
 
-/* Returns the label of a class, or its number as "class 7"; `text` has `size` bytes. */
+/* Returns the label of a class. If the class has no label, writes a text such as "class 7" to
+ * `text`, which has `size` bytes, and returns `text`. */
 const char *class_name(const vit_model *model, int index, char *text, size_t size);
 
 /* A file that maps folders to classes. Its lines are "FOLDER<tab>CLASS", or "FOLDER CLASS" if
@@ -30,41 +32,46 @@ typedef struct class_map {
     int *classes;
 } class_map;
 
-/* On failure there is nothing to free. */
+/* Reads a map from a file. On failure there is nothing to free. */
 bool class_map_read(class_map *map, const vit_model *model, const char *path, report *r);
 void class_map_free(class_map *map);
 
-/* Returns the class of a folder. If the folder is not in the map, class_find finds the class. */
+/* Returns the class of a folder from the map. If the folder is not in the map, returns the result
+ * of class_find for the folder's name. */
 int class_map_find(const class_map *map, const vit_model *model, const char *folder);
 
-/* Prints at most ten folders without a class on stderr. Returns false if there are any. */
+/* Finds the classes of all folders; classes [folders->count] receives them. Prints a message on
+ * stderr for each folder without a class, at most ten messages. Returns false if any folder has no
+ * class. `program` begins the messages. */
 bool class_map_all(const class_map *map, const vit_model *model, const photo_list *folders,
                    const char *program, int *classes);
 
 /* === Classes by texts === */
 
-/* The class of a photo is the text whose vector is nearest to the photo's vector. The model's text
- * encoder computes the vectors of the texts, or a file contains them. CLIP and SigLIP classify in
- * this way.
+/* Each class is a text. A photo belongs to the class whose text has the vector nearest to the
+ * photo's vector. The vectors of the texts are computed by the model's text encoder, or read from a
+ * file. CLIP and SigLIP classify in this way.
  *
  *     if (zero_shot_open(&z, &options, &asked, &model, &path, &choice, &r)) ...
  *     zero_shot_logits(&z, embedding_of(&choice, &model, result), logits);
  *     zero_shot_scores(&z, logits);
  */
 
-/* Options from the command line. */
+/* The values of the options below. Initialise them with ZERO_SHOT_NONE. */
 typedef struct zero_shot_options {
     const char *classes, *names; /* classes: texts, or a .npy file; names: a file of names;       */
                                  /* NULL: not given                                               */
-    text_list templates;         /* templates of texts                                            */
-    double scale, bias;          /* NaN if not given: the encoder's values, or 100 and 0          */
+    text_list templates;         /* texts with {} in place of a class, such as "a photo of {}" */
+    /* NaN if not given; then the values of the text encoder, or 100 and 0, are used */
+    double scale, bias;
     bool sigmoid;
 } zero_shot_options;
 
 #define ZERO_SHOT_NONE                                                                             \
     { NULL, NULL, { NULL, 0 }, (double)NAN, (double)NAN, false }
 
-/* Rows of a table of options; each program has its own row for --sigmoid. */
+/* Rows of a program's table of options (cli/options.h). Each program has its own row for
+ * --sigmoid. */
 /* clang-format off */
 #define ZERO_SHOT_OPTIONS(o)                                                                       \
     { 0, "classes", "TEXTS",                                                                       \
@@ -93,34 +100,37 @@ typedef struct zero_shot_options {
     "own (SigLIP; give the model's --scale and --bias). Vectors of vit-embed work too; the model\n"    \
     "is then the one that made them, unless -m is given.\n"
 
-/* Returns a message if options contradict each other, otherwise NULL. --sigmoid may be given
- * alone. */
+/* Returns a message if options contradict each other, and otherwise NULL. --sigmoid may be given
+ * without --classes. */
 const char *zero_shot_wrong(const zero_shot_options *options);
 
 typedef struct zero_shot {
-    embedding_index texts; /* vectors [count, dim], and their names */
+    /* the vectors of the texts, [count, dim], and the names of the classes */
+    embedding_index texts;
     int count;
     float scale, bias;
     bool sigmoid;
-    float *own; /* private: `own` has vectors of texts; `list` has the texts */
+    float *own; /* private, like `list`: the vectors that the text encoder has computed */
     char *list;
 } zero_shot;
 
-/* Opens the model, and reads the files or the texts that the options give. The options and the
- * request must live as long as the result. Refuses more than 2^20 vectors, and vectors without a
- * direction: zeros, NaN, infinity. Close the model and z and free the path in any case. */
+/* Opens the model, and reads or computes the vectors of the texts. `options` and `asked` must live
+ * as long as z. Fails if there are more than 2^20 vectors, or if a vector has no direction because
+ * it is zero or has NaN or infinity. The caller closes the model and z, and frees *path, even after
+ * a failure. */
 bool zero_shot_open(zero_shot *z, const zero_shot_options *options, const embedding_request *asked,
                     vit_model *model, char **path, embedding_choice *choice, report *r);
-/* Reads only the files of TEXT.npy. On failure there is nothing to close. */
+/* Reads the vectors from the file TEXT.npy, without a model. On failure there is nothing to
+ * close. */
 bool zero_shot_open_vectors(zero_shot *z, const zero_shot_options *options, report *r);
-void zero_shot_close(zero_shot *z); /* also accepts zeros */
+void zero_shot_close(zero_shot *z); /* also accepts a zeroed struct */
 
-/* Computes logits [count] for a photo's vector [dim]: scale * cosine + bias for each text. The
- * vector may have any length. */
+/* Computes logits [count] for a photo's vector [dim]. The logit of a text is scale * cosine + bias,
+ * with the cosine of the two vectors. The photo's vector need not have length 1. */
 void zero_shot_logits(const zero_shot *z, const float *vector, float *logits);
 
-/* Turns logits into probabilities, in place: by a softmax (CLIP, arXiv 2103.00020), or by a sigmoid
- * of each (SigLIP, arXiv 2303.15343). */
+/* Turns logits x [count] into probabilities, in place. Uses a softmax (CLIP, arXiv 2103.00020) or,
+ * if z->sigmoid is true, a sigmoid of each logit (SigLIP, arXiv 2303.15343). */
 void zero_shot_scores(const zero_shot *z, float *x);
 
 #endif

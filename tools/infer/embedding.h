@@ -1,5 +1,6 @@
-/* embedding.h - chooses the vector of a photo, or a vector for each token. Reads and writes the
- * files with the vectors of many photos, which vit-embed writes and vit-search reads.
+/* embedding.h - chooses the vector of a photo, or a vector for each token. Reads and writes an
+ * index: the files with the vectors of many photos, which vit-embed writes and vit-search reads. A
+ * row of an index is the vector, or the vectors, of one photo.
  */
 #ifndef EMBEDDING_H
 #define EMBEDDING_H
@@ -16,7 +17,7 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* === Which vector === */
+/* === Choosing the vector of a photo === */
 
 typedef enum embedding_pool {
     EMBEDDING_HEAD,   /* the input of the head: vit_outputs.embedding */
@@ -29,26 +30,29 @@ typedef enum embedding_pool {
 
 typedef struct embedding_choice {
     embedding_pool pool;
-    int block;      /* number of blocks before the tokens, without the final norm; */
-                    /* 0: all blocks, and the final norm */
+    /* 0: use the tokens after all blocks and the final norm; N: use the tokens after the first N
+     * blocks, without the final norm */
+    int block;
     bool normalize; /* scale each vector to length 1 */
 } embedding_choice;
 
-/* Returns a name such as "cls", never NULL. */
+/* Returns the name of a value, such as "cls". Never returns NULL. */
 const char *embedding_pool_name(embedding_pool pool);
 
-/* Applies --pool and --block; `text` is NULL and `block` is -1 if they are not given. With only
- * --block, the vector is the class token or, if the model has none, the mean. */
+/* Sets the choice from the values of --pool and --block. `text` is NULL if --pool is absent, and
+ * `block` is -1 if --block is absent. If only --block is given, the choice is the class token or,
+ * for a model without a class token, the mean of the patches. */
 bool embedding_choose(embedding_choice *choice, const char *text, int block, const vit_model *model,
                       report *r);
 
-/* Sets the outputs that infer_run must compute. */
+/* Sets settings->outputs and settings->block to what the choice requires of infer_run. */
 void embedding_ask(const embedding_choice *choice, infer_settings *settings);
 
-/* Writes the shape for one photo: [dim], or [num_tokens, dim]. Returns the number of dimensions. */
+/* Writes the shape of one photo's row to dims: [dim], or [num_tokens, dim] for all tokens. Returns
+ * the number of dimensions, 1 or 2. */
 int embedding_shape(const embedding_choice *choice, const vit_model *model, int64_t dims[2]);
 
-/* Returns the vector or vectors of one photo, which lie in the memory of the result. */
+/* Returns the row of one photo. The returned memory belongs to `result`. */
 const float *embedding_of(const embedding_choice *choice, const vit_model *model,
                           infer_result *result);
 
@@ -60,92 +64,102 @@ typedef struct embedding_writer {
     int ndim;
     size_t each;   /* floats of a row */
     npy_type type; /* set it before embedding_begin; 0 means NPY_F32 */
-    int opened;    /* number of outputs that are open, in this order */
+    int opened;    /* number of open outputs; npy is opened first, then names, then json */
     const char *path;
     char *names_path, *json_path, *journal_path;
 } embedding_writer;
 
-/* Call it before any input is read (cli/output.h). If `names` is NULL, the names are written to
- * NAME.txt. The strings `names` and `path` must stay valid. Free the writer in any case. */
+/* Sets the paths of the outputs and declares the outputs; call it before any input is read
+ * (cli/output.h). `path` is the path of NAME.npy. If `names` is NULL, the names are written to
+ * NAME.txt. The strings `names` and `path` must live as long as the writer. Free the writer in any
+ * case. */
 bool embedding_name(embedding_writer *w, const char *path, const char *names, report *r);
-/* On failure nothing is open. */
+/* Opens the outputs. On failure no output is open. */
 bool embedding_create(embedding_writer *w, report *r);
-/* Call it before the first row. */
+/* Writes the header of NAME.npy. Call it before the first embedding_add. */
 bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const vit_model *model,
                      report *r);
 /* Adds a row. If a name has a newline, a carriage return or a backslash, its line in NAME.txt
  * begins with a backslash. These characters are then written as \n, \r and \\, like in
  * sha256sum. */
 bool embedding_add(embedding_writer *w, const char *name, const float *row, report *r);
-/* Completes NAME.npy and renames the three files. Before this call, the caller must write an object
- * into json. Closes the outputs in any case. */
+/* Completes NAME.npy and renames the three files. Before this call, the caller must write a JSON
+ * object to w->json.file. Closes the outputs in any case. */
 bool embedding_commit(embedding_writer *w, report *r);
 void embedding_abandon(
-    embedding_writer *w); /* call it instead of embedding_commit, if any output is open */
+    /* closes the outputs and removes their bytes; call it instead of embedding_commit */
+    embedding_writer *w);
 void embedding_writer_free(embedding_writer *w);
 
 /* === NAME.rows, the journal, receives each row as soon as it is computed ===
  *
  * With the journal, an interrupted run continues, and a later run computes only new and changed
- * photos. The journal has a header with the recipe, then a record with a checksum for each photo,
- * in the byte order of this machine. Records are only appended; an incomplete record at the end is
- * cut off. */
+ * photos. The journal has a header and then a record for each photo, which has the row and a
+ * checksum. The header has the recipe: a text with all settings that determine the values of the
+ * rows. Numbers are in the byte order of this machine. Records are only appended; an incomplete
+ * record at the end is cut off. */
 
 enum { JOURNAL_RECIPE_SIZE = 544 };
 
-/* Identifies the content of a photo. The content is unknown if `size` is UINT64_MAX. */
+/* Identifies the content of a photo's file. If `size` is UINT64_MAX, the content is unknown. */
 typedef struct journal_stamp {
-    uint64_t size, content; /* number of bytes in its file, and their vit_hash */
-    int64_t time;           /* time of the last modification */
+    uint64_t size, content; /* number of bytes in the file, and the vit_hash of these bytes */
+    int64_t time;           /* time of the file's last modification */
 } journal_stamp;
 
-/* Returns the stamp of a file, without the hash: `content` is 0. Only a regular file that can be
- * opened has a stamp. */
+/* Returns the stamp of a file. The file is not read, so the member `content` is 0. If the file is
+ * not a regular file or cannot be opened, the content is unknown. */
 journal_stamp journal_stamp_of(const char *name);
 
 typedef struct journal_row {
     char *name;
     journal_stamp stamp;
-    uint64_t at; /* place of the row's record in the file */
+    uint64_t at; /* offset of the row's record in the journal, in bytes */
 } journal_row;
 
 typedef struct embedding_journal {
-    FILE *file; /* the open file, which is locked */
+    FILE *file; /* the open and locked journal; NULL if the journal is closed */
     const char *path;
     char recipe[JOURNAL_RECIPE_SIZE];
-    size_t each;             /* floats of a row */
-    journal_row *rows;       /* rows of earlier runs, sorted by name */
-    journal_row *by_content; /* the same rows, sorted by hash and size */
+    size_t each;       /* floats of a row */
+    journal_row *rows; /* [count]: rows of earlier runs, sorted by name */
+    /* [count]: the same rows, sorted by the hash and the size of the photo's file */
+    journal_row *by_content;
     size_t count, capacity;
-    uint64_t end, records; /* end: place of the next record; records: their number */
+    uint64_t end, records; /* offset of the next record in bytes; number of records */
     double synced_ms;
-    char *record; /* private: room for one record */
+    char *record; /* private: memory for one record */
     size_t record_size;
 } embedding_journal;
 
-/* Opens or creates the journal. Fails if another process has the file open. If `anew` is true,
- * discards all records; otherwise fails if the file has another recipe. The rest of a damaged file
- * is dropped, with a line on stderr. `path` must live as long as the journal. If `path` is NULL,
- * the journal is a temporary file. On failure there is nothing to close. */
+/* Opens or creates the journal. Fails if another process has the file open. `each` is the number of
+ * floats in a row. If `anew` is true, discards all records. If `anew` is false, fails if the
+ * journal has another recipe. If a record is damaged, this record and all later records are
+ * dropped, and a line is printed on stderr. `path` must live as long as the journal. If `path` is
+ * NULL, the journal is a temporary file. On failure there is nothing to close. */
 bool journal_open(embedding_journal *j, const char *program, const char *path, const char *recipe,
                   size_t each, bool anew, report *r);
-/* journal_find finds a photo's row by name, size and time; journal_find_content by size and
- * content. Both return -1 if there is no row. They find only rows that the journal had when it was
- * opened. Any thread may call them. */
+/* journal_find finds a photo's row by the name, size and time of the photo's file.
+ * journal_find_content finds it by the content and size of the file. Both functions return the
+ * offset of the row's record, or -1 if there is no row. They find only rows that the journal had
+ * when it was opened. Any thread may call them. */
 int64_t journal_find(const embedding_journal *j, const char *name, const journal_stamp *stamp);
 int64_t journal_find_content(const embedding_journal *j, uint64_t content, uint64_t size);
-/* Adds a row, and sets *at to its place. If row is NULL, adds a copy of the row at `known`. */
+/* Adds a record to the journal, and sets *at to the offset of the record. If `row` is NULL, the
+ * record has a copy of the row at the offset `known`. */
 bool journal_add(embedding_journal *j, const char *name, const journal_stamp *stamp,
                  const float *row, int64_t known, int64_t *at, report *r);
-/* Returns the row, which is valid until the next call; NULL after a failure. */
+/* Returns the row of the record at the offset `at`; NULL on failure. The row is valid until the
+ * next call for this journal. */
 const float *journal_read(embedding_journal *j, int64_t at, report *r);
-/* Closes the journal. `at` [count] has the place in the journal of each row of the index, or -1.
- * `at` is NULL if the index is incomplete. If most records do not belong to the index, removes
- * these records. Deletes an empty journal. */
+/* Closes the journal. at [count] has, for each row of the finished index, the offset of the row's
+ * record in the journal, or -1 if the row has no record. `at` is NULL if the index is unfinished.
+ * If more than half of the records do not belong to the index, the call removes these records. A
+ * journal without records is deleted. */
 bool journal_close(embedding_journal *j, const int64_t *at, size_t count, report *r);
 
-/* Writes members of an object: the facts about the model and the choice that a reader of the index
- * needs. */
+/* Writes members of the JSON object in NAME.json. They describe the model and the choice, for
+ * programs that read the index. */
 void embedding_put(json_writer *w, const embedding_choice *choice, const vit_model *model,
                    const char *path);
 
@@ -154,24 +168,25 @@ void embedding_put(json_writer *w, const embedding_choice *choice, const vit_mod
 uint64_t embedding_model_hash(const vit_model *model);
 
 typedef struct embedding_index {
-    const char *path;   /* path, as given */
-    npy_array vectors;  /* [n, dim], mapped */
-    const char **names; /* [n] */
-    bool described;     /* NAME.json exists and has the members below */
+    const char *path;   /* path of NAME.npy, memory of the caller */
+    npy_array vectors;  /* the vectors, [n, dim], in the mapped file */
+    const char **names; /* [n]: the name of each row */
+    bool described;     /* true if NAME.json exists and has the values of the members below */
     embedding_choice choice;
     cli_size img_size;
     char *model_path; /* NULL if unknown */
     uint64_t model_hash;
-    char *text; /* private: memory of the names */
+    char *text; /* private: the memory that contains the names */
 } embedding_index;
 
-/* Opens an index. If `names` is NULL, the names are in NAME.txt. Lines of this file may end as on
- * Windows. `path` must live as long as the index. On failure there is nothing to close. */
+/* Opens an index. If `names` is NULL, the file of the names is NAME.txt. Its lines may end with a
+ * carriage return and a newline, as on Windows. `path` must live as long as the index. On failure
+ * there is nothing to close. */
 bool embedding_open(embedding_index *index, const char *path, const char *names, report *r);
 void embedding_close(embedding_index *index);
 
-/* Reads only NAME.json, as embedding_open does. The file may be missing if vit-embed did not make
- * the index. */
+/* Reads only NAME.json, as embedding_open also does. The file may be missing, because programs
+ * other than vit-embed do not write it. */
 bool embedding_describe(embedding_index *index, const char *path, report *r);
 /* Converts a line of NAME.txt to its name, in place. */
 void embedding_read_name(char *line);
@@ -185,15 +200,16 @@ typedef struct embedding_request {
     cli_size img_size;
 } embedding_request;
 
-/* Opens a model for the index. The index gives the settings that are not requested. If NAME.json is
- * missing, the model is the bundled one. If the model's logits are as wide as the index, the logits
- * are compared, otherwise the embedding. A vector of another width is a failure; an index from
- * another model is reported. Zero *model and *path before the call. Close the model and free the
- * path in any case. */
+/* Opens a model whose vectors can be compared with those of the index. Settings that `asked` does
+ * not give are taken from NAME.json. If NAME.json is missing, the model is the bundled model; the
+ * choice is the logits if they have as many values as a row, and otherwise the embedding. The call
+ * fails if the model's vectors have another number of values than the rows. If another model has
+ * made the index, a line is printed on stderr. Zero *model and *path before the call. Close the
+ * model and free the path in any case. */
 bool embedding_open_model(const embedding_request *asked, const embedding_index *index,
                           vit_model *model, char **path, embedding_choice *choice, report *r);
 
-/* Makes the choice for vectors that are compared with vectors of texts, which have `dim` values. */
+/* Chooses the vector of a photo that is compared with vectors of texts, which have `dim` values. */
 bool embedding_choose_joint(embedding_choice *choice, const embedding_request *asked, int dim,
                             const vit_model *model, report *r);
 

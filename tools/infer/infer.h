@@ -27,7 +27,7 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* Outputs to compute, or-ed together. */
+/* Bits of infer_settings.outputs: the outputs to compute. */
 enum { INFER_LOGITS = 1, INFER_EMBEDDING = 2, INFER_TOKENS = 4 };
 
 /* The result of one photo. Pointers are valid only during the call of infer_take, which may change
@@ -36,91 +36,104 @@ typedef struct infer_result {
     uint64_t index; /* number of the photo in its source */
     const char *name;
     const char *error; /* "FILE: reason" if the photo could not be read; otherwise NULL */
-    const char *note;  /* text about damage that the decoder ignored; or NULL */
-    uint64_t content;  /* with `recall`: vit_hash of the photo's file */
-    int64_t recalled;  /* the result of `recall`; only if it is -1, there are values */
-    float *logits;     /* [num_classes]; this and the next are NULL if not requested */
-    float *embedding;  /* [vit_embedding_dim] */
-    float *tokens;     /* [infer_num_tokens, embed_dim], 0 after the photo's last token;
-                          with crop_mode=aspect, the grid's height and width follow */
+    const char *note;  /* text about damage that the decoder ignored; NULL if there is none */
+    uint64_t content;  /* vit_hash of the photo's file; set only if there is a function `recall` */
+    /* the number that `recall` returned; -1 if the photo was computed, and only then the arrays
+     * below have values */
+    int64_t recalled;
+    float *logits;    /* [num_classes]; NULL if not requested */
+    float *embedding; /* [vit_embedding_dim]; NULL if not requested */
+    /* [infer_num_tokens, embed_dim]; NULL if not requested. Rows after the photo's last token are
+     * zero. With crop_mode=aspect, two more floats follow: the grid's height and width. */
+    float *tokens;
     vit_grid grid;     /* grid of the photo's patches */
-    double load_ms;    /* time to decode and preprocess the photo */
-    double forward_ms; /* the photo's share of its batch's time */
+    double load_ms;    /* time to decode and preprocess the photo, in ms */
+    double forward_ms; /* time to compute the batch, divided by the number of its photos, in ms */
 } infer_result;
 
-/* Returns the number of tokens of a photo; with crop_mode=aspect, the most that a photo has. */
+/* Returns the number of tokens of a photo. With crop_mode=aspect, in which photos have different
+ * numbers of tokens, returns the largest possible number. */
 int infer_num_tokens(const vit_config *config);
 
-/* Receives each result once, in the order of the photos, from one thread at a time. If it returns
- * false, the run stops; the reason is in *r, or was printed. */
+/* Receives each result once, in the order of the photos, from one thread at a time. If the function
+ * returns false, the run stops; the function has then put the reason into *r or printed it. */
 typedef bool infer_take(void *user, infer_result *result, report *r);
 
-/* Receives the hash and the number of bytes of each photo that is a file, on any thread. If it
- * returns -1, the photo is computed. Otherwise the photo is not computed, and its result has the
- * returned number as `recalled`. */
+/* Receives the vit_hash and the number of bytes of each photo that is a file. Any thread may call
+ * the function. If the function returns -1, the photo is computed. Otherwise the photo is not
+ * computed, and its result has the returned number as `recalled`. */
 typedef int64_t infer_recall(void *user, uint64_t content, uint64_t size);
 
 /* Zero the struct, then set the members that you need. */
 typedef struct infer_settings {
     const vit_model *model;
-    const char *program;    /* begins the messages about unreadable photos */
-    int num_threads;        /* 0: one thread per core */
-    int batch;              /* photos that a thread computes together; 0: INFER_BATCH */
-    vit_isa isa;            /* VIT_ISA_AUTO, or another tier for comparison */
-    bool together;          /* all threads work on one photo at a time, for the least delay */
-    photo_decoder *decoder; /* made for num_threads threads, or for one if `together` */
-    bool progress;          /* show progress: a bar on a terminal, otherwise a line per minute */
+    const char *program; /* begins the messages about unreadable photos */
+    int num_threads;     /* number of threads; 0 means one per core */
+    /* number of photos that a thread computes together; 0 means INFER_BATCH */
+    int batch;
+    vit_isa isa; /* instruction set; VIT_ISA_AUTO chooses the fastest */
+    /* true: all threads compute one photo at a time, which gives the shortest delay */
+    bool together;
+    /* a decoder opened for num_threads threads, or for one thread if `together` is true */
+    photo_decoder *decoder;
+    /* true: show a progress bar on a terminal, and otherwise print a line per minute */
+    bool progress;
     unsigned outputs;
-    int block; /* the number of blocks before INFER_TOKENS, without the final */
-               /* norm; 0: all blocks and the final norm                      */
+    /* 0: INFER_TOKENS are the tokens after all blocks and the final norm; N: they are the tokens
+     * after the first N blocks, without the final norm */
+    int block;
     infer_take *take;
-    infer_recall *recall; /* NULL: all photos are computed */
+    infer_recall *recall; /* NULL if all photos must be computed */
     void *user;
 } infer_settings;
 
-/* Larger batches are no faster. Weights that do not fit into a cache are read once per batch. */
+/* The default batch. Larger batches are not faster. Smaller batches are slower if the weights do
+ * not fit into a cache, because the weights are read from memory once per batch. */
 enum { INFER_BATCH = 4 };
 
 typedef struct infer_counts {
     uint64_t read, unreadable;
-    uint64_t recalled; /* number of photos read that `recall` knew */
-    double seconds;    /* time from the first photo to the last result; never 0 */
+    /* number of photos, among those read, that were not computed because of `recall` */
+    uint64_t recalled;
+    double seconds; /* time from the first photo to the last result, in seconds; never 0 */
 } infer_counts;
 
 /* Processes all photos of the source. Unreadable photos are reported on stderr and counted; they
  * are not a failure. Lack of memory is a failure, because the photo is not at fault. Returns false
- * after a failure, with the reason in *r, or if `take` stopped the run. Then results may be
- * missing. */
+ * on failure, with the reason in *r, and if `take` stopped the run. Results may then be missing. */
 bool infer_run(const infer_settings *settings, photo_source *source, infer_counts *counts,
                report *r);
 
-/* === The accuracy of a simple classifier on embeddings === */
+/* === Measuring the accuracy of a simple classifier on embeddings === */
 
-/* The classifier by neighbours, as in DINO (ariv 2104.14294, eval_knn.py): for each photo of
- * `test`, the photos of `train` with the highest cosines vote for a class. Each vote has the weight
- * exp(cosine / PROBE_TEMPERATURE).
+/* The classifier by neighbours works as in DINO (arXiv 2104.14294, eval_knn.py). For each photo of
+ * `test`, the photos of `train` with the highest cosines are its neighbours, which vote for their
+ * classes. Each vote has the weight exp(cosine / PROBE_TEMPERATURE).
  *
- * The linear classifier: logistic regression on the embeddings of the training photos, scaled to
- * length 1 (learn.h, with c = PROBE_C). */
+ * The linear classifier is a logistic regression on the embeddings of the training photos, which
+ * are scaled to length 1 (learn.h, with c = PROBE_C). */
 #define PROBE_TEMPERATURE 0.07
 #define PROBE_C           10.0
 enum { PROBE_NEIGHBORS = 20 };
 
-/* train and test are folders DIR/CLASS/IMAGE; every class of test must be one of train. */
+/* `train` and `test` are folders with a subfolder for each class, DIR/CLASS/IMAGE. Every class of
+ * `test` must also be a class of `train`. */
 typedef struct probe_choice {
     const char *train, *test;
-    int limit;     /* largest number of photos from each set; 0 for all */
-    int neighbors; /* 0: linear classifier */
+    int limit;     /* largest number of photos from each folder; 0 means all photos */
+    int neighbors; /* number of neighbours that vote; 0 selects the linear classifier */
 } probe_choice;
 
 typedef struct probe_counts {
-    int train, test, unreadable; /* numbers of photos; train and test exclude unreadable ones */
-    int right, top5; /* number of test photos whose class has the most votes, or is in the top 5 */
-    int steps;       /* steps of the logistic regression */
+    /* numbers of photos; `train` and `test` exclude unreadable photos */
+    int train, test, unreadable;
+    /* numbers of test photos whose right class is the best class, or is among the best five */
+    int right, top5;
+    int steps; /* number of steps of the logistic regression */
 } probe_counts;
 
-/* Uses these settings: model, program, num_threads, decoder and progress. Keeps all embeddings in
- * memory. */
+/* Measures the accuracy. Of the settings, uses only model, program, num_threads, decoder and
+ * progress. Keeps all embeddings in memory. */
 bool probe_evaluate(const infer_settings *settings, const probe_choice *choice,
                     probe_counts *counts, report *r);
 

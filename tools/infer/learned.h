@@ -1,7 +1,7 @@
 /* learned.h - collects embeddings of photos with their classes, and learns a head from them.
  *
  *     learned_set set = { 0 };
- * learned_add_stored(&set, &record, &r) ... optional: the photos of an earlier run
+ *     learned_add_stored(&set, &record, &r) ... optional: the photos of an earlier run
  *     learned_add_photos(&set, "photos/", &settings, &r) ...
  *     learned_sort(&set, "vit-learn", &r) ...
  *     learned_fit(&set, &choice, &head, &r) ...
@@ -26,23 +26,25 @@
 
 typedef struct learned_photo {
     const char *path; /* NULL for a stored photo, which has no path */
-    size_t row;       /* row of the embeddings */
-    int first, count; /* the photo's classes in set->labels */
-    uint64_t hash;    /* hash of its embedding, by which photos are sorted */
+    size_t row;       /* index of the photo's embedding in learned_set.halves */
+    /* the photo's classes are labels[first] to labels[first + count - 1] of the set */
+    int first, count;
+    uint64_t hash; /* hash of the photo's embedding; learned_sort sorts photos by it */
 } learned_photo;
 
-/* Zero the struct before use. Embeddings are rounded to f16, the stored type, because adding photos
- * later must give the same result as adding all photos at once. */
+/* Zero the struct before use. Embeddings are rounded to f16, the type in which a .vit file stores
+ * them. Adding photos in a later run thus gives the same result as adding all photos in one run. */
 typedef struct learned_set {
     photo_list classes; /* names of the classes, sorted by learned_sort */
-    bool several;       /* a photo may have any number of classes, or none */
+    bool several;       /* true if a photo may have any number of classes, including none */
     int dim, count;
     learned_photo *photos; /* [count] */
-    uint16_t *halves;      /* [rows, dim], in any order */
+    uint16_t *halves;      /* [rows, dim]: the embeddings in f16, in any order */
     int *labels;
-    int stored, twice; /* number of stored photos; number of copies that were left out */
-    int added;         /* number of photos in learned_fit_sums; 0 after learned_fit */
-    int least, most;   /* the smallest and the largest number of photos in a class */
+    /* number of photos from a record; number of copies of photos that learned_sort left out */
+    int stored, twice;
+    int added;       /* number of photos that learned_fit_sums has read; 0 if it was not called */
+    int least, most; /* the smallest and the largest number of photos in a class */
     infer_counts counts;
     photo_list paths; /* private, like the members below */
     size_t rows, num_labels, capacity, rows_capacity, labels_capacity;
@@ -52,17 +54,18 @@ typedef struct learned_set {
 typedef struct learned_record {
     const unsigned char *data;
     size_t size, count;
-    const vit_model *model; /* the model whose labels name the classes */
-    uint64_t backbone;      /* hash of the expected backbone */
+    const vit_model *model; /* the labels of this model are the names of the classes */
+    /* hash of the model's backbone (the model without its head), which the record must match */
+    uint64_t backbone;
 } learned_record;
 
-/* Adds the photos of a record. Refuses the record of another backbone. */
+/* Adds the photos of a record. Fails if the record was made with another backbone. */
 bool learned_add_stored(learned_set *set, const learned_record *record, report *r);
 
-/* Embeds photos. They are in a folder with a folder for each class, or in a list with lines
- * "PATH,CLASS;CLASS". Paths in a list are relative to the folder of the list. Uses these settings:
- * model, program, num_threads, batch, isa, decoder and progress. Unreadable photos are reported and
- * counted. */
+/* Computes the embeddings of photos and adds the photos. `path` is a folder that has a subfolder
+ * for each class, or a list file with lines "PATH,CLASS;CLASS". Paths in a list are relative to the
+ * folder of the list. Of the settings, uses only model, program, num_threads, batch, isa, decoder
+ * and progress. Unreadable photos are reported on stderr and counted. */
 bool learned_add_photos(learned_set *set, const char *path, const infer_settings *settings,
                         report *r);
 
@@ -70,15 +73,16 @@ bool learned_add_photos(learned_set *set, const char *path, const infer_settings
  * the name of its folder in OUT.txt. */
 bool learned_add_rows(learned_set *set, const char *path, const vit_model *model, report *r);
 
-/* Removes the class, and the photos that have no other class. */
+/* Removes the class with this name, and the photos that have no other class. */
 bool learned_forget(learned_set *set, const char *name, report *r);
 
-/* Sorts classes and photos, because the order in which they were added must have no effect. One of
- * several copies of a photo is kept. Fails if copies have different classes, or if a class has no
- * photos. */
+/* Sorts classes and photos, so the order in which they were added has no effect. If there are
+ * several copies of a photo, keeps one copy. Fails if copies of a photo have different classes, or
+ * if a class has no photos. */
 bool learned_sort(learned_set *set, const char *program, report *r);
 
-/* Returns the record, malloc'ed; NULL if memory is exhausted. */
+/* Returns the record of the set, malloc'ed, and sets *size to its number of bytes. Returns NULL if
+ * memory is exhausted. `backbone` is the hash of the model's backbone. */
 unsigned char *learned_store(const learned_set *set, uint64_t backbone, size_t *size);
 void learned_free(learned_set *set);
 
@@ -92,52 +96,64 @@ void learned_free(learned_set *set);
 #define LEARNED_C 1.0
 
 typedef struct learned_choice {
-    double c;                     /* 0: LEARNED_C */
-    double known;                 /* the share of photos held out that are not LEARNED_NONE; 1: */
-                                  /* the head has no such class                             */
-    int folds;                    /* 0: LEARNED_FOLDS, or 3 if so many would take long */
-    const vit_executor *executor; /* NULL: one thread */
+    double c; /* inverse strength of the regularisation; 0 means LEARNED_C */
+    /* the share of the held-out photos for which the head must not choose LEARNED_NONE; 1 means
+     * that the head has no class LEARNED_NONE */
+    double known;
+    /* number of folds of the cross-validation; 0 means LEARNED_FOLDS, or 3 if LEARNED_FOLDS would
+     * take long */
+    int folds;
+    const vit_executor *executor; /* NULL means that one thread computes */
 } learned_choice;
 
 enum { LEARNED_FOLDS = 10 };
 
-/* The head's answer for a photo from which it did not learn. */
+/* The answer for a held-out photo. It comes from a head that has not learned from this photo. */
 typedef struct learned_answer {
-    int best;           /* best class; -1 for the only photo of a class, never held out */
-    float own, highest; /* probabilities of its own (first) class and the best class */
-    float score;        /* score of the best class, before softmax */
+    /* index of the best class; -1 for the only photo of a class, which is never held out */
+    int best;
+    /* probability of the photo's own (first) class; probability of the best class */
+    float own, highest;
+    float score; /* score of the best class before the softmax */
 } learned_answer;
 
 typedef struct learned_head {
-    int num_classes;          /* number of classes, including LEARNED_NONE if it exists */
-    bool has_none, alone;     /* alone: there is a single class, recognised by its mean */
-    double *weights;          /* [num_classes, dim + 1] */
-    double share;             /* shrinkage of learned_fit_sums */
-    double temperature, none; /* divisor of the scores; bias of LEARNED_NONE */
+    int num_classes; /* number of classes, including LEARNED_NONE if it exists */
+    /* has_none: LEARNED_NONE exists; alone: there is a single other class, recognised by its
+     * mean */
+    bool has_none, alone;
+    double *weights; /* [num_classes, dim + 1] */
+    double share;    /* shrinkage of the covariance, which learned_fit_sums chooses */
+    /* divisor of the scores before the softmax; bias of the class LEARNED_NONE */
+    double temperature, none;
     int folds, steps;
-    learned_answer *answers; /* [photos] */
-    float *held;             /* [photos, classes]: probabilities of held-out photos */
+    learned_answer *answers; /* [number of photos] */
+    /* [number of photos, number of classes]: probabilities of held-out photos */
+    float *held;
     int held_out, right, refused,
-        right_refused; /* numbers of photos; refused: LEARNED_NONE scores higher */
-    double expected;   /* mean of the photos' highest probabilities */
+        /* numbers of photos that were held out; whose best class is right; for which LEARNED_NONE
+         * has the best score; for which both are true */
+        right_refused;
+    double expected; /* mean over the held-out photos of their highest probability */
 } learned_head;
 
 bool learned_fit(const learned_set *set, const learned_choice *choice, learned_head *head,
                  report *r);
 void learned_head_free(learned_head *head);
 
-/* Learns by vit_learn_ridge from the rows of files OUT.npy, like learned_add_rows. It reads the
- * rows once. Apart from 5 bytes and a name per row, the memory in use does not grow with the number
- * of rows. One row in ten of each class is held out, at most LEARNED_HELD in all. These held-out
- * rows decide the shrinkage and the temperature, and only they are put into `set`. */
+/* Learns by vit_learn_ridge from the rows of the files OUT.npy in `paths`, which vit-embed has
+ * written (see learned_add_rows). The function reads each row once. Apart from 5 bytes and a name
+ * per row, the memory in use does not grow with the number of rows. One row in ten of each class is
+ * held out, at most LEARNED_HELD rows in all. These held-out rows decide the shrinkage and the
+ * temperature, and only they are put into `set`. */
 enum { LEARNED_HELD = 5000 };
 bool learned_fit_sums(learned_set *set, const vit_model *model, const text_list *paths,
                       const learned_choice *choice, learned_head *head, report *r);
 
-/* Finds photos that seem to have a wrong class. For such a photo, the best class is another class,
- * which has a higher probability than it has on average for its own photos (Northcutt and others,
- * arXiv 1911.00068). list [count] receives the numbers of the photos, the most doubtful first.
- * Returns the count of these photos. */
+/* Finds photos that seem to have a wrong class. For such a photo, the best class is not the photo's
+ * own class. Also, the probability of the best class is at least the mean of this probability over
+ * the photos of the best class (Northcutt and others, arXiv 1911.00068). list [set->count] receives
+ * the indices of these photos, the most doubtful first. Returns the number of these photos. */
 int learned_doubts(const learned_set *set, const learned_head *head, int *list);
 
 #endif

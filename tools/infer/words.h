@@ -1,4 +1,4 @@
-/* words.h - turns texts into vectors by the text encoder of a model. */
+/* words.h - computes vectors of texts with the text encoder of a model. */
 #ifndef WORDS_H
 #define WORDS_H
 
@@ -10,7 +10,7 @@
 #include "vit.h"
 
 typedef struct words {
-    vit_model text; /* read-only */
+    vit_model text; /* the text encoder; read-only */
     int dim;        /* number of values in a vector */
 
     /* Private. */
@@ -22,22 +22,23 @@ typedef struct words {
     const char *program;
 } words;
 
-/* Opens the text encoder of a model, which must stay open. Call words_close in any case. `program`
- * begins messages on stderr. */
+/* Opens the text encoder of a model. The model must stay open until words_close. Call words_close
+ * in any case. `program` begins messages on stderr. */
 bool words_open(words *w, const vit_model *model, vit_isa isa, const char *program, report *r);
 
-/* Writes the vector of a text, [dim], of length 1. A text that is too long is cut, with a line on
- * stderr. */
+/* Computes the vector of a text, vector [dim], and scales it to length 1. If the text has too many
+ * tokens, its end is cut off, and a line is printed on stderr. */
 bool words_embed(words *w, const char *text, float *vector, report *r);
 
-/* Writes the mean vector over templates such as "a photo of a {}". Without templates, writes the
- * vector of the text. */
+/* Computes the mean of the vectors over all templates, such as "a photo of a {}", in which the text
+ * replaces {}. If there are no templates, computes the vector of the text alone. */
 bool words_embed_in(words *w, const char *text, const text_list *templates, float *vector,
                     report *r);
 void words_close(words *w);
 
 /* Reads a list of texts: 'a cat, a dog', a file with one text per line, or '-' for standard input.
- * (*names)[*count] are texts within *list; free both in any case. */
+ * (*names)[*count] points to the texts, which lie in the memory *list. The caller frees *names and
+ * *list, even after a failure. */
 bool words_read(const char *from, char **list, const char ***names, int *count, report *r);
 
 #endif

@@ -1,9 +1,10 @@
-/* look.h - draws pictures of a model's attention, tokens and weights: the commands of
- * tools/vit-look.
+/* look.h - implements the commands of vit-look, which draw pictures of a model's attention, tokens
+ * and weights.
  *
- * A command has three steps: it prepares, runs the model on each photo, and draws. Drawing fills in
- * the sheet of pictures, and the values that the pictures show. look_write writes the requested
- * outputs.
+ * A command has three steps, which are functions in look_command. `prepare` checks the options and
+ * allocates memory. `read` runs the model on one photo and is called for each photo. `draw` fills
+ * in look_job.sheet, a contact sheet of pictures, and look_job.numbers, the values that the
+ * pictures show. Then look_write writes the requested outputs.
  *
  * To add a command, write its functions in maps.c if it shows photos, or in weights.c if it shows
  * only the model. Then add its row and its options in tools/vit-look.c.
@@ -29,83 +30,95 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* The command line. */
+/* The values of the options on the command line. */
 typedef struct look_choices {
     const char *model, *output, *npy, *at, *heads, *kind;
     cli_size img_size;
-    int block; /* number of the block, from 0; -1: the last block, or the model's output */
-    int head;  /* number of the head; -1: `heads` decides */
+    /* number of the block, from 0; -1 means the last block, or the output of the model */
+    int block;
+    int head; /* number of the head, from 0; -1 means that the option --heads decides */
     int side, columns, count, num_threads;
     vit_isa isa;
-    text_list lists; /* lists of photos */
-    bool null;       /* paths in lists end with NUL */
+    text_list lists; /* files with lists of photos */
+    bool null;       /* true if the paths in lists end with NUL */
     bool rollout, foreground, compare, json;
     photo_options photos;
-    double point[2]; /* point of --at */
+    double point[2]; /* the point that --at gives, in pixels of the photo */
 } look_choices;
 
-/* A photo, and the values that the model computes for it. */
+/* A photo, and the values that the command computes for its tokens. */
 typedef struct look_photo {
-    const char *name; /* memory of the list */
+    const char *name; /* name of the photo, memory of look_job.photos */
     view shown;
-    vit_config config; /* config of the model at the input size of this photo */
-    int before;        /* number of patches of all previous photos */
-    int marked;        /* the patch with a frame around it; -1 for none */
+    vit_config config; /* configuration of the model at the input size for this photo */
+    int before;        /* total number of patches of all photos before this photo */
+    int marked;        /* index of the patch with a frame around it; -1 if no patch has a frame */
     float *values;     /* [num_tokens, look_job.each] */
 } look_photo;
 
-/* The positions of a model. */
+/* The position vectors of a model (numbers/tokens.h), and their cosines. */
 typedef struct look_positions {
     const char *path;
     position_kind kind;
-    int block; /* number of the block; -1: the whole model */
-    int dim;   /* number of values in a position's vector */
+    /* number of the block to which the vectors belong, from 0; -1 means the whole model */
+    int block;
+    int dim; /* number of values in the vector of a position */
     vit_grid grid;
-    float *cosines; /* [n, n], n = grid.height * grid.width */
+    /* [n, n]: cosines of all pairs of positions, where n = grid.height * grid.width */
+    float *cosines;
 } look_positions;
 
 struct look_command;
 
-/* The state of one run of the program. Zero the struct, then set chosen, command and operands. The
- * steps fill in the other members. */
+/* The state of one run of the program. Zero the struct, then set chosen, command and operands.
+ * look_run fills in the other members. */
 typedef struct look_job {
     const look_choices *chosen;
     const struct look_command *command;
     const text_list *operands;
     vit_model model;
-    char *path; /* path of the model; NULL with compare */
+    /* path of the model; NULL if the option `compare` is set, which compares several models */
+    char *path;
     photo_list photos;
     photo_decoder *decoder;
     vit_threads *threads;
     vit_executor executor;
-    vit_model fitted; /* the model at the photo's size, with crop_mode=aspect */
+    /* the model at the size of the current photo; used only with crop_mode=aspect */
+    vit_model fitted;
     vit_session session;
     float *input;
-    look_photo *seen; /* [num_seen] */
+    look_photo *seen; /* [num_seen]: the photos that were read */
     int num_seen, unreadable;
-    size_t each;            /* floats of a token in look_photo.values; `prepare` sets it */
-    look_positions *placed; /* [num_placed] */
+    /* number of floats for a token in look_photo.values; `prepare` sets it */
+    size_t each;
+    look_positions *placed; /* [num_placed]: the position vectors to draw */
     int num_placed;
-    sheet sheet;    /* `draw` sets this member and all members below */
-    float *numbers; /* with photos: [num_seen, maps, height, width] of each photo's grid */
+    sheet sheet; /* `draw` sets this member and all members below */
+    /* the values that the pictures show; with photos, [maps, height, width] for each photo, where
+     * height and width are those of the photo's grid */
+    float *numbers;
     int64_t dims[NPY_MAX_DIMS];
     int ndim;
-    pca components; /* components of tokens or filters */
+    pca components; /* principal components of tokens or filters */
 } look_job;
 
 typedef struct look_command {
     const char *name, *synopsis, *operand, *description;
     int min_operands, max_operands;
-    bool photos;                                               /* operands are photos */
-    double opacity;                                            /* opacity of the map over photos */
-    const char *(*wrong)(const look_choices *c, int operands); /* returns a message or NULL */
-    bool (*prepare)(look_job *j, report *r);                   /* called before any photo */
-    bool (*read)(look_job *j, look_photo *s, report *r);       /* computes values from j->input */
+    bool photos; /* true if the operands are photos */
+    /* opacity of the map that is drawn over a photo */
+    double opacity;
+    /* returns a message about wrong options, or NULL if there are none */
+    const char *(*wrong)(const look_choices *c, int operands);
+    bool (*prepare)(look_job *j, report *r); /* called before the first photo */
+    /* computes s->values from j->input */
+    bool (*read)(look_job *j, look_photo *s, report *r);
     bool (*draw)(look_job *j, report *r);
-    void (*put)(const look_job *j, json_writer *w); /* adds to --json */
+    /* writes members to the JSON object of --json */
+    void (*put)(const look_job *j, json_writer *w);
 } look_command;
 
-/* Runs a command. Unreadable photos are reported on stderr and counted. */
+/* Runs j->command. Unreadable photos are reported on stderr, and counted in j->unreadable. */
 bool look_run(look_job *j, report *r);
 void look_free(look_job *j);
 
@@ -133,33 +146,33 @@ void look_put_positions(const look_job *j, json_writer *w);
 bool look_draw_filters(look_job *j, report *r);
 void look_put_filters(const look_job *j, json_writer *w);
 
-/* === What they share === */
+/* === Functions for several commands === */
 
-/* Allocates values [a, b, c, d], or [a, b, c] if d is 0. */
+/* Allocates j->numbers with the shape [a, b, c, d], or [a, b, c] if d is 0. */
 bool look_take_numbers(look_job *j, int64_t a, int64_t b, int64_t c, int64_t d, report *r);
-/* Allocates `maps` maps for each photo. */
+/* Allocates j->numbers with `maps` maps for each photo. */
 bool look_take_maps(look_job *j, int maps, report *r);
-/* Returns one map of a photo, [grid_height, grid_width], within j->numbers. */
+/* Returns a pointer to one map of a photo, [grid_height, grid_width], in j->numbers. */
 float *look_map_of(const look_job *j, int photo, int map);
-/* Returns the number of patches of all photos. */
+/* Returns the total number of patches of all photos. */
 int look_all_patches(const look_job *j);
 vit_grid look_grid_of(const vit_config *config);
-/* Returns false if the model has no block --block. */
+/* Returns false if the model has no block with the number of --block. */
 bool look_check_block(const look_job *j, report *r);
-/* Finds the index of the photo's patch at the point of --at. */
+/* Finds the patch of a photo at the point that --at gives. *patch receives its index. */
 bool look_patch_at(const look_job *j, const view *v, int *patch, report *r);
 const float *look_patch_token(const look_photo *s, int patch);
 
-/* Both functions add a photo to the sheet. The first function paints a colour over each patch; if
- * `patches` is NULL, it shows only the photo. The second function paints a map of values, from
- * range[0], dark, to range[1], bright. */
+/* Both functions add a picture of a photo to j->sheet. look_add_view paints a colour over each
+ * patch; if `patches` is NULL, it paints nothing. look_add_heat paints a map with a value for each
+ * patch; range[0] has the darkest colour, and range[1] has the brightest. */
 bool look_add_view(look_job *j, const look_photo *s, const picture_colour *patches,
                    const char *caption, report *r);
 bool look_add_heat(look_job *j, const look_photo *s, const float *values, const double range[2],
                    const char *caption, report *r);
 
 void look_put_pair(json_writer *w, const char *key, int a, int b);
-/* Writes the chosen outputs: the picture, the array, and JSON on standard output. */
+/* Writes the requested outputs: the picture, the .npy file, and JSON on standard output. */
 bool look_write(const look_job *j, report *r);
 
 #endif

@@ -1,6 +1,6 @@
-/* learn.h - learns classes from embeddings: the weights and biases of a linear layer, the head of a
- * Vision Transformer. This single file works with or without vit.h. It needs no other file, no
- * library, no allocation and no global state.
+/* learn.h - learns classes from embeddings. The result is the weights and biases of a linear layer,
+ * which is the head of a Vision Transformer. This single file works with or without vit.h. It needs
+ * no other file, no library, no allocation and no global state.
  *
  * In exactly one .c or .cpp file: #define VIT_LEARN_IMPLEMENTATION, then #include "learn.h".
  *
@@ -37,7 +37,8 @@ extern "C" {
 
 /* --- the head ------------------------------------------------------------- */
 
-/* Weights are [num_classes, dim + 1]; the bias of a class is last. */
+/* The weights of a head are [num_classes, dim + 1]. Each row has the weights of one class and then
+ * its bias. */
 
 /* Computes the scores of all classes for one vector, before a softmax. */
 VIT_LEARN_API void vit_learn_scores(const double *weights, int num_classes, const float *x, int dim,
@@ -47,34 +48,38 @@ VIT_LEARN_API void vit_learn_scores(const double *weights, int num_classes, cons
  * exponentials. */
 VIT_LEARN_API double vit_learn_softmax(double *scores, int num_classes);
 
-/* Returns the class with the best score; of equal classes, the first. probabilities [num_classes]
- * receives the probabilities of all classes. */
+/* Returns the class with the highest score; if several classes have this score, the first of them.
+ * probabilities [num_classes] receives the probabilities of all classes. */
 VIT_LEARN_API int vit_learn_classify(const double *weights, int num_classes, const float *x,
                                      int dim, double *probabilities);
 
-/* Both functions return the result within 2 ulp. exp returns 0 below -708; log needs x > 0. */
+/* These functions compute e^x and the natural logarithm of x, with an error of at most 2 ulp.
+ * vit_learn_exp returns 0 for x below -708. vit_learn_log requires x > 0. */
 VIT_LEARN_API double vit_learn_exp(double x);
 VIT_LEARN_API double vit_learn_log(double x);
 
 /* --- logistic regression -------------------------------------------------- */
 
-/* Embeddings [count, dim], and the classes of the photos. */
+/* The embeddings and the classes of photos. Set either `classes` or `tags`, and set the other to
+ * NULL. */
 typedef struct vit_learn_rows {
     const float *values;
-    const int *classes;        /* [count]: one class per photo, counted from 0; or NULL, and */
-    const unsigned char *tags; /* [count, num_classes]: 1 for each class of the photo */
-    const int *which;          /* [count]: the rows to use; NULL: the first count rows */
+    const int *classes; /* one class for each photo, counted from 0; or NULL */
+    /* rows of num_classes bytes: 1 for each class of the photo, and 0 for the others; or NULL */
+    const unsigned char *tags;
+    /* [count]: the indices of the rows to use; NULL to use the first `count` rows */
+    const int *which;
     int count, dim, num_classes;
 } vit_learn_rows;
 
-/* Calls task(arg, i) for every i in [0, count), on any threads, like the function of a
- * vit_executor. */
+/* A function that calls task(arg, i) for every i from 0 to count - 1, on any threads, and returns
+ * after the last call has ended. A vit_executor of vit.h has such a function. */
 typedef void vit_learn_for(void *user, int count, void (*task)(void *arg, int index), void *arg);
 
 typedef struct vit_learn_options {
-    double c;                    /* inverse strength of the regularisation */
-    int warm;                    /* 1: starts from the given weights, 0: from zeros */
-    vit_learn_for *parallel_for; /* NULL: on the calling thread */
+    double c;                    /* inverse strength of the regularisation, above 0 */
+    int warm;                    /* 1 to start from the given weights; 0 to start from zeros */
+    vit_learn_for *parallel_for; /* NULL to compute only on the calling thread */
     void *user;
 } vit_learn_options;
 
@@ -91,32 +96,37 @@ VIT_LEARN_API int vit_learn_fit(const vit_learn_rows *rows, const vit_learn_opti
 
 /* --- sums: photos are added one by one, and are not kept ---------------------- */
 
-/* Points into memory of the caller. This memory has the whole state, and can be stored in flash or
- * in a file. */
+/* The sums over all photos so far. The pointers point into memory of the caller. This memory has
+ * the whole state, and can be stored in flash or in a file. */
 typedef struct vit_learn_sums {
     int dim, max_classes, ridge;
-    double *counts;  /* [max_classes]: number of photos of each class; 0: not learnt yet */
-    double *sums;    /* [max_classes, dim] */
-    double *squares; /* sum of x x; for ridge, lower triangle of the sum of x x^T */
+    double *counts; /* [max_classes]: number of photos of each class so far */
+    double *sums;   /* [max_classes, dim]: sum of the embeddings of each class */
+    /* sum of x . x over all photos; if ridge is 1, the lower triangle of the sum of x x^T */
+    double *squares;
 } vit_learn_sums;
 
-/* Returns the size of vit_learn_sums' memory in bytes; `ridge` is 1 for vit_learn_ridge. */
+/* vit_learn_sums_size returns the size in bytes of the memory for the sums. `ridge` is 1 if
+ * vit_learn_ridge will be called, and otherwise 0. vit_learn_sums_at places the sums in this
+ * memory, which must be aligned like a double, and keeps the content. vit_learn_clear sets all sums
+ * to 0. vit_learn_add adds one photo: its embedding x [dim] and the index of its class. */
 VIT_LEARN_API size_t vit_learn_sums_size(int dim, int max_classes, int ridge);
 VIT_LEARN_API vit_learn_sums vit_learn_sums_at(void *memory, int dim, int max_classes, int ridge);
 VIT_LEARN_API void vit_learn_clear(vit_learn_sums *s);
 VIT_LEARN_API void vit_learn_add(vit_learn_sums *s, const float *x, int index);
 
-/* Computes weights [max_classes, dim + 1]. A class without photos gets the score -1e30. The score
- * of a class is the logarithm of a Gaussian density about its mean, with equal variances. Terms
- * that all classes have in common are left out. If no class has two different photos, the variance
- * within classes is unknown; the function then uses 1 and returns 0. */
+/* Computes weights [max_classes, dim + 1]. The score of a class is the logarithm of a Gaussian
+ * density about the mean of the class. All classes have the same variance in all directions. Terms
+ * that are the same for all classes are left out. A class without photos gets the score -1e30. If
+ * no class has two different photos, the variance within classes is unknown; the function then uses
+ * 1 and returns 0. */
 VIT_LEARN_API int vit_learn_means(const vit_learn_sums *s, double *weights);
 
 /* Computes weights like vit_learn_means, but with a common covariance, shrunk towards equal
  * variances by `share`, 0 to 1. This is ridge regression, or scikit-learn's
- * LinearDiscriminantAnalysis(solver="lsqr", shrinkage=share) with equal priors. scratch is [dim
- * (dim + 1) / 2]. If the covariance cannot be inverted, returns 0 and leaves the weights unchanged;
- * a larger `share` helps. */
+ * LinearDiscriminantAnalysis(solver="lsqr", shrinkage=share) with equal priors. `scratch` has dim
+ * (dim + 1) / 2 numbers. If the covariance cannot be inverted, the function returns 0 and leaves
+ * the weights unchanged; a larger `share` avoids this. */
 VIT_LEARN_API int vit_learn_ridge(const vit_learn_sums *s, double share, double *scratch,
                                   double *weights);
 
@@ -134,7 +144,8 @@ VIT_LEARN_API int vit_learn_ridge(const vit_learn_sums *s, double share, double 
 
 /* === exp, log and products === */
 
-static double vit_learn__scale(double x, int exponent) { /* x 2^exponent if normal */
+/* Returns x 2^exponent if the result is a normal number. */
+static double vit_learn__scale(double x, int exponent) {
     uint64_t bits = (uint64_t)(1023 + exponent) << 52;
     double power;
     memcpy(&power, &bits, sizeof power);
@@ -177,7 +188,8 @@ static size_t vit_learn__stride(int dim) {
     return ((size_t)dim + VIT_LEARN__LANES) / VIT_LEARN__LANES * VIT_LEARN__LANES;
 }
 
-/* Returns a . b. Adds in eight chains, then in a tree; `count` is a multiple of 8. */
+/* Returns the dot product a . b. `count` is a multiple of 8. Eight sums are computed first, and
+ * then added up in a tree. */
 static double vit_learn__dot(const double *a, const double *b, size_t count) {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0;
     size_t i;
@@ -239,7 +251,8 @@ enum {
     VIT_LEARN__HALVINGS = 40
 };
 
-/* A point of the search, with the loss and the slopes at this point. */
+/* Weights that the search tries, and the loss and its slopes (derivatives) at these
+ * weights. */
 typedef struct vit_learn__point {
     double *weights, *slopes; /* [size] */
     double loss;
@@ -248,8 +261,10 @@ typedef struct vit_learn__point {
 typedef struct vit_learn__state {
     const vit_learn_rows *rows;
     const vit_learn_options *options;
-    size_t stride, size, part; /* sizes: a class, all weights, a part's slopes and scratch */
-    double *parts;             /* [PARTS, part] */
+    /* numbers of doubles: of a class, of all weights, and of a part's slopes and scratch memory */
+    size_t stride, size, part;
+    /* [PARTS, part]: slopes and scratch memory of each part of the rows */
+    double *parts;
     double losses[VIT_LEARN__PARTS];
     vit_learn__point here, next;
     /* For each of the latest steps: the change of the weights, the change of the slopes, and the
@@ -257,7 +272,7 @@ typedef struct vit_learn__state {
     double *moves, *turns; /* [PAIRS, size] */
     double products[VIT_LEARN__PAIRS];
     double *way; /* [size] */
-    int pairs;   /* number of steps so far; pair i is at i % PAIRS */
+    int pairs;   /* number of steps so far; the changes of step i are at index i % PAIRS */
 } vit_learn__state;
 
 static size_t vit_learn__part(int dim, int num_classes) {
@@ -272,7 +287,7 @@ VIT_LEARN_API size_t vit_learn_size(int dim, int num_classes) {
            sizeof(double);
 }
 
-/* Turns the scores of a row into derivatives; returns the loss of the row. */
+/* Replaces the scores of a row by the derivatives of the row's loss, and returns this loss. */
 static double vit_learn__rate_row(const vit_learn_rows *rows, size_t row, double *scores) {
     double loss = 0;
     int c;
@@ -291,7 +306,7 @@ static double vit_learn__rate_row(const vit_learn_rows *rows, size_t row, double
     return loss;
 }
 
-/* Computes the loss and slopes of a few rows. */
+/* Computes the loss of `count` rows from row `first`, and adds their slopes to `slopes`. */
 static double vit_learn__rate_rows(const vit_learn__state *f, int first, int count,
                                    double *slopes) {
     const vit_learn_rows *rows = f->rows;

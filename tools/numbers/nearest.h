@@ -1,8 +1,9 @@
-/* nearest.h - finds the nearest of many vectors by their cosine. It is exact, because it compares
- * every vector.
+/* nearest.h - finds the vectors that are nearest to a query, which is also a vector. The nearest
+ * vectors have the highest cosine with the query. The search is exact, because it compares every
+ * vector.
  *
- * The results have the same bits on every CPU and for any number of threads (see dot_rows). A
- * single query is as fast as memory delivers the vectors.
+ * The results have the same bits on every CPU and for any number of threads (see dot_rows). The
+ * time of a single query is the time to read the vectors from memory.
  *
  * tools/numbers owns arithmetic on embeddings: PCA, attention rollout, nearest neighbours, learning
  * classes, average precision, running means; it may include base.
@@ -21,12 +22,14 @@
 /* These kernels compute dot products of a query with many rows. The order of additions is fixed,
  * which gives the same bits on every CPU. The search below uses these products.
  *
- * The code is plain C with vectors of 8 floats, and is also compiled for AVX2. Each of 8 lanes has
- * a chain of additions, padded with zeros at the end; then a tree adds up the lanes.
+ * The code is plain C with vectors of 8 floats, and is also compiled for AVX2. Element i of a row
+ * is added to sum i % 8. Missing elements at the end of a row count as zeros. At the end, a tree of
+ * additions combines the 8 sums.
  */
 
-/* Asks for dots[r] = query . row r and squares[r] = row r . row r, for `count` rows of floats or
- * halves. Halves are widened exactly. The rows are consecutive. */
+/* The arguments of a dot_rows_kernel. The kernel computes dots[r] = query . row r and squares[r] =
+ * row r . row r for `count` consecutive rows. The elements of the rows are floats, or halves (f16),
+ * which are converted to floats exactly. */
 typedef struct dot_scan {
     const float *query;
     const void *rows;
@@ -37,23 +40,25 @@ typedef struct dot_scan {
 typedef void dot_rows_kernel(const dot_scan *scan);
 dot_rows_kernel *dot_rows(bool halves);
 
-/* A dot_tile_kernel computes out[q * DOT_TILE_ROWS + r] = query q . row r. */
+/* A dot_tile_kernel computes out[q * DOT_TILE_ROWS + r] = query q . row r, for DOT_TILE_QUERIES
+ * queries and DOT_TILE_ROWS rows of floats. */
 enum { DOT_TILE_QUERIES = 4, DOT_TILE_ROWS = 2 };
 typedef void dot_tile_kernel(const float *const *queries, const float *const *rows, int dim,
                              float *out);
 dot_tile_kernel *dot_tile(void);
 
-/* Computes sums[r] = q . row r, exactly, for count consecutive rows. No 32-bit sum overflows,
- * because |q[i]| must be at most dot_bytes_limit(dim). */
+/* A dot_bytes_kernel computes sums[r] = q . row r exactly, for `count` consecutive rows. |q[i]|
+ * must be at most dot_bytes_limit(dim); therefore no 32-bit sum overflows. */
 typedef void dot_bytes_kernel(const int16_t *q, const int8_t *rows, int dim, int count,
                               int32_t *sums);
 dot_bytes_kernel *dot_bytes(void);
 int dot_bytes_limit(int dim);
 
-/* === The nearest === */
+/* === The nearest vectors === */
 
-/* Vectors [count, dim]. The lengths do not change the cosine. The cosine of a zero vector is 0; a
- * vector with NaN matches nothing. */
+/* The vectors to search, [count, dim]; each vector is a row. They may have any length, because the
+ * length of a vector does not change its cosine. The cosine of a zero vector is 0. A vector with
+ * NaN is never found. */
 typedef struct nearest_rows {
     const float *values;
     int64_t count;
@@ -65,20 +70,23 @@ typedef struct nearest_hit {
     float cosine;
 } nearest_hit;
 
-/* Finds the k rows with the highest cosine to one vector [dim], best first; if cosines are equal,
- * the lower row comes first. Returns the number of hits: min(k, count), or fewer if there are NaNs;
- * -1 if memory is exhausted. */
+/* Finds the k rows that have the highest cosine with query [dim]. hits [k] receives the rows and
+ * their cosines, the highest cosine first. Of rows with equal cosines, the row with the lower
+ * number comes first. Returns the number of hits, which is min(k, count), or less if rows have
+ * NaNs. Returns -1 if memory is exhausted. */
 int nearest_find(const nearest_rows *rows, const float *query, int k, const vit_executor *executor,
                  nearest_hit *hits);
 
-/* The scale of the int8 copy of a row. The difference between the row and (its length * step *
- * bytes) is a vector whose length is at most `error` times that of the row. */
+/* The scale of a row's int8 copy. The row is approximately length * step * bytes, where length is
+ * the row's length and bytes are the elements of the copy. The difference is a vector whose length
+ * is at most `error` times the length of the row. */
 typedef struct nearest_scale {
     float step, error;
 } nearest_scale;
 
-/* Consecutive rows [count, dim], as floats or as halves. The int8 copies of the rows may be
- * NULL. */
+/* One part of a set: consecutive rows [count, dim], either as floats or as halves (f16). One of
+ * `floats` and `halves` is NULL. The rows may also have int8 copies; otherwise `bytes` and `scales`
+ * are NULL. */
 typedef struct nearest_part {
     const float *floats;
     const uint16_t *halves;
@@ -93,34 +101,39 @@ typedef struct nearest_set {
 } nearest_set;
 
 /* Finds rows like nearest_find, but in all parts. Row numbers continue from part to part. If every
- * part has int8 copies, the copies are read first. The error of each copy is known; only rows whose
- * cosine may be among the best are read in full. *rescored is the number of these rows. The result
- * does not change. */
+ * part has int8 copies, the copies are read first. Because the error of each copy is known, only
+ * rows whose cosine may be among the best are then read in full. *rescored receives the number of
+ * these rows. The copies do not change the result. */
 int nearest_find_in(const nearest_set *set, const float *query, int k, const vit_executor *executor,
                     nearest_hit *hits, int64_t *rescored);
 
-/* Makes the copies of all rows of a part: scales [count], bytes [count, dim]. A row has an infinite
- * error, and is always read, if it has a NaN or if its square overflows a float. */
+/* Makes the int8 copies of all rows of a part. scales [part->count] and bytes [part->count, dim]
+ * receive the copies. If a row has a NaN, or if its square overflows a float, the error of its copy
+ * is infinite, and every search reads the row in full. */
 void nearest_make_bytes(const nearest_part *part, int dim, const vit_executor *executor,
                         nearest_scale *scales, int8_t *bytes);
 
-/* Finds the nearest rows for each of many queries: hits [queries->count, k], found
- * [queries->count]. Returns false if memory is exhausted. */
+/* Finds the nearest rows for each of many queries, as nearest_find does for one query. hits
+ * [queries->count, k] receives the hits, and found [queries->count] receives the number of hits for
+ * each query. Returns false if memory is exhausted. */
 bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, int k,
                        const vit_executor *executor, nearest_hit *hits, int *found);
 
-/* Returns a row as floats; halves are widened into room [dim]. */
+/* Returns a row as floats. If the row has halves, they are converted to floats in room [dim],
+ * memory of the caller, and the function returns `room`. */
 const float *nearest_row(const nearest_set *set, int64_t row, float *room);
 
-/* Groups rows that are connected by pairs with at least this cosine. group[i] is the lowest row of
- * row i's group, or i if the row is alone. Row numbers continue from part to part. Time grows with
- * the square of the number of rows. Returns false if memory is exhausted. */
+/* Groups similar rows. Two rows belong to the same group if their cosine is at least `least`, or if
+ * a chain of such pairs connects them. group[i] receives the lowest row number in the group of row
+ * i, which is i if no other row belongs to the group. Row numbers continue from part to part. Time
+ * grows with the square of the number of rows. Returns false if memory is exhausted. */
 bool nearest_groups(const nearest_set *set, float least, const vit_executor *executor,
                     int64_t *group);
 
 /* Returns the class with the most votes of a query's neighbours, as in DINO (arXiv 2104.14294,
- * eval_knn.py). Each of `count` hits adds exp(cosine / temperature) to the class of its row; if
- * sums are equal, the lower class wins. votes [num_classes] receives the sums. */
+ * eval_knn.py). Each of the `count` hits adds exp(cosine / temperature) to the sum of its row's
+ * class. row_classes has the class of each row. If several classes have the highest sum, returns
+ * the lowest of them. votes [num_classes] receives the sums. */
 int nearest_vote(const nearest_hit *hits, int count, const int *row_classes, double temperature,
                  double *votes, int num_classes);
 

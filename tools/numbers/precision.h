@@ -7,44 +7,47 @@
 
 /* === Average precision === */
 
-/* Measures how well scores find items, by average precision and F1. */
+/* These functions measure how well scores find the right items among all items, by average
+ * precision and F1. */
 
-/* The score of an item, and whether the item should be found. */
+/* The score of an item. `right` is true if the item should be found. */
 typedef struct precision_score {
     float score;
     bool right;
 } precision_score;
 
 /* Computes average precision, without interpolation, like scikit-learn's average_precision_score:
- * the sum of precision times increase of recall, over all thresholds from the highest score down.
- * Items with equal scores are found together; items with NaN are found last. Sorts the scores. The
- * result is NaN if no item should be found. */
+ * the sum of the precision times the increase of the recall, over all thresholds from the highest
+ * score to the lowest. Items with equal scores are found at the same threshold; items whose score
+ * is NaN are found last. The function sorts `scores`. It returns NaN if no item should be
+ * found. */
 double precision_average(precision_score *scores, int count);
 
 typedef struct precision_counts {
     int64_t found, wrong, missed; /* true positives, false positives, false negatives */
 } precision_counts;
 
-/* These functions return 0 if there are no items to find, or if no item was found, like
- * scikit-learn's zero_division=0. */
+/* These functions return the precision, the recall and the F1 score. They return 0 if the divisor
+ * is 0, like scikit-learn's zero_division=0. */
 double precision_of(const precision_counts *counts);     /* found / (found + wrong) */
 double precision_recall(const precision_counts *counts); /* found / (found + missed) */
 double precision_f1(const precision_counts *counts);     /* 2 found / (2 found + wrong + missed) */
 
 /* === Running means === */
 
-/* The mean of the last few vectors, which smooths a stream. */
+/* A running mean is the mean of the last few vectors of a stream. It smooths the stream. */
 
 typedef struct running_mean {
-    int length, size; /* number of vectors; number of values in each vector */
-    uint64_t added;   /* number of vectors so far */
-    float *last;      /* [length, size]: vector i at i % length; private */
+    int length, size; /* number of vectors in the mean; number of values in each vector */
+    uint64_t added;   /* number of vectors that were added so far */
+    float *last;      /* private: [length, size]; vector i is in row i % length */
 } running_mean;
 
-/* Returns false if memory is exhausted; then there is nothing to close. */
+/* Opens a running mean of the last `length` vectors of `size` values. Returns false if memory is
+ * exhausted; there is then nothing to close. */
 bool running_mean_open(running_mean *m, int length, int size);
-/* Adds a vector [size], and replaces it by the mean of the last `length` vectors, or of all vectors
- * if there are fewer. */
+/* Adds the vector values [size], and replaces it by the mean of the last `length` vectors. If fewer
+ * vectors were added, the mean is over all of them. */
 void running_mean_add(running_mean *m, float *values);
 void running_mean_close(running_mean *m);
 

@@ -1,25 +1,25 @@
-/* handles.h - declares vit.h without its structs: handles, numbers and arrays, for languages that
- * cannot read C's structs. rust/build.sh and go/build.sh copy handles.h, handles.c and vit.h into
- * the packages.
+/* handles.h - declares the functions of vit.h without its structs. They use handles, numbers and
+ * arrays, for languages that cannot read C's structs. rust/build.sh and go/build.sh copy handles.h,
+ * handles.c and vit.h into the packages.
  *
  * tools/packaging owns the compiled library, CMake, pkg-config, man pages, releases, bindings; it may
  * include no other floor.
  *
- * Results are those of vit.h, and VITH_STOPPED. Names begin with vith_, and the copy of vit.h
- * inside is static: a program may link another copy. */
+ * Functions that return a result return a vit_result of vit.h, or VITH_STOPPED. All names begin
+ * with vith_. The code contains a static copy of vit.h, so a program may also link another copy. */
 #ifndef VITH_H
 #define VITH_H
 #include <stddef.h>
 #include <stdint.h>
 
-#define VITH_STOPPED 1   /* *stop was not zero                               */
-#define VITH_MESSAGE 256 /* bytes of a message, with its NUL                 */
+#define VITH_STOPPED 1   /* result: *stop was not zero */
+#define VITH_MESSAGE 256 /* size of a message in bytes, with its NUL */
 
 typedef struct vith_model vith_model;
 typedef struct vith_pool vith_pool;
 typedef struct vith_session vith_session;
 
-/* Returns the name of a result, a static string, never NULL. */
+/* Returns the name of a result, which is a static string and never NULL. */
 const char *vith_result_string(int result);
 const char *vith_version(void);
 
@@ -28,11 +28,11 @@ const char *vith_version(void);
 int vith_model_open(const char *path, const void *data, size_t size, unsigned flags,
                     vith_model **model, char *message);
 
-/* Opens the same file for another input size. Close *resized before `model`. */
+/* Opens the same file again for another input size. Close *resized before `model`. */
 int vith_model_resized(const vith_model *model, int height, int width, vith_model **resized,
                        char *message);
 void vith_model_close(vith_model *model);
-const char *vith_label(const vith_model *model, int index); /* NULL without labels */
+const char *vith_label(const vith_model *model, int index); /* NULL if the model has no labels */
 
 enum {
     VITH_NUM_CLASSES,
@@ -63,12 +63,13 @@ int vith_session_open(const vith_model *model, const vith_pool *pool, int low_me
                       const int32_t *stop, vith_session **session);
 void vith_session_close(vith_session *session);
 
-/* Returns the number of bytes of a photo; 0 for an invalid shape. shape has the width, height,
- * stride and format of the photo, as in vit_image. */
+/* Returns the number of bytes of a photo's pixels; 0 if the shape is invalid. shape [4] has the
+ * width, height, stride and format of the photo, as in vit_image. */
 uint64_t vith_photo_size(const int32_t *shape);
 
-/* Runs `count` photos. Photo i has pixels[i] and the shape at shapes[4 i]. scores (NULL without a
-   head) and embedding point to memory of the session until its next call. */
+/* Runs `count` photos. Photo i has the pixels pixels[i] and the shape that begins at shapes[4 * i].
+ * *scores and *embedding receive pointers to the results of all photos, which are memory of the
+ * session and valid until its next call. *scores is NULL if the model has no head. */
 int vith_run(vith_session *session, int count, const uint8_t *const *pixels, const int32_t *shapes,
              const float **scores, const float **embedding);
 
@@ -78,7 +79,8 @@ int vith_run(vith_session *session, int count, const uint8_t *const *pixels, con
 int vith_look(vith_session *session, const uint8_t *pixels, const int32_t *shape, float *tokens,
               int block, float *attention);
 
-/* Writes the k best of n, best first, to index and value; returns their number. */
+/* Finds the k highest of n scores. `index` and `value` receive their indices and values, the
+ * highest first. Returns how many there are. */
 int vith_top_k(const float *scores, int n, int k, int32_t *index, float *value);
 float vith_cosine(const float *a, const float *b, int n);
 

@@ -1,5 +1,5 @@
-/* shard_writer.h - writes the three files of a shard. One of them is the record, which proves that
- * the files are complete. */
+/* shard_writer.h - writes the three output files of a shard, which is a tar archive of photos. One
+ * of them is the record, which proves that the files are complete. */
 #ifndef SHARD_WRITER_H
 #define SHARD_WRITER_H
 
@@ -33,79 +33,87 @@ typedef struct shard_paths {
 bool shard_paths_make(shard_paths *paths, const char *folder, const char *number, report *r);
 void shard_paths_free(shard_paths *paths);
 
-/* The properties that all shards of an output must share. */
+/* The recipe: all settings that determine the output of a shard. All shards in a folder must have
+ * the same recipe. */
 typedef struct shard_recipe {
     const vit_model *model;
     const char *model_path;
     embedding_choice choice;
     npy_type type;
-    int classes; /* number of best classes in the metadata; 0 for none */
+    int classes; /* number of best classes in the metadata of each photo; 0 for none */
     photo_options photos;
 } shard_recipe;
 
 enum { SHARD_RECIPE_SIZE = 512 };
-/* Writes "model 0123456789abcdef, 224x224, pool head, ..."; equal texts mean equal vectors. */
+/* Writes the recipe as a text, such as "model 0123456789abcdef, 224x224, pool head, ...". If the
+ * texts of two recipes are equal, the same photo has the same vectors. */
 void shard_recipe_text(const shard_recipe *recipe, char text[SHARD_RECIPE_SIZE]);
 
 typedef struct shard_record {
-    json_document document;            /* all members of the record */
-    const char *shard, *recipe;        /* texts of the document */
-    int64_t images, unreadable, bytes; /* bytes: size of the archive */
+    json_document document; /* all members of the record, a JSON object */
+    /* name of the archive and text of the recipe, in the memory of `document` */
+    const char *shard, *recipe;
+    int64_t images, unreadable, bytes; /* numbers of images; size of the archive in bytes */
     double seconds;
     char *text; /* private */
 } shard_record;
 
 typedef enum shard_state {
-    SHARD_MISSING, /* no record */
+    SHARD_MISSING, /* the shard has no record */
     SHARD_COMPLETE,
     SHARD_DAMAGED, /* a file is missing or does not match its record */
 } shard_state;
 
-/* Reads the record and verifies both files. If `bytes` is false, compares only the sizes of the
- * files. If a file is damaged, sets only *r, to the reason. Close the record in any state. */
+/* Reads the record of a shard, and verifies its other two files. If `bytes` is true, their
+ * checksums are verified; otherwise only their sizes. If the result is SHARD_DAMAGED, *r has the
+ * reason, and the values of the record must not be used. Close the record after any result. */
 shard_state shard_record_open(shard_record *record, const shard_paths *paths, bool bytes,
                               report *r);
 
-/* Counts the missing numbers between two numbers of equal length, such as "0007" and "0010", and
- * gives the first and the last of them. Returns 0 for other texts and NULL. */
+/* Returns how many numbers are missing between two numbers with equally many digits. Between "0007"
+ * and "0010", two are missing. `first` and `last` receive the first and the last missing number,
+ * "0008" and "0009". Returns 0 if `before` is NULL, or if the texts are not such numbers. */
 long shard_gap(const char *before, const char *number, char first[24], char last[24]);
 void shard_record_close(shard_record *record);
 
-/* Writes the members "bytes" and "sha256" of an object, for the file that is now at `place`. */
+/* Writes a member `key`, an object with the members "bytes" and "sha256": the size and the checksum
+ * of the file at the path `place`. */
 bool shard_record_put_file(json_writer *w, const char *key, const char *place, report *r);
 
 /* === Writing === */
 
-/* The three files of a shard appear when all of them are complete. */
+/* The three files of a shard get their names only when all of them are complete. */
 
 typedef struct shard_writer {
     const shard_recipe *recipe;
     shard_paths paths;
     cli_output metadata, vectors, stats;
-    int opened; /* number of open outputs, in this order */
+    int opened; /* number of open outputs; they are opened in the order of the members above */
     int64_t dims[3];
     int ndim;
-    size_t each;        /* number of floats in a row */
-    sample *unreadable; /* samples with errors, whose lines come at the end */
+    size_t each; /* number of floats in a row */
+    /* samples that could not be read; their lines are the last lines of the metadata */
+    sample *unreadable;
     size_t num_unreadable, capacity;
 } shard_writer;
 
-/* Opens the files. `shard` is the archive, which must not be an output. On failure nothing is
- * open. */
+/* Opens the three files. `shard` is the path of the archive, which must not be one of the outputs.
+ * On failure nothing is open. */
 bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *folder,
                        const char *number, const char *shard, report *r);
 
-/* Writes the next row and the line of the row. `top` has the best classes, at most recipe->classes;
- * `path` is the name of the image in the metadata. */
+/* Writes the next row of the vectors, and its line in the metadata. top [num_top] has the best
+ * classes, at most recipe->classes. `path` is the name of the image in the metadata. */
 bool shard_writer_add(shard_writer *w, const sample *s, const char *path, const float *row,
                       const vit_prediction *top, int num_top, report *r);
-/* Adds a sample that has an error, and therefore no row. Takes over the sample, and keeps `path` as
- * its name. */
+/* Adds a sample that could not be read and thus has no row. The writer then owns the sample. `path`
+ * is the name of the image in the metadata. */
 bool shard_writer_add_unreadable(shard_writer *w, sample *s, const char *path, report *r);
 
-/* Writes and checks all files. Then puts "shape", "vectors" and "metadata" into the record, an
- * object that shard_writer_record has begun and to which the caller may have added members. Then
- * renames all files. Closes the writer in any case. */
+/* Completes and checks the vectors and the metadata. Then adds the members "shape", "vectors" and
+ * "metadata" to the record, and ends the record. Finally renames all files. shard_writer_record
+ * must have begun the record before, and the caller may have added members to it. Closes the writer
+ * in any case. */
 bool shard_writer_commit(shard_writer *w, json_writer *record, report *r);
 json_writer shard_writer_record(shard_writer *w);
 void shard_writer_abandon(shard_writer *w);
@@ -114,10 +122,10 @@ void shard_writer_abandon(shard_writer *w);
 
 /* === Rows with one byte per value === */
 
-/* NAME.i8 has the rows of a .npy file, with one byte per value.
+/* The file NAME.i8 is a copy of the rows in NAME.npy, with one byte per value.
  *
- * It has a header, a scale for each row, and the rows (nearest.h), in the byte order of this
- * machine.
+ * The file has a header, a scale for each row (nearest_scale in nearest.h), and the rows. Its
+ * numbers are in the byte order of this machine.
  */
 
 typedef struct int8_copies {
@@ -126,64 +134,76 @@ typedef struct int8_copies {
     const vit_executor *executor;
 } int8_copies;
 
-/* `time` is the time of NAME.npy when it was opened; if the file has changed since, the call fails.
- * Maps NAME.i8 and sets part->bytes and part->scales within it; returns the argument of os_unmap.
- * Makes the file if it is missing or does not match NAME.npy's shape, size and time; a line on
- * stderr reports this. Returns NULL if the file cannot be made. */
+/* Maps NAME.i8 into memory, and sets part->bytes and part->scales to its content. `vectors` is the
+ * path of NAME.npy. `time` is the modification time that NAME.npy had when it was opened; if the
+ * file has changed since, the call fails. If NAME.i8 is missing, or if it does not match the shape,
+ * size and time of NAME.npy, the function makes the file and prints a line on stderr. Returns the
+ * mapped memory, which os_unmap frees, and sets *size to its size. Returns NULL on failure. */
 void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, nearest_part *part,
                      size_t *size, report *r);
 
 /* === Folders === */
 
-/* A folder of vectors for searching is the output of vit-embed --tar or clip-retrieval, or has .npy
- * files with their names in NAME.txt. */
+/* A folder of vectors for searching is the output of vit-embed --tar or of clip-retrieval.
+ * Alternatively, it contains files NAME.npy, and files NAME.txt with the names of their rows. Each
+ * .npy file is called a shard here. */
 
-/* Times of the files' last changes; -1 if missing. */
+/* The modification times of a shard's files; -1 for a missing file. */
 typedef struct shard_times {
     int64_t vectors, names, json;
 } shard_times;
 
 typedef struct indexed_shard {
     char *vectors; /* path of the vectors */
-    char *names;   /* path of .jsonl or .txt; NULL if there is neither */
+    /* path of the file with the metadata (.jsonl) or the names (.txt); NULL if there is neither */
+    char *names;
     npy_array array;
-    shard_times times;  /* times of the files when they were opened */
-    int64_t unreadable; /* number of lines after the rows' lines; -1 if unknown */
-    void *copy;         /* mapped int8 rows, and their size */
+    shard_times times; /* the modification times that the files had when they were opened */
+    /* number of lines in the metadata after the lines of the rows, which describe unreadable
+     * images; -1 if it is unknown */
+    int64_t unreadable;
+    void *copy; /* the mapped file NAME.i8, and its size in bytes */
     size_t copy_size;
 } indexed_shard;
 
 typedef struct shard_index {
-    embedding_index about; /* an index that gives only dims, and no names */
+    /* describes all shards together: the shape of the vectors and the model, but no names */
+    embedding_index about;
     indexed_shard *shards;
-    nearest_part *parts; /* part i has the rows of shard i */
+    nearest_part *parts; /* [set.count]: part i has the rows of shard i */
     nearest_set set;
-    int left_out;    /* number of shards left out, each named on stderr */
+    int left_out;    /* number of shards that were left out; messages on stderr name them */
     size_t capacity; /* private */
 } shard_index;
 
-/* Opens all shards of a folder. Reports and leaves out a shard that is missing, damaged or being
- * written, or that lacks a record if other shards have records. Shards of different widths or
- * models are a failure. Does not verify checksums, unlike vit-embed --collect. Close the index in
- * any case. `folder` must live as long as the index. */
+/* Opens all shards of a folder. Leaves out a shard, and reports it on stderr, if it is missing,
+ * damaged or still being written. A shard without a record is also left out if other shards have
+ * records. The call fails if the vectors of two shards have different numbers of values or come
+ * from different models. Checksums are not verified, unlike in vit-embed --collect. Close the index
+ * in any case. `folder` must live as long as the index. */
 bool shard_index_open(shard_index *index, const char *program, const char *folder, report *r);
 void shard_index_close(shard_index *index);
 
-/* Maps int8 copies of all rows, img_emb_N.i8 next to img_emb_N.npy; makes copies that are missing
- * or do not match the file's size and time. */
+/* Maps the int8 copies of all rows, which are files img_emb_N.i8 next to img_emb_N.npy. Makes each
+ * copy that is missing, or that does not match the size and time of the .npy file. */
 bool shard_index_copies(shard_index *index, const char *program, const vit_executor *executor,
                         report *r);
 
-/* The metadata of a row. Texts other than name may be NULL. */
+/* The metadata of a row. The texts other than `name` are NULL if they are missing. indexed_row_free
+ * frees the texts. */
 typedef struct indexed_row {
-    const char *shard; /* path of the file of vectors */
-    int64_t row;       /* number of the row in this file */
-    char *name;        /* its path, or a line of NAME.txt; else "FILE.npy#ROW" */
+    const char *shard; /* path of the .npy file that contains the row, memory of the index */
+    int64_t row;       /* number of the row in this file, from 0 */
+    /* path of the photo in the metadata, or its line in NAME.txt; "FILE.npy#ROW" if there is
+     * neither */
+    char *name;
     char *key, *caption, *label, *url;
 } indexed_row;
 
-/* Fills in the rows, whose member .row must be set. Row numbers count through all shards, and must
- * all differ. Fails if a file lacks the line of a row. Free the rows even after a failure. */
+/* Fills in the metadata of `count` rows. Before the call, the member `row` of each must be the
+ * number of the row counted through all shards; these numbers must all differ. After the call,
+ * `row` is the number in the shard. The call fails if a file has no line for a row. Free the rows
+ * even after a failure. */
 bool shard_index_rows(const shard_index *index, indexed_row *rows, int count, report *r);
 void indexed_row_free(indexed_row *row);
 
