@@ -12,7 +12,7 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* Makes an identifier from the output's name without its folder and suffix. */
+/* Makes a C identifier from the output's file name, without the folder and the suffix. */
 static void make_name(const char *path, char *name, size_t size) {
     const char *start = paths_file_name(path);
     size_t i;
@@ -61,7 +61,8 @@ static void put_array(FILE *file, const c_array_result *c, const char *upper) {
             upper, VIT_ALIGN, upper, VIT_ALIGN, upper, upper, c->name, upper);
 }
 
-/* Returns the types of all layers whose names contain `name`, as bits 1 << dtype. */
+/* Returns the types of all layers whose names contain `name`. Bit number d of the result is set if
+ * a layer has the vit_dtype d. */
 static unsigned dtypes_of(const vit_model *model, const char *name) {
     vit_tensor tensor;
     unsigned types = 0;
@@ -72,7 +73,7 @@ static unsigned dtypes_of(const vit_model *model, const char *name) {
     return types;
 }
 
-/* Writes a macro such as "#define MINE_MEAN { ... }". */
+/* Writes a macro whose value is a list of numbers, such as "#define MINE_MEAN { ... }". */
 static void put_floats(FILE *file, const char *upper, const char *name, const float *x, int n) {
     int i;
     fprintf(file, "#define %s_%s { ", upper, name);
@@ -80,15 +81,15 @@ static void put_floats(FILE *file, const char *upper, const char *name, const fl
     fprintf(file, " }\n");
 }
 
-/* Writes a member of the initialiser. The name is a comment, because C++ before 20 has no
- * designators. */
+/* Writes one member of the initialiser. The member's name becomes a comment, because C++ before
+ * C++20 has no designated initialisers. */
 static void put_number(FILE *file, const char *name, double value, bool is_float) {
     if (is_float) fprintf(file, "    /* %s */ %.8ef, \\\n", name, value);
     else fprintf(file, "    /* %s */ %.0f, \\\n", name, value);
 }
 
-/* Writes vit_config as an initialiser with the members in order, and the other macros of
- * VIT_FIXED. */
+/* Writes the vit_config as an initialiser, with its members in the order of their declaration. Then
+ * writes the other macros that VIT_FIXED requires. */
 static void put_fixed(FILE *file, const vit_model *model, const char *upper) {
     const vit_config *c = &model->config;
     fprintf(file, "#define %s_INPUT %lld\n#define %s_OUTPUT %d\n#define %s_EMBEDDING %d\n\n", upper,

@@ -9,7 +9,8 @@
 #include "cli/output.h"
 #include "convert/quantise.h"
 
-/* Puts image i into `run`, and into `other` unless `other` is NULL. */
+/* Reads image i into the input of `run`. Also reads it into the input of `other`, unless `other` is
+ * NULL. */
 static bool read_input(runner *run, runner *other, photo_decoder *decoder, photo_list *photos,
                        int i, report *r) {
     const bool aspect = run->model->config.crop_mode == VIT_CROP_ASPECT;
@@ -33,13 +34,15 @@ static bool read_input(runner *run, runner *other, photo_decoder *decoder, photo
 
 /* === Calibration === */
 
-/* The linear layers of a block; a trace names their input tensors. */
+/* The linear layers of a block. A trace (vit.h) reports the tensor that is the input of each
+ * layer. */
 enum { QKV, PROJ, FC1, FC2, NUM_LAYERS };
 
 static const char *const layer_names[NUM_LAYERS] = { "attn.qkv", "attn.proj", "mlp.fc1",
                                                      "mlp.fc2" };
 
-/* Returns the name of the last tensor in a trace before the layer runs. */
+/* Returns the name of the traced tensor that is the input of this layer. It is the last tensor that
+ * the trace reports before the layer runs. */
 static const char *input_name(const vit_config *config, int layer) {
     static const char *const names[NUM_LAYERS] = { "norm1", "attn.context", "norm2", "mlp.act" };
     if (layer == PROJ && config->has_attn_norm) return "attn.norm";
@@ -47,8 +50,9 @@ static const char *input_name(const vit_config *config, int layer) {
     return layer == FC2 && config->has_mlp_norm ? "mlp.norm" : names[layer];
 }
 
-/* Samples are tokens from as many images as possible. Memory holds the samples of a few blocks at a
- * time, so each group of blocks takes a run over all images. */
+/* The samples are tokens from as many images as possible. Memory holds the samples of only a few
+ * blocks at a time. The blocks are therefore sampled in groups, and each group takes a run over all
+ * images. */
 enum { MAX_SAMPLES = 4096 };
 #define MAX_SAMPLE_BYTES ((uint64_t)1 << 30)
 
@@ -62,15 +66,23 @@ struct calibration {
     bool quiet;
 
     int tokens_per_image, max_samples;
-    int first_block, num_blocks; /* now being sampled */
-    int group_blocks;            /* as many blocks as fit into memory */
-    int image, num_samples;      /* while sampling */
-    float *samples[NUM_LAYERS];  /* [group_blocks][max_samples][depth] */
+    /* The blocks that are sampled in the current run. */
+    int first_block, num_blocks;
+    /* The largest number of blocks whose samples fit into memory together. */
+    int group_blocks;
+    /* The image that is running, and the number of samples taken so far. */
+    int image, num_samples;
+    /* Samples of the input of each layer, [group_blocks][max_samples][depth]. */
+    float *samples[NUM_LAYERS];
 
-    int block;                  /* the block of these factors */
-    float *factors[NUM_LAYERS]; /* [depth]: factors of its layers' inputs; 1: no change */
-    float *values;              /* of the current tensor */
-    float *folded;              /* a weight, while a block is smoothed */
+    /* The index of the block to which the factors below belong. */
+    int block;
+    /* Factors of the input channels of each layer, [depth]. A factor of 1 changes nothing. */
+    float *factors[NUM_LAYERS];
+    /* The values of the tensor that is being written. */
+    float *values;
+    /* A weight that is multiplied by its factors while a block is smoothed. */
+    float *folded;
 };
 
 static int depth_of_layer(const vit_config *config, int layer) {
@@ -80,8 +92,8 @@ static int depth_of_layer(const vit_config *config, int layer) {
 
 /* === Sampling === */
 
-/* Finds the block and the layer with an input of this name: 3 and FC1 for "blocks.3.norm2". Returns
- * false for a name that is no such input. */
+/* Finds the block and the layer whose input has this name. The name "blocks.3.norm2", for example,
+ * gives block 3 and layer FC1. Returns false if the name is not the input of a layer. */
 static bool find_input(const vit_config *config, const char *name, int *block, int *layer) {
     int used = 0;
     if (sscanf(name, "blocks.%d.%n", block, &used) != 1 || !used) return false;
@@ -90,9 +102,10 @@ static bool find_input(const vit_config *config, const char *name, int *block, i
     return false;
 }
 
-/* Returns the i-th sampled token of an image. The prefix tokens come first, because the head reads
- * them. Evenly spread patches follow. The steps between patches are primes, so each image gives
- * other patches. */
+/* Returns the index of the i-th token that is sampled in an image. The prefix tokens are sampled
+ * first, because the head reads them. Evenly spread patches follow. The distance between two
+ * patches is a prime number, and each image starts at another patch. Different images therefore
+ * give different patches. */
 static size_t sampled_token(const vit_config *config, int image, int i) {
     const int patches = config->num_patches;
     if (i < config->num_prefix_tokens) return (size_t)i;
@@ -100,7 +113,7 @@ static size_t sampled_token(const vit_config *config, int image, int i) {
                     (int)((int64_t)i * 7919 + (int64_t)image * 104729) % patches);
 }
 
-/* Takes samples of the traced tensors, as a vit_trace. */
+/* Takes samples of the traced tensors. This function is the callback of a vit_trace. */
 static void take_samples(void *user, const char *name, const float *data, const int shape[4]) {
     calibration *c = user;
     int block, layer, i;
@@ -116,8 +129,8 @@ static void take_samples(void *user, const char *name, const float *data, const 
     }
 }
 
-/* Runs all images and keeps the inputs of the blocks from `first` on. The first run removes
- * unreadable images. */
+/* Runs all images and keeps the layer inputs of a group of blocks, which begins with block `first`.
+ * The first run also removes unreadable images from the list of photos. */
 static bool sample_blocks(calibration *c, int first, report *r) {
     const int rest = c->model->config.depth - first;
     c->first_block = first;
@@ -137,7 +150,7 @@ static bool sample_blocks(calibration *c, int first, report *r) {
 
 /* === Memory === */
 
-/* Sets the number of tokens per image, and of blocks per run. */
+/* Sets the number of tokens per image and the number of blocks per run. */
 static void plan_samples(calibration *c) {
     const vit_config *config = &c->model->config;
     uint64_t block = 0;
@@ -226,7 +239,7 @@ static bool find_tensor(const calibration *c, const char *name, vit_tensor *t) {
     return false;
 }
 
-/* Finds the tensor "blocks.<block>.<layer>.<kind>" of the reference. */
+/* Finds the tensor "blocks.<block>.<layer>.<kind>" of the reference model. */
 static bool find_part(const calibration *c, int block, const char *layer, const char *kind,
                       vit_tensor *t) {
     char name[64];
@@ -245,9 +258,10 @@ static void divide(float *values, const float *factors, size_t n) {
     for (i = 0; i < n; i++) values[i] /= factors[i];
 }
 
-/* Smooths the layer's weights: multiplies the columns by the factors of the layer's input. The rows
- * of v, the last third of qkv's outputs, are divided by the factors of attn.proj's input, because
- * attention mixes tokens but never channels. */
+/* Smooths the layer's weights: multiplies each column by the factor of the input channel that the
+ * column reads. In attn.qkv, it also divides each row of v by a factor of attn.proj's input. The
+ * rows of v are the last third. This is possible because attention mixes tokens but never
+ * channels. */
 static void fold_weight(const calibration *c, int layer, int num_rows, float *weights) {
     const size_t depth = (size_t)depth_of_layer(&c->model->config, layer);
     const int width = num_rows / 3;
@@ -275,15 +289,16 @@ static quantise_matrix sample_matrix(const calibration *c, int block, int layer)
     return x;
 }
 
-/* False for fc2: its input comes from a nonlinear function, so the channels stay unchanged. The
- * result of attention can be smoothed only without a norm between attention and attn.proj. */
+/* True if the layer's input can be smoothed. The input of fc2 cannot, because a nonlinear function
+ * computes it. The result of attention can, if there is no norm between attention and attn.proj. */
 static bool can_smooth(const calibration *c, int layer) {
     if (layer == PROJ && (c->model->config.has_attn_norm || c->model->config.has_diff_attn))
         return false;
     return layer != FC2 && (c->dtype == VIT_I8 || c->dtype == VIT_I4);
 }
 
-/* Chooses the factors of a layer's input, and divides the samples by these factors. */
+/* Chooses the factors for the input channels of a layer, and divides the layer's samples by
+ * them. */
 static bool smooth_layer(calibration *c, int block, int layer) {
     const quantise_matrix x = sample_matrix(c, block, layer);
     quantise_matrix w = { NULL, 0, 0 };
@@ -326,20 +341,21 @@ static bool round_layer(calibration *c, int layer, int num_rows, vit_dtype writt
     return good;
 }
 
-/* Puts "blocks.3.mlp.fc1.weight" into values, ready to be written. */
+/* Reads the weight of a layer, such as "blocks.3.mlp.fc1.weight", into c->values. The weight is
+ * then ready to be written. */
 static bool layer_weight(calibration *c, int layer, int num_rows, vit_dtype written) {
     fold_weight(c, layer, num_rows, c->values);
     return !quantise_knows(written) || round_layer(c, layer, num_rows, written);
 }
 
-/* Divides the bias of v by the factors of attn.proj's input, as fold_weight divides the rows of
- * v. */
+/* Divides the bias of v by the factors of attn.proj's input. fold_weight divides the rows of v in
+ * the same way. */
 static void layer_bias(const calibration *c, int layer, int num_rows) {
     const int width = num_rows / 3;
     if (layer == QKV) divide(c->values + 2 * width, c->factors[PROJ], (size_t)width);
 }
 
-/* Prepares the tensor of a block; `name` is the end of the tensor's name, such as
+/* Prepares a tensor of a block. `name` is the part of the tensor's name after the block, such as
  * "attn.qkv.weight". */
 static bool block_tensor(calibration *c, const char *name, const vit_tensor *t, vit_dtype written) {
     int layer;
@@ -378,12 +394,13 @@ static double cosine(const float *a, const float *b, size_t n) {
         aa += (double)a[i] * (double)a[i];
         bb += (double)b[i] * (double)b[i];
     }
-    if (aa == 0 && bb == 0) return 1; /* the same */
+    if (aa == 0 && bb == 0) return 1; /* two zero vectors count as equal */
     ab /= sqrt(aa) * sqrt(bb);
-    return ab >= -1 ? ab : 0; /* NaN: unrelated */
+    return ab >= -1 ? ab : 0; /* NaN counts as 0 */
 }
 
-/* Turns the logits into probabilities, and counts the images whose best classes agree. */
+/* Turns the logits of `a` into probabilities. Counts the image in result->agree if the best class
+ * is the same in `a` and `b`. */
 static void count_classes(comparison *result, const runner *a, const runner *b) {
     vit_prediction first[2] = { { 0, 0 }, { 0, 0 } }, second = { 0, 0 };
     const int n = (int)a->output_size;

@@ -15,14 +15,19 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* This file follows the constructor of each class that could be the model. The modules that a
- * constructor makes count only if tensors of the checkpoint have their names. */
+/* This file reads the model's Python code. It follows the constructor of each class that could be
+ * the model. A module that a constructor makes counts only if tensors of the checkpoint have its
+ * name. */
 
 enum {
-    MOST_CALLS = 16, /* of one class */
-    MOST_BEST = 8,   /* candidates that fit equally well */
+    /* The largest number of calls of one class that are followed. */
+    MOST_CALLS = 16,
+    /* The largest number of candidates that fit equally well and are kept. */
+    MOST_BEST = 8,
     MOST_MEMORY = 96 << 20,
-    COPIES = 3, /* copies of a repeated module that are reported: enough to look like a list */
+    /* The number of copies of a repeated module that are reported. It is large enough that the
+     * copies look like a list. */
+    COPIES = 3,
     SHOWN_TEXT = 96,
     WHERE_TEXT = 160,
 };
@@ -30,7 +35,9 @@ enum {
 /* === The checkpoint's tensors === */
 
 typedef struct fit {
-    int matched, wrong, checked; /* number of names; of shapes that differ; of compared shapes */
+    /* The number of tensors whose names match a module, the number of compared shapes that differ,
+     * and the number of shapes that were compared. */
+    int matched, wrong, checked;
 } fit;
 
 static bool has_kind(const python_module *m, const char *kind) {
@@ -84,8 +91,8 @@ static void match_tensor(const python_module *m, const char *path, const checkpo
     }
 }
 
-/* Returns the length of the first `parts` parts of a name, with their dots; 0 if the name has no
- * more parts. */
+/* Returns the length of the first `parts` parts of a tensor's name. The parts end with dots, which
+ * count. Returns 0 if the name has no further part after them. */
 static size_t prefix_length(const char *name, int parts) {
     const char *at = name;
     for (; parts > 0; parts--) {
@@ -96,7 +103,8 @@ static size_t prefix_length(const char *name, int parts) {
     return (size_t)(at - name);
 }
 
-/* Compares the modules with the names after this prefix. */
+/* Compares the module with all tensors whose names begin with this prefix. Only the rest of each
+ * name is compared. */
 static fit match_all(const checkpoint *c, const python_module *m, const char *prefix,
                      size_t length) {
     fit f = { 0, 0, 0 };
@@ -113,11 +121,12 @@ static fit match_all(const checkpoint *c, const python_module *m, const char *pr
 typedef struct writer {
     code_found *out;
     python_reader *reader;
-    bool has_numbers; /* the shapes agree, so other numbers in the code are used too */
+    /* True if the shapes agree. Then other numbers in the code are used too. */
+    bool has_numbers;
     int budget;
 } writer;
 
-/* Returns a line of the code and its text: "model.py:41: nn.ReLU()". */
+/* Returns the place and the text of a line of the code, such as "model.py:41: nn.ReLU()". */
 static const char *where_text(writer *w, const python_node *at) {
     char text[WHERE_TEXT];
     size_t used, from;
@@ -200,19 +209,22 @@ static void walk(const python_node *n, int depth, int *budget, visit *each, void
     }
 }
 
-/* The facts that the methods of one class show. */
+/* Facts about one class, collected from the calls in its methods. */
 typedef struct method_calls {
     writer *writer;
     python_module *module;
     const char *path;
-    const char *mentioned; /* a part to look for */
+    /* The name of the attribute whose use is_mentioned reports. */
+    const char *mentioned;
     bool is_mentioned, has_plus;
-    bool pre, post; /* a norm runs before a layer; after a sum */
+    /* pre: a norm runs before a layer. post: a norm runs after a sum. */
+    bool pre, post;
     bool softmax, product, scale;
     const python_node *order_at, *softmax_at;
 } method_calls;
 
-/* Returns the part x of the module for the expression self.x; NULL for other expressions. */
+/* For the expression self.x, returns the attribute x of the module. Returns NULL for other
+ * expressions. */
 static const python_item *own_part(const method_calls *c, const python_node *n) {
     if (!n || n->kind != NODE_MEMBER || !n->a || strcmp(python_name_of(n->a), "self") != 0)
         return NULL;
@@ -231,7 +243,8 @@ static void see_number(void *user, const python_node *n) {
     if (n->number > 1.7019 && n->number < 1.7021) *found = "quick_gelu";
 }
 
-/* Returns the form of GELU, if the constants in a function show it; otherwise NULL. */
+/* Returns the form of GELU that the constants in a function show, such as "gelu_tanh". Returns NULL
+ * if no constant shows a form. */
 static const char *form_of(writer *w, const python_node *body) {
     const char *found = NULL;
     walk(body, 0, &w->budget, see_number, &found);
@@ -280,7 +293,8 @@ static bool is_norm(const python_item *part) {
     return strstr(kind, "Norm") != NULL;
 }
 
-/* Distinguishes post-norm, norm(x + layer(x)), from pre-norm, x + layer(norm(x)). */
+/* Finds out whether norms follow sums, as in norm(x + layer(x)), or precede layers, as in x +
+ * layer(norm(x)). */
 static void see_norm_order(method_calls *c, const python_node *call) {
     const python_item *part = own_part(c, call->a);
     const python_node *a, *inner;
@@ -339,7 +353,8 @@ static void see_mention(void *user, const python_node *n) {
             c->is_mentioned = true;
 }
 
-/* True if a method besides the constructor uses this part, or if the class has no forward. */
+/* True if a method other than the constructor uses this attribute of the module. Also true if the
+ * class has no forward method. */
 static bool is_used(writer *w, const python_module *m, const char *part) {
     const python_node *of, *n, *forward = python_method_of(w->reader, m->own, "forward", &of);
     method_calls c;
@@ -354,7 +369,8 @@ static bool is_used(writer *w, const python_module *m, const char *part) {
 
 /* === The root by which scores are divided === */
 
-/* Returns the value of the first of these attributes that is a number; 0 if none is. */
+/* Returns the value of the first of these attributes whose value is a number. Returns 0 if there is
+ * none. */
 static double number_of(const python_module *m, const char *const *names, size_t count) {
     const python_item *i;
     size_t n;
@@ -372,12 +388,14 @@ typedef struct root_search {
     python_module *module;
     python_scope *scope;
     double width, heads;
-    const char *root; /* a word of attn_root; "": several */
+    /* A word of the setting attn_root. NULL if no root was found; "" if several different roots
+     * were found. */
+    const char *root;
     const python_node *at;
 } root_search;
 
-/* Returns the name of a width, "head_dim" or "embed_dim", if the factor is one over the root of
- * this width; otherwise NULL. */
+/* Returns the name of a width if the factor is 1 / sqrt(width) or sqrt(width). The name is
+ * "head_dim" or "embed_dim". Returns NULL for any other factor. */
 static const char *name_root(const root_search *s, double factor) {
     const double width = factor > 0 ? (factor < 1 ? 1 / (factor * factor) : factor * factor) : 0;
     if (s->heads <= 1) return NULL;
@@ -402,7 +420,8 @@ static void see_root(void *user, const python_node *n) {
     s->at = n;
 }
 
-/* Reports the root by which an attention divides its scores, as its methods show it. */
+/* Reports the root by which an attention module divides its scores, if its methods show the
+ * root. */
 static void say_root(writer *w, python_module *m, const python_node *of, const char *path,
                      const python_node *softmax) {
     static const char *const heads[] = {
@@ -439,16 +458,19 @@ typedef struct pool_search {
     writer *writer;
     python_scope *scope;
     const python_node *token, *mean;
-    const python_node *norm_before, *norm_after; /* the mean */
-    bool skips; /* the slice "1:" occurs, which drops the class token */
-    bool joins; /* torch.cat: with a class token */
+    /* The norms that run before and after the mean. */
+    const python_node *norm_before, *norm_after;
+    /* True if the slice "1:" occurs. The slice drops the class token. */
+    bool skips;
+    /* True if torch.cat is called, which shows that the model has a class token. */
+    bool joins;
 } pool_search;
 
 static bool is_one(const python_node *n) {
     return n && n->kind == NODE_NUMBER && is_near(n->number, 1);
 }
 
-/* Notes the slices x[:, 0] and x[:, 1:]. */
+/* Records the slices x[:, 0] and x[:, 1:]. */
 static void see_index(pool_search *s, const python_node *n) {
     const python_node *slice = n->b, *place = slice ? slice->next : NULL;
     if (!place || !slice->b || slice->b->kind != NODE_OTHER) return;
@@ -457,7 +479,8 @@ static void see_index(pool_search *s, const python_node *n) {
     if (place->b && is_one(place->b)) s->skips = true;
 }
 
-/* Notes torch.cat, and means over tokens: x.mean(dim=1), torch.mean(x, 1). */
+/* Records calls of torch.cat and means over the tokens, such as x.mean(dim=1) or torch.mean(x,
+ * 1). */
 static void see_mean(pool_search *s, const python_node *n) {
     const python_node *a;
     if (!strcmp(python_name_of(n->a), "cat")) s->joins = true;
@@ -467,7 +490,7 @@ static void see_mean(pool_search *s, const python_node *n) {
             s->mean = n;
 }
 
-/* Notes a norm: self.norm(x). */
+/* Records a call of a norm, such as self.norm(x). */
 static void see_norm(pool_search *s, const python_node *n) {
     python_value callee;
     if (!n->a || n->a->kind != NODE_MEMBER) return;
@@ -476,8 +499,8 @@ static void see_norm(pool_search *s, const python_node *n) {
         *(s->mean ? &s->norm_after : &s->norm_before) = n;
 }
 
-/* Follows the statements in the branches that the constructor's arguments choose. The arguments of
- * a call come before the call. */
+/* Follows the statements in those branches that the constructor's arguments select. Visits the
+ * arguments of a call before the call. */
 static void search_pool(pool_search *s, const python_node *n, int depth) {
     for (; n && depth < PYTHON_MOST_NESTING && s->writer->budget-- > 0; n = n->next) {
         int known = -1;
@@ -495,7 +518,7 @@ static void search_pool(pool_search *s, const python_node *n, int depth) {
     }
 }
 
-/* Reports how a module turns its tokens into one vector. The module is no block. */
+/* Reports how a module turns its tokens into one vector. The module must not be a block. */
 static void say_pool(writer *w, python_module *m, const python_node *forward, const char *path) {
     pool_search s = { NULL, NULL, NULL, NULL, NULL, NULL, false, false };
     python_value self = python_of_kind(VALUE_MODULE);
@@ -551,7 +574,7 @@ static void see_return(void *user, const python_node *n) {
     e->at = call;
 }
 
-/* Reports a softmax or log_softmax if the model returns its result. */
+/* Reports a softmax or log_softmax if the model returns the result of this function. */
 static void say_end(writer *w, const python_module *m, const char *path) {
     const python_node *of, *forward = python_method_of(w->reader, m->own, "forward", &of);
     ends e = { NULL, NULL, NULL, false };
@@ -616,7 +639,7 @@ static void say_values(writer *w, const python_module *m, const char *path) {
     }
 }
 
-/* Reports a module, then its parts. A repeated part is reported several times. */
+/* Reports a module and then the modules inside it. A repeated module is reported several times. */
 static void say_module(writer *w, python_module *m, const char *path, int level) {
     const python_item *i;
     int copy;
@@ -644,8 +667,10 @@ static void say_module(writer *w, python_module *m, const char *path, int level)
 
 typedef struct candidate {
     const python_node *own;
-    const python_call_site *site; /* NULL: with its defaults */
-    size_t prefix;                /* length of the prefix in the names of the tensors */
+    /* The call that makes the model. NULL if the constructor runs with its default arguments. */
+    const python_call_site *site;
+    /* The length of the prefix that the names of the model's tensors share. */
+    size_t prefix;
     fit fit;
 } candidate;
 
@@ -687,8 +712,9 @@ static void try_candidate(python_reader *r, const checkpoint *c, candidate *t) {
     r->values = memory_make(MOST_MEMORY);
 }
 
-/* Returns a positive number if `a` fits better. The order is: more equal names, a call instead of
- * defaults, fewer shapes that differ, more compared shapes. */
+/* Compares two candidates. Returns a positive number if `a` fits better, and a negative number if
+ * `b` does. More equal names are better. Among equals, a call is better than default arguments.
+ * Then fewer differing shapes and finally more compared shapes are better. */
 static int compare_fit(const candidate *a, const candidate *b) {
     if (a->fit.matched != b->fit.matched) return a->fit.matched - b->fit.matched;
     if (!a->site != !b->site) return a->site ? 1 : -1;
@@ -752,7 +778,8 @@ static bool read_colours(const python_value *v, double out[VIT_MAX_CHANS], int *
     return *count > 0;
 }
 
-/* Reads transforms.Normalize(mean, std). The result is unknown if the calls differ. */
+/* Reads the mean and the std of transforms.Normalize(mean, std). If several calls differ, the
+ * result is unknown and *disputed becomes true. */
 static void read_normalize(writer *w, const python_call_site *site, bool *disputed) {
     python_reader *r = w->reader;
     code_found *out = w->out;
@@ -794,7 +821,8 @@ static void read_preparation(writer *w) {
 
 /* === Names of classes === */
 
-/* True for names such as "classes", "CLASS_NAMES" and "labels_map". */
+/* True for names that usually belong to a list of classes, such as "classes", "CLASS_NAMES" and
+ * "labels_map". */
 static bool means_classes(const char *name) {
     static const char *const words[] = { "class", "label", "categor" };
     char low[40];
@@ -807,7 +835,9 @@ static bool means_classes(const char *name) {
     return false;
 }
 
-/* Returns the name of a class: an item of a list, or of {0: "cat", 1: "dog"}. */
+/* Returns the name of the class with index `place`. Node n is an item of a list, or an entry of a
+ * dictionary such as {0: "cat", 1: "dog"}. Returns NULL if the node is not the name of this
+ * class. */
 static const char *class_at(const python_node *n, size_t place) {
     const bool has_text = n->a && n->a->kind == NODE_STRING && !n->text &&
                           !strpbrk(n->a->text, "\\\n\r{");
@@ -842,7 +872,7 @@ static void see_names(void *user, const python_node *n) {
 
 /* === Everything === */
 
-/* Collects all calls, and the function that contains each call. */
+/* Collects all calls. Records for each call the function that contains it. */
 static bool find_sites(python_reader *r, const python_node *n, const python_node *function,
                        int depth) {
     for (; n && depth < 4 * PYTHON_MOST_NESTING; n = n->next) {
@@ -920,7 +950,8 @@ bool code_read(const checkpoint *c, const code_file *files, int count, code_foun
     good = r.roots && r.globals ? parse_files(&r, problem) : report_no_memory(problem);
     for (i = 0; good && i < count && checkpoint_count(c) > 0; i++)
         try_classes(&r, c, r.roots[i], &best);
-    /* with fewer than 70 % of the names, the class may be another model that shares some of them */
+    /* If fewer than 70 % of the checkpoint's names match, the class may be another model that only
+     * shares some of the names. */
     if (good && best.count > 0 && (size_t)best.items[0].fit.matched * 10 >= checkpoint_count(c) * 7)
         say_best(&r, c, &best, out);
     if (good &&
@@ -943,8 +974,8 @@ void code_free(code_found *found) {
 
 /* === Notebooks === */
 
-/* Appends a line of code. Leaves out commands of the notebook itself, because they are no
- * Python. */
+/* Appends a line of code. Leaves out commands of the notebook itself, because they are not Python
+ * code. */
 static void put_line(char *out, size_t *used, const char *line) {
     const size_t length = strlen(line), start = strspn(line, " \t");
     if (line[start] != '%' && line[start] != '!' && line[start] != '?') {
@@ -955,7 +986,7 @@ static void put_line(char *out, size_t *used, const char *line) {
     }
 }
 
-/* Appends a text of several lines. Some programs write a cell in this form. */
+/* Appends a text of several lines. Some programs write the code of a notebook cell in this form. */
 static void put_lines(char *out, size_t *used, char *text) {
     char *next;
     for (; *text; text = next) {
@@ -1001,11 +1032,16 @@ bool code_from_notebook(char *text, size_t *size) {
 enum { MOST_FILES = 64, MOST_FOLDERS = 64, MOST_LEVELS = 3, MOST_BYTES = 4 << 20 };
 
 typedef struct source_list {
-    char *paths[MOST_FILES]; /* paths of the files; files that cannot be read are not in `files` */
+    /* The paths of all files that were tried. Files that could not be read are missing in
+     * `files`. */
+    char *paths[MOST_FILES];
     code_file files[MOST_FILES];
-    char *folders[MOST_FOLDERS];    /* folders still to be read, first to last */
-    int levels[MOST_FOLDERS];       /* of folders inside them */
-    const char *places[MOST_FILES]; /* paths of `files` */
+    /* The folders that are still to be read, in the order in which they will be read. */
+    char *folders[MOST_FOLDERS];
+    /* For each folder, the number of levels of subfolders that are still to be read. */
+    int levels[MOST_FOLDERS];
+    /* The path of each entry of `files`. */
+    const char *places[MOST_FILES];
     int count, found, folder_count;
 } source_list;
 
@@ -1018,7 +1054,7 @@ static bool is_code(const char *name) {
     return (ends_with(name, ".py") || ends_with(name, ".ipynb")) && *name != '.';
 }
 
-/* True for folders of libraries and of programs that a project uses. */
+/* True for folders that usually hold libraries or programs rather than the project's own code. */
 static bool is_foreign(const char *name) {
     static const char *const names[] = {
         "venv", "env", "site-packages", "node_modules", "__pycache__", "build", "dist", "wandb",
@@ -1033,7 +1069,7 @@ static int compare_paths(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Joins the parts of a path. The result is malloc'ed; NULL if memory is exhausted. */
+/* Joins the parts of a path. The caller frees the result. Returns NULL if memory is exhausted. */
 static char *join(const char *folder, const char *name, const char *end) {
     char *path = malloc(strlen(folder) + strlen(name) + strlen(end) + 1);
     if (path) sprintf(path, "%s%s%s", folder, name, end);
@@ -1049,7 +1085,7 @@ static void add_folder(source_list *l, char *path, int levels) {
     l->folders[l->folder_count++] = path;
 }
 
-/* Lists the Python files in a folder, sorted by name. "" is the current folder. */
+/* Adds the Python files in a folder, sorted by name. The folder "" is the current folder. */
 static void list_folder(source_list *l, const char *folder, int levels) {
     const int first = l->found, first_folder = l->folder_count;
     os_folder *entries = os_folder_open(*folder ? folder : ".");
@@ -1068,7 +1104,8 @@ static void list_folder(source_list *l, const char *folder, int levels) {
           compare_paths);
 }
 
-/* Adds a file. A file that cannot be read is an error only if --code names it. */
+/* Adds a file to the list. If the file cannot be read, the function fails only if --code names the
+ * file (is_asked). */
 static bool add_source(source_list *l, const char *path, bool is_asked, report *r) {
     report why = report_make();
     char *text = NULL;
@@ -1079,7 +1116,8 @@ static bool add_source(source_list *l, const char *path, bool is_asked, report *
                 (size <= MOST_BYTES || report_fail(&why, "expected at most 4 MiB of Python"));
     if (good && ends_with(path, ".ipynb") && !code_from_notebook(text, &size))
         good = report_fail(&why, "expected a notebook with cells of code");
-    for (i = 0; good && i < l->count; i++) /* the same file by another path */
+    /* A file with the same text may already be listed under another path. */
+    for (i = 0; good && i < l->count; i++)
         if (l->files[i].size == size && !memcmp(l->files[i].text, text, size)) break;
     if (good && i < l->count) {
         free(text);
@@ -1098,7 +1136,8 @@ static bool add_source(source_list *l, const char *path, bool is_asked, report *
     return report_file(r, path);
 }
 
-/* Adds the file of a module, such as "models.vit", if the file is below this folder. */
+/* Adds the file of the Python module `name`, such as "models.vit", if the file is inside this
+ * folder. */
 static void add_module(source_list *l, const char *folder, const char *name, report *r) {
     char *path = l->found < MOST_FILES ? join(folder, name, ".py") : NULL, *c;
     int i;
@@ -1114,8 +1153,8 @@ static void add_module(source_list *l, const char *folder, const char *name, rep
     free(path);
 }
 
-/* Follows "from .blocks import Block" or "import models.vit as vit": looks below the file's folder,
- * and below the folder above. */
+/* Follows an import such as "from .blocks import Block" or "import models.vit as vit". Searches the
+ * folder of the importing file and the folder above it. */
 static void follow_import(source_list *l, const char *folder, const char *line, const char *end,
                           report *r) {
     char name[128], above[8] = "";
@@ -1139,7 +1178,8 @@ static void follow_import(source_list *l, const char *folder, const char *line, 
     }
 }
 
-/* Adds the files that the added files import, and so on. */
+/* Adds the files that the listed files import, then the files that those files import, and so
+ * on. */
 static void follow_imports(source_list *l, report *r) {
     int i;
     for (i = 0; i < l->count; i++) {
@@ -1156,7 +1196,8 @@ static void follow_imports(source_list *l, report *r) {
     }
 }
 
-/* True if the folder two levels above is the root of a repository, as for model/mnist/vit.pt. */
+/* True if the folder two levels above this folder is the root of a repository. For
+ * model/mnist/vit.pt, for example, it is the folder that contains `model`. */
 static bool is_repository(const char *folder) {
     char *path = join(folder, "../../.git", "");
     const bool found = path && source_exists(path);
@@ -1209,7 +1250,7 @@ bool code_find(const convert_options *o, const checkpoint *c, code_found *found,
     return good;
 }
 
-/* Handles a last norm that does not run, because no method of its class mentions it. */
+/* Handles a final norm whose class stores it but never uses it. Such a norm does not run. */
 static void use_unused(facts *f) {
     const code_found *found = &f->code;
     layout_part part;
@@ -1259,14 +1300,14 @@ void code_compare(const convert_options *o, facts *f) {
     const settings *code = &f->told.by_code;
     settings *tensors = &f->all[FROM_TENSORS];
     int key;
-    /* the tensors show that there is one norm, and the code shows where it runs */
+    /* The tensors show that there is one norm, and the code shows where this norm runs. */
     if (code->given[SETTING_FC_NORM] && tensors->value[SETTING_FINAL_NORM] > 0 &&
         !(tensors->value[SETTING_FC_NORM] > 0)) {
         settings_put(tensors, SETTING_FINAL_NORM, 0);
         settings_put(tensors, SETTING_FC_NORM, 1);
     }
     if (code->given[SETTING_FINAL_NORM] && !code->given[SETTING_FC_NORM])
-        settings_put(tensors, SETTING_FINAL_NORM, 0); /* it is stored, but does not run */
+        settings_put(tensors, SETTING_FINAL_NORM, 0); /* The norm is stored but does not run. */
     for (key = 0; key < SETTING_COUNT; key++)
         if (code->given[key] && o->match_input && is_same_number(tensors, code, key))
             f->seen.by_default[key] = true;

@@ -32,8 +32,8 @@ static bool open_checkpoint(const convert_options *o, const char *weights, check
 
 /* === What training left === */
 
-/* This part reads the options that a training program saved with the weights. They are options of
- * timm and DeiT ("arch", "args.model", "args.mean"), or Lightning's hyper_parameters. */
+/* This part reads the options that a training program saved with the weights. They are either the
+ * options of timm and DeiT ("arch", "args.model", "args.mean") or Lightning's hyper_parameters. */
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -46,8 +46,8 @@ static const char *value_of(const checkpoint *c, const char *key) {
     return NULL;
 }
 
-/* Returns the value of a training program's option, or of an option with the same name in another
- * group. */
+/* Returns the value that a training program saved for an option. The option may also be stored in a
+ * group, as in "args.model". Returns NULL if the option is missing. */
 static const char *option_of(const checkpoint *c, const char *option) {
     char path[64];
     const char *value, *dot;
@@ -61,7 +61,8 @@ static const char *option_of(const checkpoint *c, const char *option) {
     return value;
 }
 
-/* Finds timm's name of an architecture. Names from other programs have no meaning here. */
+/* Finds the architecture's name in timm among the saved options. Returns NULL if there is none.
+ * Names that other programs use are ignored. */
 static const char *find_architecture(const checkpoint *c) {
     static const char *const keys[] = {
         "args.model",
@@ -94,7 +95,7 @@ static bool is_number(const char *text) {
     return text_read_number(text, -1e30, 1e30, &value);
 }
 
-/* True for a list such as "(0.5, 0.5, 0.5)" that has at least this many numbers. */
+/* True if the text is a list of at least `least` numbers, such as "(0.5, 0.5, 0.5)". */
 static bool is_list(const char *text, int least) {
     int count = 1;
     if (text[0] != '(' || strspn(text + 1, "0123456789.e+-, )") != strlen(text + 1)) return false;
@@ -102,8 +103,8 @@ static bool is_list(const char *text, int least) {
     return count >= least;
 }
 
-/* Appends a number, true, false, a list or a word. Drops values that would require escapes in
- * JSON. */
+/* Appends one entry to the JSON text. The value is a number, true, false, a list or a word. Leaves
+ * out a value that JSON would have to escape. */
 static void put(char *json, const char *key, const char *value) {
     const size_t length = strlen(value);
     const char *between = json[strlen(json) - 1] == '{' ? "" : ", ";
@@ -125,8 +126,8 @@ static bool is_word(setting_key key, const char *value) {
     return setting_find_word(key, value) >= 0;
 }
 
-/* Puts the options of timm's and DeiT's train.py that prepare images. Ignores an option without a
- * usable value, such as an interpolation of "random". */
+/* Adds the options of timm's and DeiT's train.py that say how images are prepared. Leaves out an
+ * option whose value cannot be used, such as the interpolation "random". */
 static void put_preprocessing(const checkpoint *c, char *json) {
     static const char *const keys[] = {
         "mean", "std", "crop_pct", "eval_crop_ratio", "crop_mode", "interpolation",
@@ -151,7 +152,7 @@ static bool is_whole(const char *text) {
     return text_read_int(text, 1, 1 << 20, &number);
 }
 
-/* Reads the options that built the named architecture. */
+/* Adds the options with which the training program built the named architecture. */
 static void put_model(const checkpoint *c, const char *architecture, char *json) {
     static const char prefix[] = "args.model_kwargs.";
     static const struct {
@@ -180,9 +181,10 @@ static void put_model(const checkpoint *c, const char *architecture, char *json)
     text_append(json, TRAINING_TEXT, "}");
 }
 
-/* If the training program's options name an architecture of timm, fills *config and
- * all[FROM_CONFIG] as its config.json would. Otherwise puts the options that prepare images into
- * all[FROM_TENSORS]. They get no defaults there, because the defaults of programs differ. */
+/* Looks for an architecture of timm among the training program's options. If it finds one, fills
+ * *config and all[FROM_CONFIG] as the model's config.json would. Otherwise puts the options that
+ * prepare images into all[FROM_TENSORS]. There they get no default values, because the defaults of
+ * training programs differ. */
 static bool training_read(const checkpoint *c, config_file *config, settings all[FROM_COUNT],
                           report *r) {
     const char *architecture = find_architecture(c);
@@ -197,8 +199,8 @@ static bool training_read(const checkpoint *c, config_file *config, settings all
 
 /* === Configuration and name === */
 
-/* Returns the path of a file in the checkpoint's folder. A checkpoint that is a folder is searched
- * itself. The path is malloc'ed. */
+/* Returns the path of a file in the same folder as the checkpoint. If the checkpoint is itself a
+ * folder, the path leads into that folder. The caller frees the path. */
 static char *config_beside(const char *checkpoint_path, const char *name) {
     const size_t size = strlen(checkpoint_path) + strlen(name) + 2;
     char *path = malloc(size);
@@ -211,7 +213,8 @@ static char *config_beside(const char *checkpoint_path, const char *name) {
     return path;
 }
 
-/* A file in the author's own form. Its settings count as if they were stored with the weights. */
+/* A configuration file in a form that the model's author invented. Its settings count as if they
+ * were stored with the weights. */
 typedef struct own_file {
     checkpoint *checkpoint;
     const char *name;
@@ -237,8 +240,8 @@ static bool read_own(const char *path, own_file *file) {
     return good;
 }
 
-/* Reads configurations in the author's own form beside the checkpoint. Reads config.json only if it
- * has no known form. */
+/* Reads the author's own configuration files in the checkpoint's folder. Reads config.json in this
+ * way only if it has no known form. */
 static bool read_own_files(const convert_options *o, checkpoint *c, bool is_foreign, report *r) {
     static const char *const names[] = {
         "config.json",
@@ -257,7 +260,7 @@ static bool read_own_files(const convert_options *o, checkpoint *c, bool is_fore
     return good || report_no_memory(r);
 }
 
-/* Takes the size of the processor's images, unless the command line gives a size. */
+/* Uses the image size of the processor's configuration, unless the command line gives a size. */
 static void use_input(settings all[FROM_COUNT], config_file *config) {
     settings *options = &all[FROM_OPTIONS], *s = &all[FROM_CONFIG];
     if (options->given[SETTING_IMG_HEIGHT] || options->given[SETTING_IMG_WIDTH]) {
@@ -291,8 +294,9 @@ static bool read_config(const convert_options *o, checkpoint *c, settings all[FR
     return training_read(c, &d->config, all, r);
 }
 
-/* Takes the name from --arch or, without --arch, from the configuration. If timm does not have the
- * named architecture, the other entries of the configuration and the tensors must suffice. */
+/* Takes the architecture's name from --arch. Without --arch, takes it from the configuration. If
+ * timm has no architecture of this name, the rest of the configuration and the tensors must
+ * suffice. */
 static bool find_arch(const convert_options *o, settings all[FROM_COUNT], description *d,
                       report *r) {
     const char *name = o->arch ? o->arch : d->config.architecture;
@@ -317,7 +321,7 @@ static bool find_arch(const convert_options *o, settings all[FROM_COUNT], descri
 
 static const char labels_none[] = "none", labels_imagenet[] = "imagenet";
 
-/* Takes the checkpoint's own labels. Ignores a list of the wrong length. */
+/* Uses the labels in the checkpoint. Ignores a list whose length is not the number of classes. */
 static bool read_own_labels(const convert_options *o, const checkpoint *c, int classes,
                             class_names *labels, report *r) {
     const size_t count = checkpoint_label_count(c);
@@ -362,9 +366,9 @@ static bool read_labels(const convert_options *o, facts *f, const description *d
 
 /* === The model === */
 
-/* Sets the tolerance of the self-test, unless a source gives one. Builds with fused multiply-add
- * compute the same bits. Other builds (VIT_NO_FMA) differ by a few roundings. If inputs are rounded
- * to 8 or 16 bits, each rounding can move a value by a whole step. */
+/* Sets the tolerance of the self-test, unless a setting gives one. Builds with fused multiply-add
+ * compute identical bits. Builds with VIT_NO_FMA differ by a few roundings. If inputs are rounded
+ * to 8 or 16 bits, one different rounding can move a value by a whole step. */
 static void choose_tolerance(const settings all[FROM_COUNT], vit_dtype dtype, float *tolerance) {
     double given;
     if (settings_get(all, SETTING_SELFTEST_TOLERANCE, &given)) return;
@@ -372,7 +376,8 @@ static void choose_tolerance(const settings all[FROM_COUNT], vit_dtype dtype, fl
     if (dtype == VIT_I8 || dtype == VIT_I4) *tolerance = 0.1f;
 }
 
-/* Takes the layout found by structure, and the settings shown by its names and shapes. */
+/* Uses the layout that the search by structure found. Also uses the settings that its names and
+ * shapes show. */
 static bool use_structure(const structure *s, checkpoint *c, facts *f, report *r) {
     *r = report_make();
     layout_free_map(&f->map);
@@ -384,9 +389,10 @@ static bool use_structure(const structure *s, checkpoint *c, facts *f, report *r
     return layout_use(s->layout, c, &f->map, r);
 }
 
-/* Finds the layout by the tables, or by structure if no table explains all tensors. If a published
- * library has most of the names, the search fails, and the user must give the changed names. If no
- * table is close, the message lists the problems of the structure. */
+/* Finds the layout of the tensors. The tables of known layouts come first. If no table explains all
+ * tensors, the search by structure follows. If a published library uses most of the names, that
+ * search fails, and the user must give the changed names. If no table is close, the message lists
+ * the problems of the search by structure. */
 static bool find_layout(const convert_options *o, checkpoint *c, structure *s, facts *f,
                         report *r) {
     report by_structure = report_make();
@@ -405,8 +411,8 @@ static bool find_layout(const convert_options *o, checkpoint *c, structure *s, f
     return false;
 }
 
-/* Records the choice among several state dicts. The choice is an assumption, unless matching logits
- * confirmed it. */
+/* Records that one of several state dicts was chosen. The choice counts as an assumption, unless
+ * --match confirmed it. */
 static bool assume_weights(const convert_options *o, const checkpoint *c, findings *found) {
     const size_t count = checkpoint_choice_count(c);
     char what[256], why[1024];
@@ -418,14 +424,14 @@ static bool assume_weights(const convert_options *o, const checkpoint *c, findin
     return findings_assume(found, what, why, "--weights NAME");
 }
 
-/* True if a higher source gives the setting. */
+/* True if a source that is more trusted than the tensors gives this setting. */
 static bool is_told(const settings all[FROM_COUNT], const char *what) {
     subject s;
     return subject_find(what, strcspn(what, "="), &s) && s.row &&
            settings_origin(all, (setting_key)(s.row - setting_rows)) > FROM_TENSORS;
 }
 
-/* Records the assumptions of the matching by structure. */
+/* Records the assumptions that the search by structure made. */
 static bool assume_structure(const structure *s, const settings all[FROM_COUNT], findings *found) {
     int i;
     for (i = 0; i < s->note_count; i++)
@@ -435,7 +441,7 @@ static bool assume_structure(const structure *s, const settings all[FROM_COUNT],
     return true;
 }
 
-/* Takes ImageNet's names for a model of 1,000 unnamed classes with the size of a published
+/* Assumes ImageNet's class names if the model has 1,000 unnamed classes and the size of a published
  * ImageNet-1k model. Returns false if memory is exhausted. */
 static bool assume_imagenet(const settings_resolved *model, int patch, const description *d,
                             class_names *labels, findings *found) {
@@ -454,7 +460,8 @@ static bool assume_imagenet(const settings_resolved *model, int patch, const des
            findings_assume(found, "labels=imagenet", why, "--labels FILE|none");
 }
 
-/* Records the assumptions for an incomplete configuration or name. */
+/* Records the assumptions that replace missing parts of the configuration or of the architecture's
+ * name. */
 static bool assume_description(const description *d, const attributes_told *told, findings *found) {
     char what[512], why[512];
     if (d->config.processor) {
@@ -496,8 +503,8 @@ static bool assume_description(const description *d, const attributes_told *told
                            "--config FILE");
 }
 
-/* Records assumptions beyond single settings. If logits match, the assumptions of the structure are
- * proved. */
+/* Records the assumptions that concern more than a single setting. The assumptions of the search by
+ * structure are left out if the logits match, because matching logits prove them. */
 static bool assume_sources(const convert_options *o, blueprint *b) {
     const int patch = o->patch_size ? b->model.stored.patch : b->model.config.patch_size;
     const bool has_labels = o->labels || checkpoint_label_count(b->checkpoint) > 0;
@@ -508,7 +515,8 @@ static bool assume_sources(const convert_options *o, blueprint *b) {
            assume_description(&b->description, &b->facts.told, &b->found);
 }
 
-/* Takes the names of the classes from folders of labelled pictures, if possible. */
+/* Compares settings with the logits or the labelled pictures of --match. Takes the names of the
+ * classes from the folders of labelled pictures, if possible. */
 static bool match_settings(const convert_options *o, photo_decoder *decoder, blueprint *b,
                            report *r) {
     double classes = 0;
@@ -520,7 +528,8 @@ static bool match_settings(const convert_options *o, photo_decoder *decoder, blu
            (match_assume(b->match, &b->found) || report_no_memory(r));
 }
 
-/* Adds a problem if a name contradicts the tensors. The problem lists the names that fit. */
+/* Adds a problem if an architecture's name contradicts the tensors. The message lists the names
+ * that fit the tensors. */
 static bool take_failure(blueprint *b, report *r) {
     const facts *f = &b->facts;
     const char *name = f->all[FROM_NAME].origin;
@@ -536,8 +545,8 @@ static bool take_failure(blueprint *b, report *r) {
     return true;
 }
 
-/* Records that nothing is between the two layers of a head. The code, or the positions of the
- * layers, show this. */
+/* Records that the two layers of a head follow each other directly, without an activation between.
+ * The code or the positions of the layers show this. */
 static void see_head(const structure *s, facts *f) {
     settings *tensors = &f->all[FROM_TENSORS];
     const int from = settings_origin(f->all, SETTING_REPRESENTATION_ACTIVATION);
@@ -551,7 +560,8 @@ static void see_head(const structure *s, facts *f) {
     f->seen.head_why = by_code ? "the code calls no activation outside the blocks" : s->head_why;
 }
 
-/* vit_find_crop makes sides of whole patches. */
+/* Checks that the configuration makes the sides of images multiples of the patch size.
+ * vit_find_crop always makes sides of whole patches. */
 static bool check_multiple(const blueprint *b, report *r) {
     const vit_config *c = &b->model.config;
     const int multiple = b->description.config.multiple;
@@ -565,7 +575,7 @@ static bool check_multiple(const blueprint *b, report *r) {
                        multiple, c->patch_size, c->resize_height, c->resize_width);
 }
 
-/* Collects all obstacles into one message. */
+/* Collects all reasons why the model cannot be converted into one message. */
 static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
     facts *f = &b->facts;
     findings *found = &b->found;
@@ -610,7 +620,8 @@ static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint 
 
 /* === Trying one state dict after the other === */
 
-/* Uses the state dict with this name; NULL uses the usual one. */
+/* Works out the whole conversion with the state dict of this name. If `weights` is NULL, uses the
+ * default state dict. */
 static bool draw(const convert_options *o, const char *weights, photo_decoder *decoder,
                  blueprint *b, report *r) {
     b->facts.all[FROM_OPTIONS] = o->given;
@@ -632,7 +643,7 @@ static void free_blueprint(blueprint *b) {
     free(b->description.path);
 }
 
-/* Tries all state dicts except the default. The first that fits replaces *b. */
+/* Tries all state dicts except the default one. The first state dict that fits replaces *b. */
 static bool draw_others(const convert_options *o, photo_decoder *decoder, blueprint *b) {
     blueprint *other = malloc(sizeof *other);
     bool good = false;
@@ -653,8 +664,8 @@ static bool draw_others(const convert_options *o, photo_decoder *decoder, bluepr
     return good;
 }
 
-/* Uses the usual state dict. If it fails and there is an input with its logits, tries another. The
- * logits can show which state dict is right. */
+/* Works out the conversion with the default state dict. If that fails and --match gives an input
+ * with its logits, tries the other state dicts. The logits can show which state dict is right. */
 static bool draw_any(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
     if (draw(o, o->weights, decoder, b, r)) return true;
     if (!b->checkpoint || !o->match_input || o->weights || !draw_others(o, decoder, b))
@@ -665,12 +676,13 @@ static bool draw_any(const convert_options *o, photo_decoder *decoder, blueprint
 
 /* === The text encoder === */
 
-/* True for tensors of a text encoder that are not weights. */
+/* True for a tensor of a text encoder that is not a weight. */
 static bool is_no_weight(const char *name) {
     return text_matches("*position_ids", name) || text_matches("*attn_mask", name);
 }
 
-/* Removes the text encoder's tensors from the list of dropped tensors. */
+/* Removes the text encoder's tensors from the list of dropped tensors, because they will be
+ * written. */
 static bool keep_text(blueprint *b, report *r) {
     layout_plan *plan = &b->plan;
     size_t i, kept = 0;
@@ -689,8 +701,8 @@ static bool keep_text(blueprint *b, report *r) {
     return true;
 }
 
-/* The projection of the image encoder is not a head with classes. It is the last layer of the
- * embedding, and gives images and texts embeddings of the same width. */
+/* Turns the projection of the image encoder into the last layer of the embedding. The projection is
+ * not a head with classes. It gives the embeddings of images and texts the same width. */
 static void embed_projection(blueprint *b) {
     vit_config *c = &b->model.config;
     const int width = b->text.model.config.representation_dim;
@@ -717,8 +729,8 @@ static bool check_width(const vit_config *image, const vit_config *text, report 
                width, found);
 }
 
-/* Returns the folder of the checkpoint, or the checkpoint itself if that is a folder. The path is
- * malloc'ed. */
+/* Returns the path of the checkpoint's folder. If the checkpoint is itself a folder, returns its
+ * path. The caller frees the path. */
 static char *folder_of(const char *checkpoint_path) {
     const size_t length = source_is_folder(checkpoint_path) ? strlen(checkpoint_path)
                                                             : paths_folder_length(checkpoint_path);
@@ -729,7 +741,8 @@ static char *folder_of(const char *checkpoint_path) {
     return path;
 }
 
-/* Reads the tokenizer named by --tokenizer, or the tokenizer beside the weights. */
+/* Reads the tokenizer that --tokenizer names. Without --tokenizer, reads the tokenizer in the
+ * checkpoint's folder. */
 static bool find_tokenizer(const convert_options *o, blueprint *b, report *r) {
     char *beside = o->tokenizer ? NULL : folder_of(o->checkpoint);
     const char *path = o->tokenizer ? o->tokenizer : beside;
@@ -748,7 +761,7 @@ static bool find_tokenizer(const convert_options *o, blueprint *b, report *r) {
     return good;
 }
 
-/* Finds the text encoder of CLIP, SigLIP and similar models. */
+/* Finds the text encoder of models such as CLIP and SigLIP. */
 static bool find_text(const convert_options *o, blueprint *b, report *r) {
     vit_config *config = &b->text.model.config;
     if (o->tokenizer && !strcmp(o->tokenizer, "none")) return true;
@@ -772,7 +785,7 @@ static bool open_output(const char *path, cli_output *output, report *r) {
     return report_fail(r, "expected the name of a file, found a pipe or a device");
 }
 
-/* Opens a new file under its temporary name. */
+/* Opens a new .vit file, which still has its temporary name. */
 static bool open_written(const cli_output *output, vit_model *model, report *r) {
     return vit_model_open(output->temporary, 0, model) == VIT_OK || report_detail(r, model->detail);
 }
@@ -791,13 +804,13 @@ static bool check_outputs(const weights_source *from, const runner *run, report 
     return report_file(r, from->path);
 }
 
-/* Returns the index of the self-test in the file. The tensors of the file have the order of the
- * plan. */
+/* Returns the index of the self-test's tensor in the file. The tensors in the file have the same
+ * order as in the plan. */
 static size_t selftest_index(const layout_plan *plan) {
     return (size_t)(layout_selftest(plan) - plan->items);
 }
 
-/* Runs the new file, and writes the outputs of the run into the file. */
+/* Runs the model in the new file, and writes its outputs into the file as the self-test. */
 static bool add_selftest(const weights_source *from, const cli_output *output, vit_writer *writer,
                          report *r) {
     vit_model model;
@@ -816,8 +829,8 @@ static bool add_selftest(const weights_source *from, const cli_output *output, v
 
 /* === One file === */
 
-/* Fails if the output is too large to be opened again for the self-test, for comparisons and for
- * calibration. */
+/* Fails if the output is too large to be mapped again. The self-test, the comparison and the
+ * calibration all map it. */
 static bool can_be_opened(const vit_writer *writer, report *r) {
     return writer->file_size <= SIZE_MAX ||
            report_fail(r, "the model has %llu bytes, but this program can open at most %llu",
@@ -838,8 +851,8 @@ static bool write_model(const weights_source *from, const vit_writer_contents *c
 
 /* === The model in f32, for calibration and comparison === */
 
-/* Writes the model as f32 into a temporary file next to the output. Removes the file once it is
- * mapped. */
+/* Writes the model as f32 into a temporary file next to the output, and opens it. Removes the file
+ * as soon as it is mapped. */
 static bool open_reference(const char *path, const weights_source *from,
                            vit_writer_contents contents, vit_model *model, report *r) {
     cli_output output;
@@ -863,8 +876,8 @@ static bool compare(const vit_model *reference, const cli_output *output, conver
     return good;
 }
 
-/* Writes the text encoder into a separate file with a temporary name. The caller abandons the file
- * and closes the model. */
+/* Writes the text encoder into a separate temporary file and opens it. The caller closes the model
+ * and deletes the file. */
 static bool write_text(const convert_options *o, const blueprint *b, cli_output *output,
                        vit_model *model, report *r) {
     const vit_config *config = &b->text.model.config;
@@ -887,8 +900,9 @@ static bool write_text(const convert_options *o, const blueprint *b, cli_output 
     return false;
 }
 
-/* Writes the finished .vit file: provenance, weights (calibrated on photos, if any), the outputs of
- * the self-test, and the distance from f32. On failure no file is left. */
+/* Writes the finished .vit file. The file contains the provenance, the weights, the outputs of the
+ * self-test and the distance from the f32 model. If photos are given, the weights are calibrated on
+ * them. After a failure no file remains. */
 static bool vit_file_write(const convert_options *o, const blueprint *b, conversion_photos *p,
                            written *w, report *r) {
     const bool has_reference = p->calibration.count > 0 || p->compared.count > 0;
@@ -910,7 +924,8 @@ static bool vit_file_write(const convert_options *o, const blueprint *b, convers
     from.is_calibrated = p->calibration.count > 0;
     from.quiet = o->quiet;
     if (!open_output(o->output, &output, r)) return false;
-    /* checks a zip's checksums: damaged weights must not become a model that looks undamaged */
+    /* Verifies a zip's checksums, because damaged weights must not become a model that looks
+     * undamaged. */
     good = checkpoint_verify(b->checkpoint, r) &&
            (!has_reference || open_reference(o->output, &from, contents, &reference, r));
     if (good && from.is_calibrated)
@@ -946,7 +961,7 @@ static bool run(const convert_options *o, blueprint *b, conversion_photos *p, wr
            (o->plan || vit_file_write(o, b, p, w, r) || report_file(r, o->output));
 }
 
-/* The decoder process starts before threads and models exist. */
+/* Runs the whole conversion. The decoder process must start before threads and models exist. */
 bool convert_run(const convert_options *o, conversion *c, report *r) {
     photo_options decoding = o->decoding;
     bool good = true;
