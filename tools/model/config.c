@@ -209,7 +209,7 @@ static const hf_model models[] = {
     { "vit_msn", "gelu", 1e-6, 12, BY_VIT },
     { "ijepa", "gelu", 1e-12, 12, BY_VIT },
     { "dinov2", "gelu", 1e-6, 12, BY_DINOV2 },
-    { "depth_anything", "gelu", 1e-6, 12, BY_DINOV2 }, /* the type of its backbone is dinov2 */
+    { "depth_anything", "gelu", 1e-6, 12, BY_DINOV2 }, /* the values of its backbone */
     { "dinov2_with_registers", "gelu", 1e-6, 12, BY_DINOV2 },
     { "dinov3_vit", "gelu", 1e-5, 6, BY_DINOV3 },
     { "beit", "gelu", 1e-12, 12, BY_BEIT },
@@ -820,10 +820,10 @@ typedef struct own_reader {
     config_take *take;
     void *user;
     bool good;
+    /* the sections that contain the current line of YAML, from the outermost section on */
     struct {
         int indent;
         char name[OWN_NAME];
-        /* the sections that contain the current line of YAML, from the outermost section on */
     } levels[OWN_DEPTH];
     int depth;
     /* the numbers of the innermost section that are on separate lines, with commas between them; or

@@ -9,7 +9,7 @@
 
 /* === Subjects === */
 
-/* Subjects that have no row in the list of settings. */
+/* The subjects of questions and assumptions that have no row in the list of settings. */
 static const struct {
     const char *name, *option, *type, *means;
     bool with_prefix;
@@ -89,7 +89,7 @@ static int next_above(const heads_evidence *evidence, int heads) {
     return next;
 }
 
-/* Appends the numbers in rising order. */
+/* Appends the possible numbers of heads in rising order. */
 static void append_numbers(const heads_evidence *evidence, char text[HEADS_TEXT]) {
     int heads = next_above(evidence, 0), next;
     const char *between = "";
@@ -117,8 +117,8 @@ const char *heads_option(const heads_evidence *evidence, char text[HEADS_TEXT]) 
 
 enum {
     MAX_FINDINGS = 128,
-    ITEM_SIZE = 4096, /* limit of a line; names have up to 1024 letters */
-    GIVE_SIZE = 1024, /* limit of the advice at the end of a line */
+    ITEM_SIZE = 4096, /* the most bytes in a line; names have up to 1024 letters */
+    GIVE_SIZE = 1024, /* the most bytes in the advice at the end of a line */
 };
 
 /* === Collecting === */
@@ -159,10 +159,11 @@ static bool add(finding_list *list, const char *what, const char *why, const cha
     return false;
 }
 
-/* How often an assumed value is wrong, and how far another value moves the output if the effect was
- * not measured. Among 21 hand-written models, the activation was wrong for eight, and every other
- * setting of the network for at most one; mean and std are wrong for half of all models. The rows
- * are in falling order of the product of both numbers. */
+/* The harm of an assumption is `wrong` times `effect`. `wrong` is how often the assumed value is
+ * wrong. `effect` is how far another value moves the output; it is used if the effect was not
+ * measured. Among 21 hand-written models, the activation was wrong for eight, and every other
+ * setting of the network for at most one. mean and std are wrong for half of all models. The rows
+ * are in falling order of harm. */
 static const struct {
     const char *name;
     double wrong, effect;
@@ -185,7 +186,7 @@ static const struct {
     { "in_chans", 0.05, 0.9 },
     { "img_size", 0.05, 0.85 },
     { "patch_stride", 0.05, 0.8 },
-    { "", 0.05, 0.75 }, /* all others */
+    { "", 0.05, 0.75 }, /* all other settings */
     { "labels", 0.05, 0.7 },
     { "has_final_norm", 0.05, 0.65 },
     { "attn_root", 0.05, 0.6 },
@@ -211,8 +212,8 @@ static size_t harm_rank(const char *what) {
     return unlisted;
 }
 
-/* Returns the harm of an assumption. Evidence of trained weights is almost certain: such
- * assumptions come after the preprocessing. */
+/* Returns the harm of an assumption. An assumption that was read from trained weights is almost
+ * certain. It comes after the assumptions about the preprocessing. */
 static double harm_of(const finding *item) {
     const size_t rank = harm_rank(item->what), last = harm_rank("std=");
     const bool is_shown = !strncmp(item->why, FROM_WEIGHTS, strlen(FROM_WEIGHTS));
@@ -221,8 +222,8 @@ static double harm_of(const finding *item) {
     return harms[rank].wrong * effect;
 }
 
-/* Applies to settings without a measured effect: the rows from attn_root to norm_eps are the same
- * in nearly all models, or affect only late digits. */
+/* If an effect was not measured, the row in `harms` decides. The settings from attn_root to
+ * norm_eps are the same in nearly all models, or affect only the last digits. */
 bool findings_is_minor(const finding *item) {
     const double no_effect = 1e-4;
     const size_t rank = harm_rank(item->what);
@@ -230,7 +231,7 @@ bool findings_is_minor(const finding *item) {
     return rank >= harm_rank("attn_root=") && rank <= harm_rank("norm_eps=");
 }
 
-/* Moves an item up, past all items that do less harm. */
+/* Moves the item at `at` up, past all items that do less harm. */
 static void move_up(finding *items, size_t at) {
     const finding moved = items[at];
     for (; at > 0 && harm_of(&items[at - 1]) < harm_of(&moved); at--) items[at] = items[at - 1];
@@ -312,11 +313,12 @@ void findings_free(findings *f) {
     memset(f, 0, sizeof *f);
 }
 
-/* === An example of what to give === The example is the first answer to a question: the first
- * option of "--set pool=token (its default) or --set pool=avg". For an assumption the example is
- * the assumed value, so it gives the assumed model. */
+/* === An example of the options to give ===
+ * The example contains the first answer to each question: for "--set pool=token (its default) or
+ * --set pool=avg", it contains "--set pool=token". The example also contains the assumed values, so
+ * it leads to the assumed model. */
 
-/* Finds the next word outside brackets; false at the end. */
+/* Copies the next word that is not in brackets. False at the end of the text. */
 static bool next_word(const char **at, char *word, size_t size) {
     int depth = 0;
     size_t length = 0;
@@ -329,9 +331,10 @@ static bool next_word(const char **at, char *word, size_t size) {
     return length > 0;
 }
 
-/* Consecutive options must all be given; if a word or a comma separates options, one of them is
- * enough. Several values with bars between them become WORD, because none of them is likelier, and
- * a shell would take a bar for a pipe. */
+/* Adds the first answer from the text `options`. Consecutive options must all be given. If a word
+ * or a comma separates options, one of them is enough. Several values with bars between them are
+ * written as WORD: no value is likelier than the others, and a shell would take a bar for a
+ * pipe. */
 static void add_options(char *give, size_t size, const char *options) {
     char word[128], value[128];
     while (next_word(&options, word, sizeof word) && !strncmp(word, "--", 2) &&
@@ -345,7 +348,8 @@ static void add_options(char *give, size_t size, const char *options) {
     }
 }
 
-/* Appends a word as a whole, or not at all. Quotes the word if a shell would split it. */
+/* Appends an option with its value if both fit. Puts the value in quotes if a shell would split
+ * it. */
 static void add_option(char *give, size_t size, const char *option, const char *name,
                        const char *value, size_t length) {
     static const char plain[] =
@@ -358,8 +362,8 @@ static void add_option(char *give, size_t size, const char *option, const char *
         text_append(give, size, "%s", text);
 }
 
-/* Adds each assumption of a list such as "mean=0.5 std=0.5". Skips assumptions without an option,
- * and the assumption that a name is of no use. */
+/* Adds the options for all assumptions in a list such as "mean=0.5 std=0.5". Skips an assumption
+ * without an option, and the assumption that --arch is of no use. */
 static void add_assumed(char *give, size_t size, const char *what) {
     subject s;
     while (*what && subject_find(what, strcspn(what, "="), &s) && strcmp(s.option, "--arch")) {
@@ -403,7 +407,7 @@ static void put_questions(message *m, const finding_list *list) {
     m->left_out += list->more;
 }
 
-/* Appends the advice for each problem; no advice is repeated. */
+/* Appends the advice for each problem. The same advice is appended only once. */
 static void put_advice(message *m, const finding_list *list) {
     size_t i, before;
     for (i = 0; i < list->count; i++) {
@@ -456,9 +460,9 @@ bool findings_refuse(const findings *f, bool strict, report *r) {
 }
 
 /* === Choices ===
- * Reads the choices in texts such as "--set pool=token (its default) or --set pool=avg", "--set
- * num_heads=N (1, 2 or 4; the weights hint at 2: 6.1, then 4: 1.2)" and "--set norm_eps=N (CLIP:
- * 1e-5; most others: 1e-6)". */
+ * These functions read the choices in texts of three forms: "--set pool=token (its default) or
+ * --set pool=avg", "--set num_heads=N (1, 2 or 4; the weights hint at 2: 6.1, then 4: 1.2)" and
+ * "--set norm_eps=N (CLIP: 1e-5; most others: 1e-6)". */
 
 enum { MAX_CHOICES = 32, MAX_NOTE = 160 };
 
@@ -490,7 +494,7 @@ static choice *add_choice(choice_list *list, const char *value, size_t length) {
     return c;
 }
 
-/* True for numbers and sizes: "12", "1e-5", "224x384". */
+/* True if the text is a number or a size, such as "12", "1e-5" or "224x384". */
 static bool is_value(const char *text, size_t length) {
     return length > 0 && strspn(text, "0123456789.ex-") >= length;
 }
@@ -509,7 +513,7 @@ static const char *next_separator(const char *at, const char *end) {
     return end;
 }
 
-/* Reads "1, 2 or 4": the numbers up to the first other word. */
+/* Reads the numbers in a text such as "1, 2 or 4". Stops at the first word that is no number. */
 static void add_numbers(choice_list *list, const char *text, const char *end) {
     while (text < end) {
         const char *stop = next_separator(text, end);
@@ -520,7 +524,7 @@ static void add_numbers(choice_list *list, const char *text, const char *end) {
     }
 }
 
-/* Reads "CLIP: 1e-5; most others: 1e-6". */
+/* Reads the values and their notes in a text such as "CLIP: 1e-5; most others: 1e-6". */
 static void add_cases(choice_list *list, const char *text, const char *end) {
     while (text < end) {
         const char *stop = memchr(text, ';', (size_t)(end - text)), *colon;
@@ -535,14 +539,14 @@ static void add_cases(choice_list *list, const char *text, const char *end) {
     }
 }
 
-/* Reads the text in brackets after a value. */
+/* Reads the text in brackets after a value as a note about this value. */
 static void read_note(choice_list *list, choice *c, const char *text, const char *end) {
     copy_part(c->note, sizeof c->note, text, (size_t)(end - text));
     if (strstr(c->note, "default"))
         snprintf(list->suggested, sizeof list->suggested, "%s", c->value);
 }
 
-/* Reads the text in brackets after a placeholder. */
+/* Reads the text in brackets after a placeholder, which contains the possible numbers. */
 static void read_numbers(choice_list *list, const char *text, const char *end) {
     static const char hint[] = "the weights hint at ";
     const char *hinted = strstr(text, hint);
@@ -563,7 +567,8 @@ static const char *closing_bracket(const char *text) {
     return text;
 }
 
-/* Reads "N", "token", or "token|avg|max"; returns the text after it, which may be in brackets. */
+/* Reads "N", "token" or "token|avg|max", and the text in brackets after it. Returns the rest of the
+ * text. */
 static const char *read_values(choice_list *list, const char *text) {
     const size_t all = strcspn(text, " ,;");
     const char *end = text + all, *brackets = strncmp(end, " (", 2) ? NULL : end + 2;
@@ -584,8 +589,8 @@ static const char *read_values(choice_list *list, const char *text) {
     return after;
 }
 
-/* If the text begins with an option for this subject, returns the text after the option, which
- * begins with the value; otherwise NULL. */
+/* If the text begins with the option for this subject, returns the rest of the text, which begins
+ * with the value. Otherwise returns NULL. */
 static const char *match_option(const subject *s, const char *text) {
     const size_t option = strlen(s->option), name = strlen(s->name);
     if (strncmp(text, s->option, option) != 0 || text[option] != ' ') return NULL;
@@ -604,7 +609,7 @@ static void read_choices(const subject *s, const char *text, choice_list *list) 
     if (list->count == 1) strcpy(list->suggested, list->items[0].value);
 }
 
-/* Writes the usual choices, if the text names none. */
+/* Adds the usual choices of a setting if the text contains no choices. */
 static void add_usual(const setting_row *row, choice_list *list) {
     const setting_word *word = row->words;
     if (list->count > 0) return;
@@ -629,7 +634,7 @@ static void put_choices(json_writer *w, const choice_list *list) {
 
 /* === Questions === */
 
-/* Writes the common members of a question and an assumption. */
+/* Writes the members that a question and an assumption have in common. */
 static void put_subject(json_writer *w, const subject *s, const finding *item, choice_list *list) {
     char prefix[sizeof s->name + 1] = "";
     read_choices(s, item->options, list);
@@ -676,7 +681,7 @@ static void put_assumed(json_writer *w, const char *setting, const char *value, 
     json_put_end(w, '}');
 }
 
-/* Writes each setting of a list such as "mean=0.5 std=0.5". False if it is not a list of
+/* Writes each setting of a list such as "mean=0.5 std=0.5". False if the item is not a list of
  * settings. */
 static bool put_each(json_writer *w, const finding *item) {
     const char *at = item->what;
@@ -685,7 +690,7 @@ static bool put_each(json_writer *w, const finding *item) {
     size_t length;
     memset(&none, 0, sizeof none);
     if (!subject_find(at, strcspn(at, "="), &s)) return false;
-    if (!s.with_prefix) { /* a name that somebody else chose, which may contain spaces */
+    if (!s.with_prefix) { /* the value is a name that may contain spaces, such as a file */
         put_assumed(w, s.name, at + strlen(s.name) + 1, &s, item);
         return true;
     }

@@ -27,7 +27,8 @@ static bool labels_start(label_list *list, size_t count, report *r) {
 
 /* === Text files === */
 
-/* True for "n" and eight digits, then a space, a tab or the end. */
+/* True if the line begins with a WordNet id: "n" and eight digits, followed by a space, a tab or
+ * the end. */
 static bool starts_with_synset(const char *line) {
     return line[0] == 'n' && strspn(line + 1, "0123456789") == 8 &&
            (line[9] == '\0' || line[9] == ' ' || line[9] == '\t');
@@ -48,7 +49,7 @@ static void trim_end(char *text, size_t size) {
     text[size] = '\0';
 }
 
-/* Cuts `text` into lines. Blank lines are allowed only at the end. */
+/* Cuts `text` into lines. Fails if a blank line is not at the end. */
 static bool split_lines(label_list *list, char *text, report *r) {
     size_t i;
     for (i = 0; i < list->count; i++) {
@@ -64,7 +65,7 @@ static bool split_lines(label_list *list, char *text, report *r) {
     return true;
 }
 
-/* Splits lines into WordNet ids and labels if every line begins with an id. */
+/* Splits each line into a WordNet id and a label if every line begins with an id. */
 static void split_synsets(label_list *list) {
     size_t i;
     for (i = 0; i < list->count; i++) {
@@ -82,7 +83,7 @@ static void split_synsets(label_list *list) {
 
 /* === CSV: selected_tags.csv of the wd taggers === */
 
-/* Returns the field in this column, NULL if the line has fewer fields. */
+/* Returns the field in this column; NULL if the line has fewer fields. */
 static char *field_at(char *line, int column) {
     char *field = NULL;
     for (; line && column >= 0; column--) field = text_take_field(&line, ',');
@@ -98,7 +99,7 @@ static int find_column(char *header, const char *name) {
     return -1;
 }
 
-/* Replaces each line of `text` by its column "name", and removes the header. */
+/* Replaces each line of `text` by the field in its column "name", and removes the header line. */
 static bool take_names(label_list *list, char *text, report *r) {
     const int column = find_column(text, "name");
     size_t i;
@@ -176,7 +177,8 @@ static bool check_descriptions(const json_value *names, const json_value *descri
     return true;
 }
 
-/* Replaces newlines, because a newline in a label would break every list of labels. */
+/* Copies a label with spaces in place of newlines. A newline in a label would break every list of
+ * labels. */
 static const char *copy_label(label_list *list, const char *text) {
     char *copy = memory_copy_text(&list->memory, text, strlen(text)), *c;
     for (c = copy; c && *c; c++)

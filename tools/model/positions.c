@@ -12,7 +12,7 @@ vit_rope rope_layout(rope_type type) {
     return type == ROPE_DINOV3 || type == ROPE_QWEN ? VIT_ROPE_HALVES : VIT_ROPE_PAIRS;
 }
 
-/* Stores the value as a sum of three floats, which together hold all digits of a double. */
+/* Stores a frequency as the sum of three floats, which together hold all digits of the double. */
 static void put_frequency(const rope_options *options, int axis, double value, vit_rotation *to) {
     const bool is_column = (axis == 0) == (options->indexing == ROPE_XY);
     float *parts = is_column ? to->column : to->row;
@@ -23,7 +23,8 @@ static void put_frequency(const rope_options *options, int axis, double value, v
     }
 }
 
-/* Computes the coordinates of a patch from the options. Frequencies do not matter here. */
+/* Returns a rotation with frequencies of 0. Its other members show how the coordinates of a patch
+ * are computed from the options. */
 static vit_rotation no_rotation(const rope_options *options) {
     const vit_rotation dinov3 = { { 0 }, { 0 }, 0.5f, 2, -1 };
     const vit_rotation other = {
@@ -32,7 +33,8 @@ static vit_rotation no_rotation(const rope_options *options) {
     return options->type == ROPE_DINOV3 ? dinov3 : other;
 }
 
-/* Half of the pairs rotate with the first coordinate, half with the second. */
+/* Returns the rotation of a pair with this frequency. The first half of the pairs rotate with the
+ * first coordinate, and the second half with the second coordinate. */
 static vit_rotation turn_with_axis(const rope_grid *grid, int64_t pair, double value) {
     vit_rotation rotation = no_rotation(&grid->options);
     put_frequency(&grid->options, pair >= grid->pairs / 2, value, &rotation);
@@ -59,8 +61,8 @@ vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float secon
 
 /* === Sines and cosines === */
 
-/* Writes the sines, then the cosines of one coordinate at `count` frequencies, which begin with 1
- * and fall. Frequency number `last` is 1 / 10000, if there are that many. */
+/* Writes the sines and then the cosines of one coordinate at `count` frequencies. Frequency k is
+ * 10000^(-k / last), so the first frequency is 1. */
 static void put_waves(double place, int count, int last, float *to) {
     int k;
     for (k = 0; k < count; k++) {
@@ -70,8 +72,8 @@ static void put_waves(double place, int count, int last, float *to) {
     }
 }
 
-/* Writes [sin x, cos x, sin y, cos y]. SimpleViT's frequencies reach 1 / 10000; MAE's frequencies
- * do not. */
+/* Writes [sin x, cos x, sin y, cos y] for each patch. The lowest frequency of SimpleViT is 1 /
+ * 10000. The lowest frequency of MAE is higher. */
 static void put_grid(int kind, const vit_config *c, float *to) {
     const int count = c->embed_dim / 4, last = kind == SINCOS_MAE ? count : count - 1;
     int i;
@@ -81,7 +83,8 @@ static void put_grid(int kind, const vit_config *c, float *to) {
     }
 }
 
-/* Along the sequence, column k of n has the frequency 10000^(-result / n). */
+/* Returns the exponent of a column for positions along the sequence: column k of n has the
+ * frequency 10000^(-exponent / n). */
 static int line_exponent(int kind, int k, int n) {
     switch (kind) {
     case SINCOS_1D_HALVES: return k % (n / 2) * 2;

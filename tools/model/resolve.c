@@ -12,13 +12,14 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* One call of settings_resolve. */
+/* The state of one call of settings_resolve. */
 typedef struct resolver {
-    settings all[FROM_COUNT]; /* a copy in which equivalent settings are merged */
+    /* a copy of the caller's settings, in which settings with the same meaning are merged */
+    settings all[FROM_COUNT];
     const settings_seen *seen;
     const patch_request *wanted;
     settings_resolved *model;
-    vit_config *config; /* `config` and the next two members belong to the model */
+    vit_config *config; /* `config`, `stored` and `notes` are members of *model */
     settings_stored *stored;
     settings_notes *notes;
     findings *found;
@@ -33,9 +34,9 @@ static bool is_told(const resolver *m, setting_key key) {
     return settings_origin(m->all, key) >= 0;
 }
 
-/* Returns the value from the tensors, --match or --set. In timm the place of the final norm depends
- * on the pooling, which a configuration may have changed. So the tensors are more reliable than a
- * name. */
+/* Returns the value from --set, --match or the tensors, or that of a plain ViT. The name and the
+ * configuration do not count: in timm the place of the final norm depends on the pooling, which a
+ * configuration may have changed. So the tensors are more reliable. */
 static double shown_of(const resolver *m, setting_key key) {
     if (m->all[FROM_OPTIONS].given[key]) return m->all[FROM_OPTIONS].value[key];
     if (m->all[FROM_MATCH].given[key]) return m->all[FROM_MATCH].value[key];
@@ -43,20 +44,23 @@ static double shown_of(const resolver *m, setting_key key) {
     return setting_rows[key].plain;
 }
 
-/* Returns the setting's value, or that of a plain ViT if no source gives one. */
+/* Returns the value of the setting. If no source gives the setting, returns the value of a plain
+ * ViT. */
 static double value_of(const resolver *m, setting_key key) {
     return value_or(m, key, setting_rows[key].plain);
 }
 
-/* === Questions === The functions that ask return true, so that all questions are collected. */
+/* === Questions ===
+ * The functions that ask return true, so that all questions are collected. They return false if
+ * memory is exhausted. */
 
 static bool ask(const resolver *m, const char *what, const char *why, const char *options,
                 report *r) {
     return findings_ask(m->found, what, why, options) || report_no_memory(r);
 }
 
-/* Asks because a tensor is missing. If there are problems, does not ask: the tensor may have
- * another name. */
+/* Asks a question because a tensor is missing. Does not ask if there are problems: the tensor may
+ * then exist under another name. */
 static bool ask_for_lack(const resolver *m, const char *what, const char *why, const char *options,
                          report *r) {
     return m->found->wrong.count > 0 || ask(m, what, why, options, r);
@@ -80,7 +84,8 @@ static bool copy_fields(resolver *m, report *r) {
 
 /* === Contradictions === */
 
-/* Checks the name or the configuration against the tensors, unless --set gives the value. */
+/* Checks that the name or the configuration gives the same value as the tensors. Does not check if
+ * --set gives the value. */
 static bool check_contradiction(const resolver *m, setting_key key, report *r) {
     const settings *tensors = &m->all[FROM_TENSORS];
     const settings *other = &m->all[m->all[FROM_CONFIG].given[key] ? FROM_CONFIG : FROM_NAME];
@@ -92,8 +97,8 @@ static bool check_contradiction(const resolver *m, setting_key key, report *r) {
                        setting_text(key, tensors->value[key], seen));
 }
 
-/* A contradiction about the gate of the MLP is reported first, because the meaning of mlp_dim
- * depends on the gate. */
+/* Checks all settings for contradictions. A contradiction about the gate of the MLP is reported
+ * first, because the meaning of mlp_dim depends on the gate. */
 static bool check_contradictions(const resolver *m, report *r) {
     int key;
     if (!check_contradiction(m, SETTING_GATED_MLP, r)) return false;
@@ -117,8 +122,9 @@ int settings_stem_stride(const settings *s) {
     return stem_stride((int)s->value[SETTING_STEM], stages);
 }
 
-/* mlp_ratio is another form of mlp_dim, truncated like Python's int(). timm counts both halves of a
- * packed gated MLP. Only the tensors distinguish such an MLP from a split one. */
+/* Computes mlp_dim from each given mlp_ratio, truncated as by Python's int(). In a gated MLP that
+ * is packed, timm's number counts both halves. Only the tensors distinguish a packed MLP from a
+ * split one. */
 static void expand_ratio(resolver *m) {
     const double embed_dim = value_of(m, SETTING_EMBED_DIM);
     const double half = m->all[FROM_TENSORS].value[SETTING_MLP_DIM];
@@ -132,22 +138,23 @@ static void expand_ratio(resolver *m) {
     }
 }
 
-/* Forgets the mlp_dim of a name if the width differs, because timm's names imply an mlp_ratio. */
+/* Drops the mlp_dim of a name if another source gives another embed_dim. timm's names imply an
+ * mlp_ratio, so their mlp_dim belongs to their embed_dim. */
 static void forget_other_width(resolver *m) {
     settings *name = &m->all[FROM_NAME];
     const double named = name->value[SETTING_EMBED_DIM];
     if (value_or(m, SETTING_EMBED_DIM, named) != named) name->given[SETTING_MLP_DIM] = false;
 }
 
-/* Gives mlp_dim for a model without blocks, whose tensors do not show it. */
+/* Puts a usual mlp_dim for a model without blocks, whose tensors do not show it. */
 static void fill_mlp_dim(resolver *m) {
     if (!is_told(m, SETTING_MLP_DIM))
         settings_put(&m->all[FROM_TENSORS], SETTING_MLP_DIM,
                      value_of(m, SETTING_EMBED_DIM) * setting_rows[SETTING_MLP_RATIO].plain);
 }
 
-/* For a hybrid, timm's patch_size counts pixels of the map of the stem. MobileCLIP's patch
- * embedding is part of the stem. */
+/* Turns a patch_size of the configuration into pixels of the input. In a hybrid, timm's patch_size
+ * counts pixels of the stem's map. In MobileCLIP, the patch embedding is part of the stem. */
 static void expand_patch(resolver *m) {
     const settings *tensors = &m->all[FROM_TENSORS];
     const int stride = settings_stem_stride(tensors);
@@ -163,8 +170,8 @@ static bool ask_chans(const resolver *m, int64_t depth, report *r) {
     return ask(m, "in_chans", why, choices_of_chans(depth, options), r);
 }
 
-/* A 2-D patch weight [D, C * P * P] leaves C and P open. Unless one of them is given, three
- * channels are assumed if patches are then squares; otherwise one channel. */
+/* Puts C channels and the patch size P for a 2-D patch weight [D, C * P * P], which shows neither.
+ * If neither is given, 3 channels are assumed if patches are then squares; otherwise 1 channel. */
 static bool resolve_flat_patch(resolver *m, report *r) {
     settings *tensors = &m->all[FROM_TENSORS];
     const int64_t depth = m->seen->patch_depth;
@@ -197,8 +204,8 @@ static bool resolve_flat_patch(resolver *m, report *r) {
 
 /* === Heads === */
 
-/* Sets the scale of the scores. attn.proj is linear, so its weight can be divided instead of its
- * input. */
+/* Sets the scale of the attention scores. If the scale is applied after the softmax, the weight of
+ * attn.proj is divided instead of its input. Both are equal, because attn.proj is linear. */
 static void resolve_scale(resolver *m) {
     vit_config *c = m->config;
     const int root = (int)value_of(m, SETTING_ATTN_ROOT);
@@ -210,8 +217,9 @@ static void resolve_scale(resolver *m) {
     c->attn_scale = (float)value_or(m, SETTING_ATTN_SCALE, scale);
 }
 
-/* If tokens attend only to themselves, there are no heads. Any divisor of the width is possible, if
- * vit.h supports heads of that width. The bias of the values is added to that of attn.proj. */
+/* Resolves the heads of a model whose tokens attend only to themselves. Such a model has no heads,
+ * so any number is possible that divides the width and gives heads which vit.h supports. The bias
+ * of the values is added to the bias of attn.proj. */
 static bool resolve_self(resolver *m, report *r) {
     vit_config *c = m->config;
     const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
@@ -224,7 +232,8 @@ static bool resolve_self(resolver *m, report *r) {
     return true;
 }
 
-/* Takes the number of heads that the weights show or, without evidence, timm's usual number. */
+/* Takes the number of heads that the weights show. Without such evidence, takes timm's usual
+ * number. */
 static void put_assumed_heads(resolver *m, int by_width) {
     vit_config *c = m->config;
     const bool is_shown = m->seen->heads.is_clear &&
@@ -248,20 +257,21 @@ static bool ask_heads(const resolver *m, int64_t width, report *r) {
     return ask(m, "num_heads", why, choices_of_heads(width, NAME_OR_CONFIG, options), r);
 }
 
-/* Each of num_heads and head_dim follows from the other and the width of attention. If neither is
- * given, the number of heads is timm's usual number for embed_dim. */
+/* Resolves num_heads and head_dim. Each of them follows from the other and the width of attention.
+ * If neither is given, num_heads is timm's usual number for embed_dim. */
 static bool resolve_heads(resolver *m, report *r) {
     vit_config *c = m->config;
     const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
     if (c->attention == VIT_ATTENTION_SELF) return resolve_self(m, r);
-    /* an explicit num_heads overrides a head_dim of lower precedence */
+    /* a given num_heads replaces a head_dim of lower precedence */
     if (settings_origin(m->all, SETTING_NUM_HEADS) > settings_origin(m->all, SETTING_HEAD_DIM))
         c->head_dim = 0;
     if (c->num_heads == 0 && c->head_dim > 0 && inner % c->head_dim == 0)
         c->num_heads = (int)(inner / c->head_dim);
     put_assumed_heads(m, inner == c->embed_dim ? arch_heads_of_width(c->embed_dim) : 0);
     if (c->num_heads == 0 && !ask_heads(m, inner, r)) return false;
-    if (c->num_heads == 0) c->num_heads = 1; /* a placeholder until the question is answered */
+    /* this value only keeps the next steps valid until the question is answered */
+    if (c->num_heads == 0) c->num_heads = 1;
     if (inner % c->num_heads != 0 || inner / c->num_heads > INT_MAX)
         return report_fail(r, "num_heads %d does not divide the width of attention, %lld",
                            c->num_heads, (long long)inner);
@@ -279,8 +289,8 @@ static bool gives_size(const settings *s) {
     return s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
 }
 
-/* Returns the source that decides the size: the name or the configuration, whichever has the higher
- * priority. */
+/* Returns the source that decides the size. It is the configuration if it gives a size, otherwise
+ * the name. */
 static const settings *teller_of_size(const resolver *m) {
     return &m->all[gives_size(&m->all[FROM_CONFIG]) ? FROM_CONFIG : FROM_NAME];
 }
@@ -290,13 +300,13 @@ static int stride_of(const vit_config *c) {
                                     (c->stem_stage4 > 0));
 }
 
-/* Returns the number of pixels from one patch to the next. */
+/* Returns the number of pixels from the start of one patch to the start of the next patch. */
 static int patch_step(const vit_config *c) {
     return c->patch_stride ? c->patch_stride : c->patch_size;
 }
 
-/* Returns the number of patches along a side. The size of a ResNet stem's map is rounded up; other
- * sizes are rounded down. */
+/* Returns the number of patches along a side of this many pixels. The size of a ResNet stem's map
+ * is rounded up. All other sizes are rounded down. */
 static int grid_side(const vit_config *c, double pixels) {
     const int stride = stride_of(c);
     double side = pixels / stride;
@@ -304,21 +314,22 @@ static int grid_side(const vit_config *c, double pixels) {
     side = floor(side / (c->patch_size / stride));
     if (c->patch_stride)
         side = pixels < c->patch_size ? 0 : floor((pixels - c->patch_size) / c->patch_stride) + 1;
-    return side < 32768 ? (int)side : 0; /* the product of two sides must fit an int */
+    return side < 32768 ? (int)side : 0; /* the product of two sides must fit into an int */
 }
 
-/* Returns the smallest side with this number of patches. */
+/* Returns the smallest number of pixels along a side that gives this number of patches. */
 static double pixels_of(const vit_config *c, int patches) {
     return (patches - 1.0) * patch_step(c) + c->patch_size;
 }
 
-/* Takes the grid that a source's input size gives. */
+/* Sets the stored grid to the grid of a source's input size. */
 static void take_grid(resolver *m, const settings *told) {
     m->stored->grid_height = grid_side(m->config, told->value[SETTING_IMG_HEIGHT]);
     m->stored->grid_width = grid_side(m->config, told->value[SETTING_IMG_WIDTH]);
 }
 
-/* True if there are as many rows as patches in the grid, with or without the prefix tokens. */
+/* True if pos_embed has one row for each patch of the grid, with or without rows for the prefix
+ * tokens. */
 static bool grid_explains_rows(resolver *m) {
     settings_stored *stored = m->stored;
     stored->patch_rows = stored->grid_height * stored->grid_width;
@@ -328,8 +339,9 @@ static bool grid_explains_rows(resolver *m) {
     return stored->patch_rows == stored->position_rows;
 }
 
-/* timm assumes a square grid unless the number of rows rules it out. Returns the number of ways to
- * interpret the rows, 0 to 2; if there are two, SETTING_POSITIONS decides. */
+/* Takes a square grid of patches if pos_embed has the number of rows for it. Returns the number of
+ * ways in which the rows may be used, 0 to 2: for all tokens, or for the patches only. If both ways
+ * are possible, SETTING_POSITIONS decides between them. */
 static int square_grid(resolver *m) {
     settings_stored *stored = m->stored;
     const int rows = stored->position_rows, prefix = m->config->num_prefix_tokens;
@@ -348,8 +360,7 @@ static int square_grid(resolver *m) {
     return fits_all && fits_patches && wanted < 0 ? 2 : 1;
 }
 
-/* Fails with a message that the size from the name or the configuration does not match the
- * positions. */
+/* Fails because the size from the name or the configuration does not match the positions. */
 static bool refuse_size(const resolver *m, const settings *told, bool is_square_grid, report *r) {
     const double height = told->value[SETTING_IMG_HEIGHT], width = told->value[SETTING_IMG_WIDTH];
     const int patch = m->config->patch_size;
@@ -366,8 +377,8 @@ static bool refuse_size(const resolver *m, const settings *told, bool is_square_
                        told->origin, height, width, m->stored->position_rows, patch);
 }
 
-/* Fails with a message that the rows form no square: the number of patches differs, or there are
- * more rows than tokens. */
+/* Asks for a setting because the rows of pos_embed are not those of a square grid. The grid may not
+ * be a square, or the table may have more rows than there are tokens. */
 static bool ask_for_rows(const resolver *m, report *r) {
     const settings_stored *stored = m->stored;
     const int prefix = m->config->num_prefix_tokens, patch = m->config->patch_size;
@@ -388,9 +399,9 @@ static bool ask_for_rows(const resolver *m, report *r) {
         choices_of_size(stored->position_rows - prefix, patch, patch_step(m->config), options), r);
 }
 
-/* Finds the grid of the positions, and whether the prefix tokens have positions too. The source
- * with the highest precedence decides. The command line does not decide, because it may request
- * another size, to which the positions are resampled. */
+/* Finds the grid of the positions, and whether the prefix tokens have positions too. The
+ * configuration or the name decides. The command line may request another size, to which the
+ * positions are resampled. So it decides only if nothing else does. */
 static bool find_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     int ways;
@@ -411,7 +422,8 @@ static bool find_grid(resolver *m, report *r) {
     return grid_explains_rows(m) || ask_for_rows(m, r);
 }
 
-/* True if positions are computed from the coordinates of the patches. */
+/* Resolves positions that are computed from the coordinates of the patches. False if embed_dim does
+ * not fit them. */
 static bool resolve_sincos(resolver *m, report *r) {
     vit_config *c = m->config;
     const int kind = (int)value_of(m, SETTING_POS_SINCOS);
@@ -424,8 +436,8 @@ static bool resolve_sincos(resolver *m, report *r) {
     return true;
 }
 
-/* A table of relative positions has a row for each distance within the grid, and three for the
- * class token. */
+/* Takes the grid of a source's input size. True if the table of relative positions fits this grid:
+ * it has a value for each distance within the grid, and three for the class token. */
 static bool take_relative_grid(resolver *m, const settings *told) {
     if (!gives_size(told)) return false;
     take_grid(m, told);
@@ -440,9 +452,9 @@ static bool ask_relative_size(const resolver *m, report *r) {
     return ask(m, "img_size", why, "--img-size HxW", r);
 }
 
-/* Finds the grid like find_grid: the grid of the name or the configuration if it fits, otherwise a
- * square. If neither fits, the command line decides. If one of them fits, the command line may
- * request another size. */
+/* Finds the grid of relative positions. It is the grid of the configuration or the name if it fits,
+ * otherwise a square grid. If neither fits, the command line decides. If one of them fits, the
+ * command line may request another size. */
 static bool find_relative_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     const int count = m->seen->relative_positions;
@@ -461,11 +473,12 @@ static bool find_relative_grid(resolver *m, report *r) {
                        pixels_of(m->config, m->stored->grid_width));
 }
 
-/* In hand-written code patches may overlap. Then the stored grid covers fewer pixels than the same
- * patches side by side. Later checks handle damaged sizes whose products would overflow. */
+/* True if patches may overlap, as in some hand-written code. The stored grid then covers fewer
+ * pixels than the same patches side by side. False for damaged sizes whose products would overflow;
+ * later checks report such sizes. */
 static bool may_overlap(const resolver *m) {
     const vit_config *c = m->config;
-    const double most = 65536; /* pixels */
+    const double most = 65536; /* in pixels */
     return c->patch_size * (double)m->stored->grid_height <= most &&
            c->patch_size * (double)m->stored->grid_width <= most && m->seen->is_open &&
            !is_told(m, SETTING_PATCH_STRIDE) && c->stem == VIT_STEM_NONE &&
@@ -475,7 +488,7 @@ static bool may_overlap(const resolver *m) {
 }
 
 /* Returns the stride at which overlapping patches turn an input of this size into the stored grid;
- * 0 for none. */
+ * 0 if there is no such stride. */
 static int stride_for(const resolver *m, double height, double width) {
     const settings_stored *stored = m->stored;
     const double patch = m->config->patch_size;
@@ -486,7 +499,8 @@ static int stride_for(const resolver *m, double height, double width) {
                : 0;
 }
 
-/* Adds " or --set patch_stride=2 (28x28)" for each stride with an input of a common size. */
+/* Adds " or --set patch_stride=2 (overlapping, 28x28)" for each stride that belongs to a square
+ * input of a usual size. Returns the number of these strides. */
 static int list_strides(const resolver *m, char options[CHOICES_SIZE]) {
     static const int sides[] = { 28, 32, 64, 96, 128, 224, 256, 384 };
     const int patch = m->config->patch_size;
@@ -505,8 +519,8 @@ static int list_strides(const resolver *m, char options[CHOICES_SIZE]) {
     return count;
 }
 
-/* Drops an image size of a training program that does not fit the grid, because it may be the size
- * before a crop. */
+/* Drops an image size from the options of a training program if it does not fit the grid. It may be
+ * the size before a crop. */
 static void forget_other_size(resolver *m, double height, double width) {
     settings *tensors = &m->all[FROM_TENSORS];
     if (settings_origin(m->all, SETTING_IMG_HEIGHT) != FROM_TENSORS || !m->seen->size_is_hint ||
@@ -516,8 +530,8 @@ static void forget_other_size(resolver *m, double height, double width) {
     tensors->given[SETTING_IMG_HEIGHT] = tensors->given[SETTING_IMG_WIDTH] = false;
 }
 
-/* Asks if patches side by side would make an unusual input size, but overlapping patches would make
- * a common one. */
+/* Asks for the stride if patches side by side would make an unusual input size, but overlapping
+ * patches would make a usual size. */
 static bool resolve_overlap(resolver *m, report *r) {
     int side;
     double height = 0, width = 0;
@@ -539,7 +553,7 @@ static bool resolve_overlap(resolver *m, report *r) {
     return ask(m, "patch_stride", why, options, r);
 }
 
-/* Takes the requested input size, or else the size of the grid. */
+/* Puts the requested input size. If no source gives a size, puts the size of the grid. */
 static bool put_img_size(resolver *m, report *r) {
     const double height = pixels_of(m->config, m->stored->grid_height);
     const double width = pixels_of(m->config, m->stored->grid_width);
@@ -547,13 +561,13 @@ static bool put_img_size(resolver *m, report *r) {
            put_field(m, SETTING_IMG_WIDTH, value_or(m, SETTING_IMG_WIDTH, width), r);
 }
 
-/* Resolves the size if only a table of relative positions shows it. */
+/* Resolves the size of a model whose size is shown only by a table of relative positions. */
 static bool resolve_relative_size(resolver *m, report *r) {
     m->config->positions = VIT_POS_NONE;
     return find_relative_grid(m, r) && put_img_size(m, r);
 }
 
-/* Resolves the size of a model without positions, whose tensors do not show the size. */
+/* Resolves the size of a model without stored positions. No tensor shows this size. */
 static bool resolve_free_size(resolver *m, report *r) {
     vit_config *c = m->config;
     c->img_height = (int)value_of(m, SETTING_IMG_HEIGHT);
@@ -569,8 +583,8 @@ static bool resolve_free_size(resolver *m, report *r) {
     return resolve_sincos(m, r);
 }
 
-/* Takes the first rows of a table for the longest possible sequence. Only the size of the input
- * shows how many rows are used. */
+/* Resolves the size of a model that uses only the first rows of pos_embed, which has rows for the
+ * longest possible sequence. Only the size of the input shows how many rows are used. */
 static bool take_first_rows(resolver *m, report *r) {
     vit_config *c = m->config;
     settings_stored *stored = m->stored;
@@ -593,23 +607,24 @@ static bool take_first_rows(resolver *m, report *r) {
     return true;
 }
 
-/* Compares the value of the name, the configuration or --set with the rows. */
+/* Checks that `positions` from the name, the configuration or --set agrees with the rows of
+ * pos_embed. */
 static bool check_positions(const resolver *m, report *r) {
     const vit_config *c = m->config;
     const double wanted = value_or(m, SETTING_POSITIONS, c->positions);
     char told[32], seen[32];
     if ((int)wanted == c->positions || findings_are_open(m->found)) return true;
     if (c->num_prefix_tokens == 0 && c->positions != VIT_POS_NONE && (int)wanted != VIT_POS_NONE)
-        return true; /* all tokens are patches */
+        return true; /* all tokens are patches, so both values mean the same */
     return report_fail(r, "%s gives positions=%s, but the %d rows of pos_embed show positions=%s",
                        m->all[settings_origin(m->all, SETTING_POSITIONS)].origin,
                        setting_text(SETTING_POSITIONS, wanted, told), m->stored->position_rows,
                        setting_text(SETTING_POSITIONS, c->positions, seen));
 }
 
-/* Finds the sizes of the input and of the grid of the stored positions. pos_embed shows the number
- * of patches; a table of relative positions shows the grid. Without positions a source must give
- * the sizes. */
+/* Resolves the size of the input and the grid of the stored positions. pos_embed shows the number
+ * of patches, and a table of relative positions shows the grid. Without either table, a source must
+ * give the size. */
 static bool resolve_size(resolver *m, report *r) {
     vit_config *c = m->config;
     const int patch = c->patch_size;
@@ -650,7 +665,7 @@ static bool ask_positions(const resolver *m, report *r) {
                         choices_of_words(SETTING_ROPE_TYPE, sincos, options), r);
 }
 
-/* Resolves the rotary positions; timm's values are the defaults. */
+/* Resolves the rotary positions. timm's values are the defaults. */
 static bool resolve_rope(resolver *m, report *r) {
     vit_config *c = m->config;
     rope_options *o = &m->model->rope;
@@ -673,11 +688,13 @@ static bool resolve_rope(resolver *m, report *r) {
     return true;
 }
 
-/* === Options that no tensor shows === For a plain ViT, such as Google's, DeiT, DINO and MAE,
- * timm's defaults are assumed; for all other models a source must give the options. */
+/* === Options that no tensor shows ===
+ * For plain ViTs, such as those of Google, DeiT, DINO and MAE, timm's defaults are assumed. For all
+ * other models a source must give these options. */
 
-/* True for a model with timm's names and a size that timm lacks: anybody may have written the code.
- * False if the model has a feature of the published BEiT, DINOv2 and DeiT-3. */
+/* True if the tensors have timm's names, but timm has no model of this size. Anybody may have
+ * written the code of such a model. False if the model has a feature of the published BEiT, DINOv2
+ * or DeiT-3. */
 static bool is_near_copy(const resolver *m) {
     const vit_config *c = m->config;
     if (c->has_rel_pos || c->has_layer_scale || c->num_reg_tokens) return false;
@@ -709,7 +726,7 @@ static bool resolve_activation(resolver *m, report *r) {
     if (is_told(m, SETTING_ACTIVATION) &&
         !(m->seen->activation_doubt && m->seen->by_default[SETTING_ACTIVATION]))
         return true;
-    if (c->mlp_dim == 0 && c->pool != VIT_POOL_MAP) return true; /* there is no activation */
+    if (c->mlp_dim == 0 && c->pool != VIT_POOL_MAP) return true; /* the model has no activation */
     if (m->seen->activation_doubt)
         return ask(m, "activation", m->seen->activation_doubt,
                    choices_of_words(SETTING_ACTIVATION, "", options), r);
@@ -727,7 +744,8 @@ static bool resolve_activation(resolver *m, report *r) {
            ask_for_lack(m, "activation", "cannot be seen in the tensors", options, r);
 }
 
-/* Takes the pooling that the name implies, unless the norm shows that the head was changed. */
+/* Asks for the pooling if the name implies another norm after the pooling than the tensors have.
+ * The head of such a model was changed. */
 static bool check_pool(const resolver *m, report *r) {
     const vit_config *c = m->config;
     const settings *name = &m->all[FROM_NAME];
@@ -761,7 +779,7 @@ static bool resolve_pool(resolver *m, report *r) {
                "--set pool=avg|token|max|avgmax" NAME_OR_CONFIG, r);
 }
 
-/* Drops the library's default mean and deviation if the model has another number of channels. */
+/* Drops the library's default mean and std if they are for another number of channels. */
 static void forget_colours(resolver *m) {
     settings *s = &m->all[FROM_TENSORS];
     const int chans = m->stored->chans;
@@ -781,7 +799,8 @@ static bool adapt_patches(resolver *m, report *r) {
     return true;
 }
 
-/* Resolves the resampling, which only a model with a variable input size needs. */
+/* Resolves how positions are resampled. Only a file with a variable input size stores the
+ * method. */
 static bool resolve_resampling(resolver *m, report *r) {
     vit_config *c = m->config;
     const vit_pos_resample how = (vit_pos_resample)value_of(m, SETTING_POS_RESAMPLE);
@@ -825,7 +844,8 @@ static void merge_equivalents(resolver *m) {
     expand_patch(m);
 }
 
-/* Each step depends on the members of `config` that the previous steps have set. */
+/* Each step uses members of `config` that the previous steps have set, so the order of the steps
+ * matters. */
 bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
                       const patch_request *wanted, settings_resolved *model, findings *f,
                       report *r) {
@@ -840,7 +860,8 @@ bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
         m->config->merge_dim = m->config->merge_mlp_dim = m->config->merge_norm =
             m->config->merge_act = 0;
     if (m->config->num_classes == 0 && settings_origin(all, SETTING_HEAD_ACTIVATION) == FROM_CONFIG)
-        m->config->head_activation = 0; /* config.json may describe a missing head */
+        /* config.json may give an activation for a head that is missing */
+        m->config->head_activation = 0;
     m->config->has_final_norm = shown_of(m, SETTING_FINAL_NORM) != 0;
     m->config->has_fc_norm = shown_of(m, SETTING_FC_NORM) != 0;
     if (!resolve_pool(m, r) || !resolve_norm(m, r) || !resolve_activation(m, r) ||

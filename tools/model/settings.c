@@ -11,10 +11,10 @@
 
 /* === The table === */
 
-/* Checks the rules of setting_list.h at compile time: if an array below has a negative size, its
- * name is the error. */
+/* These macros check the rules of setting_list.h at compile time. If a rule is violated, an array
+ * below has a negative size, and the compiler's error names this array. */
 
-/* Checks that words have the order of their enum. */
+/* Checks that the words of a setting are in the order of their enum. */
 #define PLACE(value, word, phrase) PLACE_OF_##value,
 #define IN_ORDER(value, word, phrase)                                                              \
     typedef char value##_is_out_of_order[(int)PLACE_OF_##value == (int)value ? 1 : -1];
@@ -32,8 +32,8 @@
 SETTING_LIST(X)
 #undef X
 
-/* Checks that a field of vit_config has the type of its kind, and a word for each value within its
- * bounds. */
+/* Checks that a field of vit_config has the type that belongs to the kind of its setting. Also
+ * checks that there is a word for each value within the bounds of the field. */
 #define IS_FLOAT_int   0
 #define IS_FLOAT_float 1
 enum {
@@ -76,7 +76,7 @@ const setting_row setting_rows[SETTING_COUNT] = {
 #undef X
 };
 
-/* Other names that timm and other libraries have for a setting. */
+/* Other names of the settings, in timm and other libraries. */
 static const struct {
     const char *name;
     setting_key key;
@@ -125,7 +125,7 @@ void settings_put(settings *s, setting_key key, double value) {
 
 /* === KEY=VALUE === */
 
-/* Other libraries' names for a word of vit.h, in lower case. */
+/* Other libraries' names for words of vit.h, in lower case. */
 static const struct {
     setting_key key;
     const char *theirs, *word;
@@ -154,7 +154,7 @@ static const struct {
     { SETTING_REPRESENTATION_ACTIVATION, "identity", "none" },
 };
 
-/* Copies a word in lower case, with '_' in place of '-', and without "nn." at the beginning. */
+/* Copies a word in lower case, with '_' in place of '-' and without "nn." at its beginning. */
 static void plain_word(const char *word, char plain[64]) {
     size_t i;
     if (!strncmp(word, "nn.", 3)) word += 3;
@@ -199,8 +199,8 @@ static bool setting_find(const char *text, setting_key *key) {
     return false;
 }
 
-/* Returns the setting whose name has the longest beginning in common with this name, NULL for
- * none. */
+/* Returns the name of the setting that has the longest beginning in common with this text. NULL if
+ * no setting has more than three letters in common with it. */
 static const char *nearest_setting(const char *text) {
     const char *nearest = NULL;
     size_t most = 3, i, length;
@@ -236,7 +236,7 @@ static bool parse_value(settings *s, setting_key key, const char *text, report *
             return report_fail(r, "%s %s: expected 0 or 1, found \"%s\"", s->origin, name, text);
         settings_put(s, key, text[0] == '1' || text[0] == 't');
         return true;
-    default: /* SETTING_WORD */
+    default: /* the kind is SETTING_WORD */
         word = setting_find_any_word(key, text);
         if (word < 0)
             return report_fail(r, "%s %s: expected one of %s, found \"%s\"", s->origin, name,
@@ -246,7 +246,7 @@ static bool parse_value(settings *s, setting_key key, const char *text, report *
     }
 }
 
-/* Reads numbers with commas between them; a single number stands for every channel. */
+/* Reads numbers with commas between them. A single number stands for every channel. */
 static bool parse_vector(const settings *s, const char *name, const char *text,
                          double values[VIT_MAX_CHANS], int *count, report *r) {
     *count = 0;
@@ -317,7 +317,8 @@ const char *setting_text(setting_key key, double value, char text[32]) {
 
 /* === From a config === */
 
-/* In vit_config a NUMBER is a float, and every other kind an int, as checked above. */
+/* The field of a NUMBER in vit_config is a float, and the field of any other kind is an int. The
+ * macros above check this. */
 double setting_get_field(setting_key key, const vit_config *config) {
     const char *at = (const char *)config + setting_rows[key].offset;
     float number;
@@ -351,7 +352,7 @@ void settings_from_config(settings *s, const vit_config *config) {
     for (key = 0; key < SETTING_COUNT; key++)
         if (setting_rows[key].sources & SETTING_IS_NAMED)
             settings_put(s, (setting_key)key, setting_get_field((setting_key)key, config));
-    /* timm's method is only a default; a layout may have a better method */
+    /* timm's method is only a default, and a layout may have a better method */
     if (config->pos_resample) settings_put(s, SETTING_POS_RESAMPLE, config->pos_resample);
 }
 
@@ -366,9 +367,10 @@ void settings_from_rope(settings *s, const rope_options *rope) {
 
 /* === Choices === */
 
-enum { MAX_CHOICES = 12, WIDEST = 8 }; /* WIDEST: largest ratio of the sides of an input */
+/* WIDEST is the largest ratio of the two sides of an input */
+enum { MAX_CHOICES = 12, WIDEST = 8 };
 
-/* Appends a list such as " (1, 2 or 4)". */
+/* Appends a list of numbers, such as " (1, 2 or 4)". */
 static void append_numbers(char text[CHOICES_SIZE], const int *numbers, int count) {
     int i;
     for (i = 0; i < count; i++)
@@ -389,7 +391,8 @@ const char *choices_of_words(setting_key key, const char *others, char text[CHOI
 }
 
 const char *choices_of_heads(int64_t width, const char *others, char text[CHOICES_SIZE]) {
-    const int64_t narrowest = width < 8 ? 1 : width < 64 ? 2 : 8; /* the usual narrowest head */
+    /* the usual narrowest head at this width */
+    const int64_t narrowest = width < 8 ? 1 : width < 64 ? 2 : 8;
     int numbers[MAX_CHOICES], count = 0, heads;
     for (heads = 1; heads <= 64 && count < MAX_CHOICES; heads++)
         if (width % heads == 0 && width / heads >= narrowest) numbers[count++] = heads;
@@ -430,8 +433,8 @@ bool choices_is_square(int64_t n, int *side) {
 
 /* === Preprocessing === */
 
-/* Returns the value of a new channel, which is made from the channels of the checkpoint as its
- * weights are. */
+/* Returns the mean or std of a new channel. It is computed from the channels of the checkpoint in
+ * the same way as the weights of the new channel. */
 static double adapted_value(const double *values, int count, int chans, int channel) {
     double sum = 0;
     int i;
@@ -440,9 +443,9 @@ static double adapted_value(const double *values, int count, int chans, int chan
     return sum / count;
 }
 
-/* Sets mean or std for each channel of the file. The values may be given for these channels, for
- * those of the checkpoint, or as one value for all. A name has values for three channels; if these
- * are equal, they serve any number of channels. */
+/* Sets mean or std for each channel of the .vit file. The values may be given for the channels of
+ * the file, for those of the checkpoint, or as one value for all channels. A name has values for
+ * three channels; if these are equal, they are used for any number of channels. */
 static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int stored_chans, int chans,
                            float *out, report *r) {
     const char *name = is_std ? "std" : "mean";
@@ -469,8 +472,9 @@ static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int stor
     return true;
 }
 
-/* If the input size is variable, the size before the crop must follow from it. crop_pct is kept if
- * it has few decimals, as in timm; otherwise vit.h keeps the proportion of both sizes. */
+/* Returns the crop_pct that the file stores; 0 if vit.h must keep the proportion of the two sizes
+ * instead. A file with a variable input size needs one of these to compute the size before the
+ * crop. crop_pct is stored if it has few decimals, as in timm. */
 static float kept_crop_pct(const settings all[FROM_COUNT], const vit_config *c, double crop_pct) {
     const bool told = settings_origin(all, SETTING_RESIZE_HEIGHT) >= 0 ||
                       settings_origin(all, SETTING_RESIZE_WIDTH) >= 0;
@@ -478,10 +482,11 @@ static float kept_crop_pct(const settings all[FROM_COUNT], const vit_config *c, 
     return c->dynamic_img_size && !told && is_short ? (float)crop_pct : 0;
 }
 
-/* Resolves, with crop_mode=aspect, the area of the patches that a photo may have. */
+/* Computes the height and width before the crop for crop_mode=aspect. Their product is the largest
+ * area that the patches of a photo may have. */
 static bool resolve_area(const settings all[FROM_COUNT], vit_config *c, double *height,
                          double *width, report *r) {
-    enum { MOST = 32768 }; /* of resize_height and resize_width */
+    enum { MOST = 32768 }; /* the largest resize_height and resize_width */
     double most = 0;
     int sides[2];
     settings_get(all, SETTING_MAX_PATCHES, &most);
@@ -530,7 +535,7 @@ bool preprocessing_resolve(const settings all[FROM_COUNT], int stored_chans, vit
 
 /* === Another patch embedding === */
 
-/* Only patches that are squares side by side can be turned into other patches. */
+/* Checks that the patches can be turned into other patches. They must be squares side by side. */
 static bool check_cut(const vit_config *c, int chans, int patch, report *r) {
     const char *option = patch != c->patch_size ? "--patch-size" : "--in-chans";
     char word[32];

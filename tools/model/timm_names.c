@@ -11,7 +11,7 @@
 
 /* === Tables === */
 
-/* embed_dim, depth, num_heads, mlp_dim */
+/* Each row gives embed_dim, depth, num_heads and mlp_dim. */
 #define TEST_6           64, 6, 2, 192
 #define TEST_8           64, 8, 2, 192
 #define TEST_9           96, 9, 3, 192
@@ -53,7 +53,7 @@
 #define DINOV3_HUGE      1280, 32, 20, 5120
 #define DINOV3_7B        4096, 40, 32, 8192
 
-/* The properties that the models of a family have in common. */
+/* The options that all models of a family have in common. */
 #define PLAIN      0
 #define DISTILLED  ARCH_DIST
 #define MIIL       (ARCH_NO_QKV_BIAS | ARCH_BILINEAR)
@@ -255,7 +255,7 @@ static const arch archs[] = {
     { "vit_base_patch16_clip_quickgelu_224", BASE,      16, 224, QUICK_CLIP,    OPENAI,   1.0   },
     { "vit_gigantic_patch14_clip_quickgelu_224", GIGANTIC, 14, 224, QUICK_CLIP, OPENAI, 1.0 },
     { "vit_large_patch14_clip_quickgelu_336", LARGE,     14, 336, QUICK_CLIP,    OPENAI,   1.0   },
-    /* SigLIP, attention pooling */
+    /* SigLIP, which uses attention pooling */
     { "vit_base_patch32_siglip_256",         BASE,      32, 256, MAP_TANH,      HALF,     0.9   },
     { "vit_base_patch16_siglip_224",         BASE,      16, 224, MAP,           HALF,     0.9   },
     { "vit_base_patch16_siglip_256",         BASE,      16, 256, MAP,           HALF,     0.9   },
@@ -272,7 +272,7 @@ static const arch archs[] = {
     { "vit_so400m_patch16_siglip_512",       SO400M,    16, 512, MAP_TANH,      HALF,     0.9   },
     { "vit_giantopt_patch16_siglip_256",     GIANTOPT,  16, 256, MAP_TANH,      HALF,     0.9   },
     { "vit_giantopt_patch16_siglip_384",     GIANTOPT,  16, 384, MAP_TANH,      HALF,     0.9   },
-    /* SigLIP and PaliGemma, mean of the patches */
+    /* SigLIP and PaliGemma, which use the mean of the patches */
     { "vit_base_patch32_siglip_gap_256",     BASE,      32, 256, GAP_TANH,      HALF,     0.9   },
     { "vit_base_patch16_siglip_gap_224",     BASE,      16, 224, GAP,           HALF,     0.9   },
     { "vit_base_patch16_siglip_gap_256",     BASE,      16, 256, GAP,           HALF,     0.9   },
@@ -291,7 +291,7 @@ static const arch archs[] = {
     { "vit_so400m_patch16_siglip_gap_512",   SO400M,    16, 512, GAP_TANH,      HALF,     0.9   },
     { "vit_giantopt_patch16_siglip_gap_256", GIANTOPT,  16, 256, GAP_TANH,      HALF,     0.9   },
     { "vit_giantopt_patch16_siglip_gap_384", GIANTOPT,  16, 384, GAP_TANH,      HALF,     0.9   },
-    /* others */
+    /* other models */
     { "eva_large_patch14_196",               LARGE,     14, 196, EVA,           OPENAI,   1.0   },
     { "eva_large_patch14_336",               LARGE,     14, 336, EVA | SQUASH,  OPENAI,   1.0   },
     { "flexivit_small",                      SMALL,     16, 240, FLEXIVIT,      HALF,     0.95  },
@@ -315,7 +315,7 @@ static const arch archs[] = {
     { "aimv2_huge_patch14_448",              AIM_HUGE,  14, 448, AIMV2,         OPENAI,   1.0   },
     { "aimv2_1b_patch14_448",                AIM_1B,    14, 448, AIMV2,         OPENAI,   1.0   },
     { "aimv2_3b_patch14_448",                AIM_3B,    14, 448, AIMV2,         OPENAI,   1.0   },
-    /* no class token */
+    /* models without a class token */
     { "vit_base_patch16_rpn_224",            BASE,      16, 224, RPN,           HALF,     0.9   },
     { "vit_medium_patch16_gap_240",          MEDIUM,    16, 240, SW_GAP,        HALF,     0.95  },
     { "vit_medium_patch16_gap_256",          MEDIUM,    16, 256, SW_GAP,        HALF,     0.95  },
@@ -325,7 +325,7 @@ static const arch archs[] = {
     { "vit_huge_patch14_gap_224",            HUGE_SIZE, 14, 224, GAP,           IMAGENET, 0.9   },
     { "vit_huge_patch16_gap_448",            HUGE_SIZE, 16, 448, GAP,           IMAGENET, 1.0   },
     { "vit_giant_patch16_gap_224",           GIANT,     16, 224, GAP,           IMAGENET, 0.9   },
-    /* registers */
+    /* models with registers */
     { "vit_wee_patch16_reg1_gap_256",        WEE,       16, 256, SBB_REG1,      HALF,     0.95  },
     { "vit_little_patch16_reg1_gap_256",     LITTLE,    16, 256, SBB_REG1,      HALF,     0.95  },
     { "vit_little_patch16_reg4_gap_256",     LITTLE,    16, 256, SBB_REG4,      HALF,     0.95  },
@@ -343,7 +343,7 @@ static const arch archs[] = {
     { "vit_so150m2_patch16_reg1_gap_256",    SO150M2,   16, 256, SO150M2_GAP,   HALF,     1.0   },
     { "vit_so150m2_patch16_reg1_gap_384",    SO150M2,   16, 384, SO150M2_GAP,   HALF,     1.0   },
     { "vit_so150m2_patch16_reg1_gap_448", SO150M2, 16, 448, SO150M2_GAP | SQUASH, HALF, 1.0 },
-    /* differential attention, parallel blocks */
+    /* models with differential attention or parallel blocks */
     { "vit_base_patch16_xp_224",             BASE,       16, 224, XP,            HALF,     0.9   },
     { "vit_large_patch14_xp_224",            LARGE,      14, 224, XP,            HALF,     0.9   },
     { "vit_huge_patch14_xp_224",             HUGE_SIZE,  14, 224, XP,            HALF,     0.9   },
@@ -376,7 +376,7 @@ static const arch archs[] = {
     { "eva02_large_patch14_clip_224", EVA02_LARGE, 14, 224, EVA02_CLIP, OPENAI, 0.9 },
     { "eva02_large_patch14_clip_336", EVA02_LARGE, 14, 336, EVA02_CLIP, OPENAI, 1.0 },
     { "eva02_enormous_patch14_clip_224",     ENORMOUS,   14, 224, ENORMOUS_CLIP, OPENAI,   0.9   },
-    /* rotary positions */
+    /* models with rotary positions */
     { "vit_medium_patch16_rope_reg1_gap_256", MEDIUM,     16, 256, ROPE_REG1,     HALF,     0.95  },
     { "vit_mediumd_patch16_rope_reg1_gap_256", MEDIUMD, 16, 256, ROPE_REG1_NB, HALF, 0.95 },
     { "vit_betwixt_patch16_rope_reg4_gap_256", BETWIXT, 16, 256, ROPE_REG4, OPENAI, 0.95 },
@@ -436,7 +436,7 @@ static const arch archs[] = {
     { "vit_base_patch16_lingbot",            BASE,       16, 512, LINGBOT_BIAS,  IMAGENET, 1.0   },
     { "vit_large_patch16_lingbot",           LARGE,      16, 512, LINGBOT_BIAS,  IMAGENET, 1.0   },
     { "vit_giant_patch16_lingbot",           GIANT_GLU,  16, 512, LINGBOT_GLU,   IMAGENET, 1.0   },
-    /* with a stem; the patch size is in pixels of the input */
+    /* models with a stem; here the patch size is in pixels of the input */
     { "vit_tiny_r_s16_p8_224",               TINY,       32, 224, PLAIN,         HALF,     0.9   },
     { "vit_tiny_r_s16_p8_384",               TINY,       32, 384, PLAIN,         HALF,     1.0   },
     { "vit_small_r26_s32_224",               SMALL,      32, 224, PLAIN,         HALF,     0.9   },
@@ -447,7 +447,7 @@ static const arch archs[] = {
     { "vit_large_r50_s32_224",               LARGE,      32, 224, PLAIN,         HALF,     0.9   },
     { "vit_large_r50_s32_384",               LARGE,      32, 384, PLAIN,         HALF,     1.0   },
     { "vit_base_mci_224",                    BASE,       16, 224, PATCH_POS,     UNIT,     0.9   },
-    /* any aspect ratio; the image size is that of the stored positions */
+    /* models for any aspect ratio; here the image size is that of the stored positions */
     { "naflexvit_base_patch16_gap",          BASE,      16, 256, NAFLEX_GAP,    HALF,     1.0   },
     { "naflexvit_base_patch16_par_gap",      BASE,      16, 256, NAFLEX_PAR,    HALF,     1.0   },
     { "naflexvit_base_patch16_parfac_gap",   BASE,      16, 256, NAFLEX_FAC,    HALF,     1.0   },
@@ -456,7 +456,7 @@ static const arch archs[] = {
     { "naflexvit_so150m2_patch16_reg1_map",  SO150M2,   16, 256, NAFLEX_SO_MAP, HALF,     1.0   },
     { "naflexvit_base_patch16_siglip",       BASE,      16, 256, NAFLEX_TANH,   HALF,     1.0   },
     { "naflexvit_so400m_patch16_siglip",     SO400M,    16, 256, NAFLEX_TANH,   HALF,     1.0   },
-    /* of tests */
+    /* models for tests */
     { "test_vit",                            TEST_6,    16, 160, TEST1,         HALF,     0.95  },
     { "test_vit2",                           TEST_8,    16, 160, TEST2,         HALF,     0.95  },
     { "test_vit3",                           TEST_9,    16, 160, TEST3,         HALF,     0.95  },
@@ -464,7 +464,7 @@ static const arch archs[] = {
 };
 /* clang-format on */
 
-/* The stem in front of the patches. */
+/* The stems in front of the patches, by the names of the models. */
 static const struct {
     const char *pattern;
     int stem, width, stages[4];
@@ -476,8 +476,8 @@ static const struct {
     { "vit_*_mci_*", VIT_STEM_CONV, 192, { 0, 0, 0, 0 } },
 };
 
-/* Tags whose preprocessing differs from that of the default tag in the table. The first tag that
- * matches the whole name decides. */
+/* The tags whose preprocessing differs from the preprocessing in the table, which is that of the
+ * default tag. The first pattern that matches the whole name decides. */
 static const struct {
     const char *pattern;
     arch_norm norm;
@@ -509,7 +509,7 @@ static const struct {
     { "vit_so400m_patch14_siglip_gap_378.webli", HALF, 1.0, false },
 };
 
-/* The recipes in timm's tags. */
+/* The tags that timm's names have, as patterns. A tag describes how the weights were trained. */
 static const char *const tags[] = {
     "augreg*",   "orig_in21k*", "sam_in1k",   "dino",      "mae",         "untrained",
     "r160_in1k", "fb_in1k",     "fb_in22k_*", "in21k",     "in21k_ft_*",  "in22k_ft_*",
@@ -521,7 +521,8 @@ static const char *const tags[] = {
     "lvd1689m",  "sat493m",     "eupe_*",     "robbyant",  "e300_s*",
 };
 
-/* Retired names of timm, and their replacements; '*' stands for the part that stays. */
+/* Names that timm has retired, and how to change them: `prefix` is removed, `suffix` is replaced by
+ * `added`, and the name gets `tag`. '*' in a pattern stands for any part, which is kept. */
 static const struct {
     const char *pattern, *prefix, *suffix, *added, *tag;
 } retired[] = {
@@ -539,7 +540,8 @@ static const struct {
     { "vit_deit_*", "vit_", "", "", "" },
 };
 
-/* Names of timm that vit.h cannot run, and the option that vit.h lacks. The first match decides. */
+/* Patterns of timm's names that vit.h cannot run, and the option that vit.h lacks. The first
+ * pattern that matches decides. */
 static const struct {
     const char *pattern, *option;
 } lacking[] = {
@@ -571,9 +573,9 @@ static bool arch_same_letter(char a, char b) {
     return tolower((unsigned char)a) == b || (a == '-' && b == '_');
 }
 
-/* Returns Levenshtein's edit distance, computed row by row. Names are shortened more often than
- * misspelt. So letters that are missing from `name` cost little, additional letters cost much, and
- * a missing end costs nothing. */
+/* Returns Levenshtein's edit distance of two names, computed row by row. Users shorten names more
+ * often than they misspell them. So a letter that is missing in `name` costs little, an additional
+ * letter costs much, and a missing end costs nothing. */
 static size_t arch_distance(const char *name, const char *full) {
     enum { LACKS = 1, OTHER = 5 };
     size_t row[ARCH_MAX_NAME + 1], length = strlen(full), i, j;
@@ -623,7 +625,7 @@ static arch_result arch_unknown(const char *name, report *r) {
     return ARCH_UNKNOWN;
 }
 
-/* Rewrites a retired name in place, and adds the tag that it stood for. */
+/* Replaces a retired name by its new name, and sets the tag that the retired name stood for. */
 static void arch_modernise(char name[ARCH_MAX_NAME], char *tag, size_t tag_size) {
     size_t i;
     for (i = 0; i < COUNT(retired); i++) {
