@@ -1,4 +1,5 @@
-/* build.c - finds a tokenizer's files, and cleans texts as the model's library does. */
+/* build.c - finds the files of a tokenizer, and adds the steps that clean texts as the model's
+ * library does. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,17 +12,18 @@ enum { MAX_PATH_SIZE = 4096 };
 
 /* === CLIP === */
 
-/* Adds the cleaning of open_clip's and OpenAI's SimpleTokenizer, before and during the split into
- * words. */
+/* Adds the steps by which SimpleTokenizer of open_clip and OpenAI cleans texts, before it splits
+ * them into words and while it does so. */
 static void clean_openai(tplan *p) {
     tplan_step_ftfy(p, &p->first);
     tplan_step_entities(p, &p->first);
     tplan_step_collapse(p, &p->first, TPLAN_PYTHON_SPACE, TPLAN_TRIM_BEGIN | TPLAN_TRIM_END);
     tplan_step_lower_python(p, &p->first);
-    tplan_step_replace(p, &p->first, "\xcd\x85", " "); /* U+0345, which regex finds in no set */
+    /* U+0345, which no set of the regex matches */
+    tplan_step_replace(p, &p->first, "\xcd\x85", " ");
 }
 
-/* Adds the cleaning of transformers' CLIPTokenizerFast. */
+/* Adds the steps by which CLIPTokenizerFast of transformers cleans texts. */
 static void clean_clip_fast(tplan *p) {
     tplan_step_compose(p, &p->steps, true);
     tplan_step_collapse(p, &p->steps, TPLAN_WHITE_SPACE, 0);
@@ -41,7 +43,8 @@ static bool finish_clip(tplan *p, const tokenizer_source *from, const text_facts
     }
     clean_clip_fast(p);
     p->pad = p->end;
-    if (f->pad[0] && strcmp(f->pad, CLIP_END) != 0) { /* "!" */
+    /* the files of some models name another pad token, "!" */
+    if (f->pad[0] && strcmp(f->pad, CLIP_END) != 0) {
         const tplan_entry *pad;
         tplan_sort(&p->pieces);
         pad = tplan_find(&p->pieces, f->pad, strlen(f->pad));
@@ -55,7 +58,7 @@ static bool finish_clip(tplan *p, const tokenizer_source *from, const text_facts
 
 /* === Facts beside the tokenizer === */
 
-/* Copies a token, which is a string or an object with a content. */
+/* Copies a token. In JSON a token is a string, or an object with a member "content". */
 static void copy_token(char *to, size_t size, const json_value *token) {
     const char *text = json_string(token, json_string(json_get(token, "content"), ""));
     if (*text && strlen(text) < size) strcpy(to, text);
@@ -81,7 +84,8 @@ static bool read_facts_file(text_facts *f, const char *path, report *r) {
     copy_token(f->pad, sizeof f->pad, json_get(root, "pad_token"));
     copy_token(f->begin, sizeof f->begin, json_get(root, "bos_token"));
     copy_token(f->end, sizeof f->end, json_get(root, "eos_token"));
-    text = json_get(json_get(root, "model_cfg"), "text_cfg"); /* open_clip_config.json */
+    /* only open_clip_config.json has this member */
+    text = json_get(json_get(root, "model_cfg"), "text_cfg");
     if (!f->context && json_integer(json_get(root, "model_max_length"), 0) <= 65536)
         f->context = (int)json_integer(json_get(root, "model_max_length"), 0);
     if (json_get(text, "context_length"))
@@ -102,8 +106,9 @@ static void clean_canonicalize(tplan *p) {
     tplan_step_collapse(p, &p->first, TPLAN_PYTHON_SPACE, TPLAN_TRIM_BEGIN | TPLAN_TRIM_END);
 }
 
-/* SiglipTokenizer of transformers adds a prefix and converts to lower case. Then, between tokens,
- * SiglipTokenizer removes punctuation and leaves one space between words. */
+/* Adds the steps of SiglipTokenizer of transformers. First it puts a prefix in front of the text,
+ * and converts the text to lower case. Then, in the text between the tokens, it removes punctuation
+ * and leaves one space between words. */
 static void clean_siglip(tplan *p) {
     tplan_step_replace(p, &p->first, "\xe2\x96\x81", " ");
     tplan_step_prepend(p, &p->first, "\xe2\x96\x81", false);
@@ -153,7 +158,7 @@ static bool build_json(tplan *p, const char *path, const tokenizer_source *from,
 
 /* === Files === */
 
-/* Returns FOLDER/NAME if that file exists, otherwise NULL. */
+/* Returns FOLDER/NAME if a file with this path exists; otherwise NULL. */
 static const char *find(const char *folder, const char *name, char path[MAX_PATH_SIZE]) {
     const int n = snprintf(path, MAX_PATH_SIZE, "%s%s%s", folder, paths_slash(folder), name);
     return n > 0 && n < MAX_PATH_SIZE && source_exists(path) ? path : NULL;
@@ -200,7 +205,7 @@ bool tokenizer_exists(const char *at) {
     return find_files(at, path, other) != FILE_NONE;
 }
 
-/* Reads the settings in the files beside the tokenizer. */
+/* Reads the settings in the files that are in the same folder as the tokenizer. */
 static bool read_facts(text_facts *f, const char *tokenizer, report *r) {
     static const char *const names[] = { "special_tokens_map.json", "tokenizer_config.json",
                                          "open_clip_config.json" };

@@ -1,4 +1,6 @@
-/* clip.c - CLIP's vocabulary and merges: bpe_simple_vocab_16e6.txt, vocab.json with merges.txt. */
+/* clip.c - reads CLIP's vocabulary and merges: bpe_simple_vocab_16e6.txt, or vocab.json with
+ * merges.txt. A piece is a sequence of bytes with an id. A merge joins two neighbouring pieces to a
+ * longer piece; merges of lower rank are applied first. */
 #include "text/token_plan.h"
 
 #include <stdlib.h>
@@ -12,13 +14,14 @@
 enum { MAX_FILE = 256 * 1024 * 1024, CLIP_MERGES = 49152 - 256 - 2 };
 
 /* === Bytes as characters ===
- * GPT-2's vocabularies write each byte as a printable character. */
+ * The vocabularies of GPT-2 and CLIP write each byte as a printable character. */
 
 static bool is_printable(int byte) {
     return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
 }
 
-/* Returns the byte that a character in a vocabulary stands for, or -1. */
+/* Returns the byte that a character in a vocabulary stands for; -1 if the character stands for no
+ * byte. */
 static int byte_of_char(uint32_t code) {
     if (code < 256) return is_printable((int)code) ? (int)code : -1;
     code -= 256;
@@ -27,8 +30,8 @@ static int byte_of_char(uint32_t code) {
     return code == 67 ? 0xad : -1;
 }
 
-/* Writes the bytes of a piece; "</w>" at its end becomes TPLAN_END_OF_WORD. Returns 0 if the piece
- * is not written in these characters. */
+/* Writes the bytes of a piece. The suffix at the end of a piece, such as "</w>", becomes
+ * TPLAN_END_OF_WORD. Returns 0 if the piece has characters that stand for no byte. */
 static size_t piece_bytes(const char *piece, size_t size, const char *suffix, unsigned char *to) {
     const size_t suffix_size = strlen(suffix);
     size_t n = 0;
@@ -50,8 +53,8 @@ static size_t piece_bytes(const char *piece, size_t size, const char *suffix, un
     return n;
 }
 
-/* True if the bytes can occur in UTF-8, which has no byte above 0xf4. 0xff can stand for the end of
- * a word. */
+/* True if the bytes can occur in a text. UTF-8 has no byte above 0xf4. As the last of several
+ * bytes, 0xff is allowed, because it stands for the end of a word. */
 static bool occurs(const unsigned char *bytes, size_t size) {
     for (size_t i = 0; i < size; i++)
         if (bytes[i] > 0xf4 && !(bytes[i] == TPLAN_END_OF_WORD && i + 1 == size && i > 0))
@@ -96,8 +99,8 @@ void clip_add_words(tplan *p, bool ignore_case) {
 
 /* === Lines of merges === */
 
-/* Cuts a line "left right" off the text; false at the end of the text. *left is NULL for a line of
- * another form. */
+/* Cuts the first line, "left right", off the text. False at the end of the text. *left is NULL if
+ * the line has another form. */
 static bool take_merge(char **at, char **left, char **right) {
     char *line = *at, *end = strchr(line, '\n'), *space;
     if (!*line) return false;
@@ -113,8 +116,8 @@ static bool take_merge(char **at, char **left, char **right) {
     return true;
 }
 
-/* Reads at most `most` merges. If `id` is not NULL, each merge is also a piece; the pieces are
- * numbered from *id on. */
+/* Reads at most `most` merges. If `id` is not NULL, each merge also makes a piece. These pieces get
+ * the ids from *id on. */
 static bool read_merges(tplan *p, char *text, uint32_t most, uint32_t *id, report *r) {
     char *left, *right;
     uint32_t rank = 0;
@@ -123,7 +126,7 @@ static bool read_merges(tplan *p, char *text, uint32_t most, uint32_t *id, repor
         char piece[2 * TPLAN_MAX_PIECE];
         line++;
         if (line == 1 && (id || !left || strncmp(left, "#version", 8) == 0)) continue;
-        if (!*start && !*text) break; /* an empty last line */
+        if (!*start && !*text) break; /* the last line is empty */
         if (!left || strlen(left) + strlen(right) > TPLAN_MAX_PIECE ||
             !clip_add_merge(p, left, strlen(left), right, strlen(right), "</w>", rank))
             return report_fail(r, "line %d: expected two pieces, as in \"t h\"", line);
@@ -151,8 +154,8 @@ bool read_text(const char *path, char **text, size_t *size, report *r) {
     return true;
 }
 
-/* Inflates a .gz file with one member (RFC 1952), and replaces the compressed bytes by the
- * result. */
+/* Inflates a .gz file with one member (RFC 1952). Replaces *text, which holds the compressed bytes,
+ * by the result. */
 static bool gunzip(char **text, size_t *size, report *r) {
     const unsigned char *bytes = (const unsigned char *)*text;
     const size_t all = *size;
@@ -162,7 +165,7 @@ static bool gunzip(char **text, size_t *size, report *r) {
     if (all < 18 || bytes[0] != 0x1f || bytes[1] != 0x8b || bytes[2] != 8 || bytes[3] & 0xe0)
         return report_fail(r, "is not a .gz file");
     if (bytes[3] & 4) at += 2 + (size_t)bytes_load16(bytes + 10);
-    for (int bit = 8; bit <= 16; bit *= 2) { /* a name, a comment */
+    for (int bit = 8; bit <= 16; bit *= 2) { /* skips a name and a comment */
         if (!(bytes[3] & bit)) continue;
         while (at < all && bytes[at]) at++;
         at++;

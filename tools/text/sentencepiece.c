@@ -1,5 +1,5 @@
-/* sentencepiece.c - reads SentencePiece's .model files, which are messages of Protocol Buffers,
- * without their library. */
+/* sentencepiece.c - reads SentencePiece's .model files. These files are messages of Protocol
+ * Buffers, which are read here without a library. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +9,8 @@
 
 typedef struct field {
     uint32_t number, wire;
-    uint64_t value;      /* of wire types 0, 1 and 5 */
-    const uint8_t *data; /* of wire type 2 */
+    uint64_t value;      /* the value of a field of wire type 0, 1 or 5 */
+    const uint8_t *data; /* the bytes of a field of wire type 2 */
     size_t size;
 } field;
 
@@ -28,7 +28,8 @@ static bool take_varint(message *m, uint64_t *value) {
     return false;
 }
 
-/* Reads the next field. Returns 1 if there is one, 0 at the end, -1 if the file is damaged. */
+/* Reads the next field. Returns 1 if there is a field, 0 at the end, and -1 if the file is
+ * damaged. */
 static int take_field(message *m, field *f) {
     uint64_t key;
     if (m->at == m->end) return 0;
@@ -59,9 +60,10 @@ static message message_of(const field *f) {
 }
 
 /* === The precompiled map of characters ===
- * A double array of Darts, whose leaves are offsets of replacements that end with a NUL. */
+ * The map is a trie that Darts stores as a double array. A leaf of the trie has the offset of the
+ * replacement, which ends with a NUL. */
 
-/* Keys share their ends in the array. A node can therefore be visited several times. */
+/* Several keys may share nodes at their ends, so a node may be visited several times. */
 enum { MAX_KEY = 64, MAX_VISITS = 1000000 };
 
 typedef struct charsmap {
@@ -70,21 +72,22 @@ typedef struct charsmap {
     const uint8_t *texts;
     size_t texts_size;
     char key[MAX_KEY];
-    const tplan_table *fixed; /* keys that stay as they are, sorted */
+    const tplan_table *fixed; /* the keys that must stay unchanged, in sorted order */
 } charsmap;
 
 static uint32_t unit_at(const charsmap *c, size_t i) { return bytes_load32(c->units + 4 * i); }
 
 static size_t unit_offset(uint32_t unit) { return (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6); }
 
-/* True if a key of the map begins with one of SentencePiece's symbols. Such a key is never used. */
+/* True if the first `size` bytes of the key begin with one of the fixed keys. Such a key is never
+ * used. */
 static bool is_hidden(const charsmap *c, size_t size) {
     for (size_t n = 1; n <= size; n++)
         if (tplan_find(c->fixed, c->key, n)) return true;
     return false;
 }
 
-/* Adds the keys below a node. False if the array is damaged. */
+/* Adds the keys whose first `depth` bytes lead to this node. False if the array is damaged. */
 static bool walk(tplan *p, charsmap *c, size_t node, size_t depth, tplan_table *map) {
     const size_t base = node ^ unit_offset(unit_at(c, node));
     if (c->visited++ == MAX_VISITS) return false;
@@ -139,7 +142,7 @@ typedef struct piece {
 typedef struct model {
     piece *pieces;
     size_t count, capacity;
-    uint32_t type; /* 1: unigram, 2: BPE */
+    uint32_t type; /* 1 means unigram, and 2 means BPE */
     bool byte_fallback, suffix, dummy_prefix, remove_extra, escape;
     field charsmap;
     int begin, end, pad;
@@ -225,13 +228,15 @@ static bool read_model(model *m, message at, report *r) {
     return true;
 }
 
-static int compare_scores(const void *a, const void *b) { /* highest first */
+/* Orders scores from the highest to the lowest. */
+static int compare_scores(const void *a, const void *b) {
     const float x = *(const float *)a, y = *(const float *)b;
     return (x < y) - (x > y);
 }
 
-/* Adds the ranks of BPE: each distinct score is a rank, and the highest score has rank 0. A piece
- * may be made of any two halves. */
+/* Adds the merges of BPE, with ranks that follow from the scores of the pieces. Equal scores have
+ * the same rank, and the highest score has rank 0. Any two halves of a piece can be merged to this
+ * piece. */
 static bool add_ranks(tplan *p, const model *m, report *r) {
     float *scores = malloc(m->count * sizeof *scores);
     size_t count = 0, kept = 0;
@@ -301,7 +306,8 @@ static bool add_pieces(tplan *p, const model *m, report *r) {
     return m->type == 1 || add_ranks(p, m, r);
 }
 
-/* Adds the steps of SentencePiece's normaliser. They leave user-defined symbols unchanged. */
+/* Adds the steps of SentencePiece's normaliser. These steps leave user-defined symbols
+ * unchanged. */
 static bool add_steps(tplan *p, const model *m, bool dummy_prefix, bool at_begin, report *r) {
     tplan_table fixed = { 0 }, map = { 0 };
     bool good = true;
@@ -328,8 +334,8 @@ static bool add_steps(tplan *p, const model *m, bool dummy_prefix, bool at_begin
     return good;
 }
 
-/* Returns the score of SiglipTokenizer's prefix. The scores of the text are added to this score,
- * with SentencePiece's rounding. */
+/* Returns the score of the prefix that SiglipTokenizer adds. SentencePiece adds the scores of the
+ * text to this score. Its rounding depends on this order, so vit.h starts with the same score. */
 static float score_prefix(tplan *p, const char *prefix) {
     float best[16] = { 0 };
     bool reached[16] = { true };
@@ -375,7 +381,8 @@ bool spiece_read(tplan *p, const char *path, bool siglip, report *r) {
         p->begin = m.begin >= 0 && (size_t)m.begin < m.count ? m.begin : TPLAN_NONE;
         p->end = m.end >= 0 && (size_t)m.end < m.count ? m.end : TPLAN_NONE;
         p->pad = m.pad >= 0 && (size_t)m.pad < m.count ? m.pad : TPLAN_NONE;
-        for (size_t i = 0; i < m.count; i++) /* as an AddedToken of transformers */
+        /* transformers adds these pieces to the tokenizer as AddedTokens */
+        for (size_t i = 0; i < m.count; i++)
             if (m.pieces[i].type == CONTROL || m.pieces[i].type == UNKNOWN)
                 tplan_add(p, &p->raw, m.pieces[i].text, m.pieces[i].size, (uint32_t)i, 0);
     }

@@ -132,7 +132,7 @@ static void put32(tplan *p, uint32_t value) {
     put_bytes(p, bytes, sizeof bytes);
 }
 
-/* Returns the place where the next table begins, a multiple of 4. */
+/* Adds bytes up to the next multiple of 4. Returns the offset at which the next table begins. */
 static uint32_t place(tplan *p) {
     static const unsigned char zeros[4];
     put_bytes(p, zeros, (4 - p->blob.size % 4) % 4);
@@ -146,7 +146,8 @@ static uint32_t put_list(tplan *p, const uint32_t *items, size_t count) {
     return at;
 }
 
-/* Writes a sorted table, with values if it is a map. */
+/* Writes a sorted table. If `is_map` is true, the table has a value for each key instead of a
+ * number. Returns the offset of the table; 0 if the table is empty. */
 static uint32_t put_table(tplan *p, const tplan_table *table, bool is_map) {
     uint32_t keys = 0, values = 0, at;
     if (!table->count) return 0;
@@ -182,7 +183,7 @@ static void add_step(tplan *p, tplan_steps *steps, uint32_t kind, uint32_t a, ui
                      uint32_t c) {
     uint32_t *row;
     if (steps->count == TPLAN_MAX_STEPS) {
-        p->no_memory = true; /* more than any file has */
+        p->no_memory = true; /* no file has so many steps */
         return;
     }
     row = steps->rows[steps->count++];
@@ -198,7 +199,8 @@ void tplan_step_map(tplan *p, tplan_steps *steps, tplan_table *map) {
     tplan_sort(map);
     for (size_t i = 0; i < map->count; i++) {
         const tplan_entry *entry = &map->items[i];
-        if (kept > 0 && compare(&map->items[kept - 1], entry) == 0) continue; /* the first stays */
+        /* of equal keys, the first is kept */
+        if (kept > 0 && compare(&map->items[kept - 1], entry) == 0) continue;
         if (entry->value_size > growth * entry->key_size)
             growth = (double)entry->value_size / entry->key_size;
         map->items[kept++] = *entry;
@@ -225,7 +227,7 @@ void tplan_step_prepend(tplan *p, tplan_steps *steps, const char *text, bool unl
 
 /* === Unicode === */
 
-/* The tables, in the order in which they are stored. */
+/* The indices of the tables, in the order in which the tables are stored. */
 enum {
     KINDS,
     COMBINING,
@@ -280,7 +282,9 @@ static const unsigned char *unicode(tplan *p, int table) {
     return p->unicode + at;
 }
 
-/* Adds the ranges of a list, with these bits as their classes; 0 if memory is exhausted. */
+/* Adds a list of ranges of characters. The bits in `mask` are the classes of the characters; ranges
+ * that do not differ in these bits are joined. Returns the offset of the list; 0 if memory is
+ * exhausted. */
 static uint32_t put_ranges(tplan *p, int table, unsigned mask) {
     const size_t count = sizes[table] / 4;
     const unsigned char *data = unicode(p, table);
@@ -346,8 +350,8 @@ void tplan_step_lower_python(tplan *p, tplan_steps *steps) {
     tplan_step_lower(p, steps);
 }
 
-/* Adds a step that composes or decomposes. A decomposition has at most three times as many
- * bytes. */
+/* Adds a step that composes characters, or decomposes them if `compose` is false. A decomposed text
+ * has at most three times as many bytes. */
 void tplan_step_compose(tplan *p, tplan_steps *steps, bool compose) {
     const uint32_t parts = put_pairs(p, PARTS), classes = put_ranges(p, COMBINING, 255);
     add_step(p, steps, TPLAN_STEP_COMPOSE, parts, classes,
@@ -355,7 +359,7 @@ void tplan_step_compose(tplan *p, tplan_steps *steps, bool compose) {
     if (p->growth < 3) p->growth = 3;
 }
 
-/* Adds a step with one of the maps, which are sorted. */
+/* Adds a step with one of the stored maps, whose keys are sorted. */
 static void add_map(tplan *p, tplan_steps *steps, uint32_t kind, int table) {
     add_step(p, steps, kind, put_pairs(p, table), 0, 0);
 }
@@ -402,8 +406,8 @@ static bool check_ids(const tplan *p, const tplan_table *table, bool numbers, re
     return true;
 }
 
-/* Writes the merges in the order of their pieces. Each piece then stores the number of its first
- * merge. */
+/* Writes the merges in the order of the pieces that they make. The number of each piece becomes the
+ * index of the piece's first merge. */
 static bool put_merges(tplan *p, uint32_t *at, report *r) {
     size_t m = 0;
     *at = place(p);
@@ -460,7 +464,8 @@ static bool put_tables(tplan *p, report *r) {
     set_header(p, 68, put_list(p, ids, p->pieces.count));
     free(ids);
     set_header(p, 64, put_table(p, &p->pieces, false));
-    /* The last value of a table is an end. Here this is the end of the merges: their number. */
+    /* The last value of a table is the end of the last entry. In this table, it is the end of the
+     * merges, which is the number of merges. */
     if (p->algorithm != TPLAN_UNIGRAM && !p->no_memory && p->pieces.count)
         set32(p->blob.data + bytes_load32(p->blob.data + 64) + 8 + 4 * (2 * p->pieces.count + 1),
               (uint32_t)p->merges.count);
@@ -472,8 +477,8 @@ static bool put_tables(tplan *p, report *r) {
     if (longest > TPLAN_MAX_PIECE)
         return report_fail(r, "the longest piece has %u bytes, expected at most %d", longest,
                            TPLAN_MAX_PIECE);
-    /* After one step has lengthened a text, other steps lengthen it little: half of that step's
-     * growth is enough for all others. */
+    /* A step that lengthens a text usually leaves little for the other steps to lengthen. All other
+     * steps together are assumed to lengthen it by at most half. */
     p->growth *= 1.5;
     if (p->growth > 60)
         return report_fail(r, "cleaning can make a text %.0f times as long, expected at most 60",
@@ -500,8 +505,8 @@ static bool put_tables(tplan *p, report *r) {
     return !p->no_memory || report_no_memory(r);
 }
 
-/* Texts that different tokenizers split differently. This machine computes their ids, and other
- * machines compare their own ids with these. */
+/* Texts that different tokenizers split differently. The conversion stores their ids. A computer
+ * that uses the tokenizer can compute the ids again and compare them. */
 static const char *const examples[] = {
     "",
     "a photo of a cat",

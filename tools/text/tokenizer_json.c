@@ -1,5 +1,6 @@
-/* tokenizer_json.c - tokenizer.json of Hugging Face's tokenizers. Parts that are not listed here are
- * refused by name, because any of them can change the ids. */
+/* tokenizer_json.c - reads tokenizer.json of Hugging Face's tokenizers. Any part of the file can
+ * change the ids. So a part that this file does not handle is refused, and the message names the
+ * part. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,9 +13,9 @@ typedef struct reader {
     tplan *p;
     report *r;
     const json_value *vocab;
-    bool bytes;         /* pre-tokenized by bytes */
-    bool spaces_go;     /* a normalizer leaves no U+0020 */
-    const char *suffix; /* suffix of the last piece of a word */
+    bool bytes;         /* true if the pre-tokenizer turns the text into bytes */
+    bool spaces_go;     /* true if a normalizer replaces every U+0020 */
+    const char *suffix; /* the suffix of the last piece of a word */
 } reader;
 
 static const char *text_of(const json_value *object, const char *key) {
@@ -31,7 +32,7 @@ static bool refuse(reader *d, const char *part, const json_value *object) {
     return report_fail(d->r, "the %s '%s' is not supported", part, text_of(object, "type"));
 }
 
-/* Returns the id of a piece or a token; TPLAN_NONE if it has none. */
+/* Returns the id of a piece or an added token; TPLAN_NONE if it has no id. */
 static int id_of(const reader *d, const char *token, const json_value *tokens) {
     for (const json_value *t = json_first(tokens); t; t = t->next)
         if (strcmp(text_of(t, "content"), token) == 0)
@@ -87,7 +88,7 @@ static bool read_normalizer(reader *d, const json_value *n, int depth) {
 
 /* === Pre-tokenizers === */
 
-/* True for CLIP's pattern, with or without its tokens. */
+/* True if the regular expression is CLIP's, with or without CLIP's tokens. */
 static bool is_clip_pattern(const char *regex) {
     static const char *const patterns[] = {
         "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+",
@@ -100,7 +101,8 @@ static bool is_clip_pattern(const char *regex) {
 static bool read_split(reader *d, const json_value *n) {
     const char *string = json_string(json_get(json_get(n, "pattern"), "String"), NULL);
     const char *regex = text_of(json_get(n, "pattern"), "Regex");
-    if (string && strcmp(string, " ") == 0 && d->spaces_go) return true; /* nothing to split at */
+    /* the text has no space at which it could be split */
+    if (string && strcmp(string, " ") == 0 && d->spaces_go) return true;
     if (is_clip_pattern(regex) && strcmp(text_of(n, "behavior"), "Removed") == 0 &&
         json_bool(json_get(n, "invert"), false)) {
         d->p->split = TPLAN_SPLIT_CLASSES;
@@ -193,7 +195,8 @@ static bool read_post_processor(reader *d, const json_value *n, const json_value
 
 /* === Added tokens === */
 
-/* True if cleaning cannot change this text, because its bytes must be found in cleaned text. */
+/* True if no step of cleaning can change this text. The text of a normalized token must be found in
+ * the cleaned text. */
 static bool is_clean(const char *text) {
     for (; *text; text++)
         if (*text <= ' ' || *text > '~' || (*text >= 'A' && *text <= 'Z')) return false;
@@ -232,9 +235,9 @@ static bool read_piece(reader *d, const char *text, int64_t id, uint32_t score) 
     if (id < 0 || id >= 0x1000000)
         return report_fail(d->r, "the piece '%s' has no id in 0 to 16777215", text);
     if (id >= d->p->num_ids) d->p->num_ids = (int)id + 1;
-    if (size == 0) return true; /* no text contains an empty piece */
+    if (size == 0) return true; /* an empty piece occurs in no text */
     if (d->bytes) {
-        /* a token in another form does not stand for bytes, and no merge makes it */
+        /* a token with other characters does not stand for bytes, so no merge makes it */
         if (!clip_add_piece(d->p, text, size, d->suffix, (uint32_t)id) && size > TPLAN_MAX_PIECE)
             return report_fail(d->r, "the piece '%s' has more than %d bytes", text,
                                TPLAN_MAX_PIECE);
@@ -334,8 +337,9 @@ static bool read_model(reader *d, const json_value *root) {
            read_post_processor(d, json_get(root, "post_processor"), tokens, 0);
 }
 
-/* For Gemma's and Llama's tokenizers, two options of transformers set the ends; this file does
- * not. */
+/* Sets the token at one end of a text. `said` is the option of transformers: 0 for no token, 1 for
+ * the token `name`, -1 if it is not set. The options are used only for the tokenizers of set_ends,
+ * whose tokenizer.json does not set the ends. */
 static bool set_end(const reader *d, int said, const char *name, const json_value *tokens,
                     int *id) {
     if (said == 0) *id = TPLAN_NONE;
