@@ -15,17 +15,19 @@
 
 enum { MAX_BATCH = 3 };
 
-/* One way to run the network; each line of its output begins with `name`. */
+/* One way to run the network. Each line that this run prints begins with `name`. */
 typedef struct setup {
     char name[96];
     vit_params params;
-    int batch, together; /* images, and images computed together */
+    /* The number of images, and the number of images that are computed together. */
+    int batch, together;
     int masked;
 } setup;
 
 /* --- printing ------------------------------------------------------------- */
 
-/* Uses FNV, because vit_hash itself is one of the compared functions. */
+/* Returns the FNV hash of the numbers. vit_hash is not used here, because it is one of the compared
+ * functions. */
 static uint64_t hash(const float *data, size_t count) {
     uint64_t h = 14695981039346656037u;
     for (size_t i = 0; i < count; i++) {
@@ -87,7 +89,8 @@ static uint8_t *make_mask(size_t count) {
 
 enum { LOGITS = 1, EMBEDDING = 2, TOKENS = 4, ATTENTION = 8 };
 
-/* Makes *`block` the only entry of .blocks. */
+/* Returns the requested outputs. If outputs of a block are among them, *block becomes the only
+ * entry of .blocks. */
 static vit_outputs make_outputs(const vit_model *model, int wanted, vit_block_output *block,
                                 size_t sizes[4]) {
     const vit_config *c = &model->config;
@@ -140,7 +143,7 @@ static vit_result forward(const vit_model *model, const setup *s, void *workspac
 static void run(const vit_model *model, setup *s, int wanted, int block) {
     static const char *const names[] = { "logits", "embedding", "tokens", "attention" };
     size_t sizes[4];
-#if VIT_ABI == 1 /* blocks were counted from 1; 0 was the last block */
+#if VIT_ABI == 1 /* Version 1 counted blocks from 1, and 0 was the last block. */
     vit_block_output maps = { block, 0, NULL, NULL };
 #else
     vit_block_output maps = { NULL, NULL, block - 1, 0 };
@@ -163,7 +166,8 @@ static void run(const vit_model *model, setup *s, int wanted, int block) {
     free_outputs(&outputs);
 }
 
-/* Requests several sets of outputs, because a run computes only the requested ones. */
+/* Requests several sets of outputs one after the other, because a run computes only the outputs
+ * that are requested. */
 static void run_outputs(const vit_model *model, setup *s, const char *how) {
     const int head = model->config.num_classes > 0 ? LOGITS : EMBEDDING;
     const size_t length = strlen(s->name);
@@ -216,7 +220,8 @@ static void run_all(const vit_model *model, const char *size) {
     }
 }
 
-/* Runs a dynamic model at other input sizes: larger, oblong, not a multiple of the patch. */
+/* Runs a dynamic model at three other input sizes. One is larger, one is oblong, and one is not a
+ * multiple of the patch size. */
 static void run_resized(vit_model *model) {
     const int patch = model->config.patch_size;
     const int height = model->config.img_height, width = model->config.img_width;

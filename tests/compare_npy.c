@@ -12,7 +12,7 @@
 
 enum { MAX_SIZE = 1 << 20 };
 
-/* Reads the values of an .npy file of version 1, and counts them. */
+/* Reads the values of an .npy file of version 1. *count receives their number. */
 static float *read_values(const char *path, size_t *count) {
     static unsigned char bytes[MAX_SIZE];
     FILE *file = fopen(path, "rb");
@@ -37,7 +37,8 @@ int main(int argc, char **argv) {
     if (ours && theirs) {
         for (i = 0; i < counts[0] && i < counts[1]; i++) {
             const double difference = fabs((double)ours[i] - (double)theirs[i]);
-            if (!(difference <= most)) most = difference; /* true for NaN too */
+            /* This condition is also true if the difference is NaN. */
+            if (!(difference <= most)) most = difference;
             if (fabs((double)theirs[i]) > largest) largest = fabs((double)theirs[i]);
         }
         most /= largest;

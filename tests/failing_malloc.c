@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-/* These names of glibc's allocator exist for this purpose. */
+/* glibc provides these names so that a program can replace malloc and still allocate memory. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);
@@ -15,7 +15,7 @@ void *__libc_realloc(void *old, size_t size);
 static long calls, fail_at;
 static int over;
 
-/* Reports the number of allocations, if requested. */
+/* Writes the number of allocations to the file COUNT_TO, if this variable is set. */
 static void end(void) {
     const char *path = getenv("COUNT_TO");
     struct rlimit limit;

@@ -29,7 +29,8 @@ int main(int argc, char **argv) {
     meta_size = (size_t)bytes[VIT_HEADER_META_SIZE] | (size_t)bytes[VIT_HEADER_META_SIZE + 1] << 8 |
                 (size_t)bytes[VIT_HEADER_META_SIZE + 2] << 16;
     for (size_t i = 0; i < meta_size; i++) {
-        if (memcmp(bytes + i, "@@@@@@@@@@", 10) != 0) next = 0; /* the end of a number or text */
+        /* This is the end of a number or of a text. */
+        if (memcmp(bytes + i, "@@@@@@@@@@", 10) != 0) next = 0;
         else if (next < sizeof hostile - 1) bytes[i] = (unsigned char)hostile[next++];
     }
     put(bytes + VIT_HEADER_CHECKSUM, 0);

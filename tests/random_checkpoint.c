@@ -79,8 +79,8 @@ static int take_argument(const char *argument) {
 
 /* === The tensors === */
 
-/* Reads "NAME:2,3": if NAME is this name, sets the dims and returns their number; otherwise returns
- * 0. */
+/* Parses a text "NAME:2,3". If NAME is equal to `name`, stores the dimensions in `dims` and returns
+ * how many there are. Otherwise returns 0. */
 static int parse_shape(const char *text, const char *name, int dims[8]) {
     const char *colon = strrchr(text, ':');
     int ndim = 0;
@@ -171,7 +171,8 @@ static uint32_t random_bits(void) {
     return (uint32_t)(state >> 32);
 }
 
-/* Returns a random sign and mantissa within +-0.25, so that activations stay small. */
+/* Returns the bits of a random number from -0.25 to 0.25. The numbers are small so that activations
+ * stay small. */
 static uint32_t weight_bits(void) {
     uint32_t r = random_bits();
     if (!strcmp(dtype, "F16")) return (r & 0x8000u) | (9 + r % 4) << 10 | (r >> 16 & 0x3ff);
@@ -192,7 +193,7 @@ static uint32_t special_bits(const char *name, uint32_t otherwise) {
     return otherwise;
 }
 
-/* Both orders get the same values, for up to four channels. */
+/* The values are the same in both orders of the weights, for up to four channels. */
 static void put_smooth(FILE *file) {
     int row, i, values = chans * patch * patch;
     for (row = 0; row < dim; row++) {

@@ -17,8 +17,8 @@
 
 enum { COUNT = 10000, WARM_UP = 2000, PHOTOS = 12, KINDS = VIT_NUM_DTYPES + 2 };
 
-/* Accepted growth in KB, for stacks of threads. A leak of 32 bytes per classification would exceed
- * it. */
+/* The accepted growth of the memory in KB, which allows for stacks of threads. A leak of 32 bytes
+ * in each classification would exceed it. */
 enum { SLACK = 256 };
 
 typedef struct photo {
@@ -48,7 +48,7 @@ static photo make_photo(int format) {
     return p;
 }
 
-/* Returns the kilobytes of memory that this process uses. */
+/* Returns the memory that this process uses, in KB. */
 static long resident(void) {
     long pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");
@@ -72,7 +72,8 @@ static int open_files(void) {
     return count;
 }
 
-/* There is a model of each type, a model with all types, and last the file on the command line. */
+/* Writes one model of each type and one model with all types. The last path is that of the file on
+ * the command line. */
 static void write_models(char paths[KINDS][256], const char *given, const char *program) {
     for (int kind = 0; kind < KINDS - 1; kind++) {
         tiny_options o = tiny_defaults();
@@ -87,7 +88,7 @@ static void write_models(char paths[KINDS][256], const char *given, const char *
     snprintf(paths[KINDS - 1], 256, "%s", given);
 }
 
-/* Opens, runs and closes a model; sometimes also makes and destroys a pool. */
+/* Opens a model, runs it and closes it. Sometimes also creates and destroys a thread pool. */
 static void classify(const char *path, const photo *p, float *first) {
     vit_model model;
     vit_prediction top[2];

@@ -93,7 +93,7 @@ static void *counting_malloc(size_t size) {
     if (blocks_until_failure >= 0 && blocks_until_failure-- == 0) {
         return NULL;
     }
-    block = malloc(size); /* NULL for gigabytes in 32 bits */
+    block = malloc(size); /* On 32-bit systems, malloc returns NULL for gigabytes. */
     blocks_live += block != NULL;
     blocks_made += block != NULL;
     return block;
@@ -125,7 +125,8 @@ static int failing_cond(pthread_cond_t *cond) {
     return system_call_fails() ? 12 : pthread_cond_init(cond, NULL);
 }
 
-static bool negative_size; /* of a file */
+/* If true, the size of a file is reported as negative. */
+static bool negative_size;
 
 static int failing_stat(int file, struct stat *status) {
     int result = system_call_fails() ? -1 : fstat(file, status);
@@ -149,7 +150,8 @@ static size_t failing_read(void *to, size_t size, FILE *file) {
     return fread(to, 1, system_call_fails() ? size - 1 : size, file);
 }
 
-static long cores_said = -2; /* for the truth */
+/* The number of cores that the system reports. -2 means the true number. */
+static long cores_said = -2;
 
 static long other_cores(void) {
     return cores_said < -1 ? sysconf(_SC_NPROCESSORS_ONLN) : cores_said;
@@ -159,12 +161,15 @@ static long other_cores(void) {
 #if defined(OTHER_CPUS)
 typedef struct cpu {
     const char *name;
-    unsigned leaves, features, parts; /* the last leaf; ecx of leaf 1; the last part of leaf 7 */
-    unsigned b7, c7, a7;              /* ebx and ecx of leaf 7; eax of leaf 7.1 */
+    /* The number of the last leaf, ecx of leaf 1, and the last subleaf of leaf 7. */
+    unsigned leaves, features, parts;
+    /* ebx and ecx of leaf 7, and eax of leaf 7.1. */
+    unsigned b7, c7, a7;
     unsigned tiers;
 } cpu;
 
-static const cpu *cpu_here; /* NULL: the true one */
+/* The CPU that is simulated, or NULL for the true CPU. */
+static const cpu *cpu_here;
 
 static void other_cpuid(unsigned leaf, unsigned part, unsigned *a, unsigned *b, unsigned *c,
                         unsigned *d) {
@@ -200,7 +205,8 @@ typedef struct bench {
     tiny_file file;
     vit_model model;
     size_t pixels, logits, tokens, embedding, attention;
-    float *input; /* of 4 images */
+    /* The inputs of 4 images. */
+    float *input;
 } bench;
 
 static bench bench_open(const tiny_options *o) {
@@ -231,13 +237,13 @@ static bench bench_default(void) {
     return bench_open(&o);
 }
 
-/* Opens a model with weights of this type, or of all types if it is VIT_NUM_DTYPES. All widths are
- * odd. */
+/* Opens a model whose weights have this type. If `kind` is VIT_NUM_DTYPES, the model has weights of
+ * every type. All widths are odd numbers. */
 static bench bench_of_kind(int kind) {
     tiny_options o = tiny_defaults();
     o.mixed = kind == VIT_NUM_DTYPES;
     o.dtype = o.mixed ? VIT_F16 : (vit_dtype)kind;
-    o.config.img_width = 12; /* 7 tokens */
+    o.config.img_width = 12; /* The image has 7 tokens. */
     o.config.embed_dim = 17;
     o.config.head_dim = 5;
     o.config.mlp_dim = 37;
@@ -297,7 +303,8 @@ static uint64_t hash_pieces(const unsigned char *data, size_t size, size_t piece
     return vit_hash_final(&hash);
 }
 
-/* Hashes of libxxhash 0.8.1; the input is the high bytes of an LCG that starts at 12345. */
+/* The expected hashes are from libxxhash 0.8.1. The input consists of the high bytes of an LCG that
+ * starts at 12345. */
 static void test_hash(void) {
     static const struct {
         const char *text;
@@ -334,7 +341,8 @@ static void test_hash(void) {
     vit_hash_update(&hash, bytes, 0);
     vit_hash_update(&hash, "abc", 3);
     CHECK(vit_hash_final(&hash) == 0x44bc2cf5ad770999u);
-    CHECK(vit_hash_final(&hash) == 0x44bc2cf5ad770999u); /* the state is unchanged */
+    /* vit_hash_final has not changed the state. */
+    CHECK(vit_hash_final(&hash) == 0x44bc2cf5ad770999u);
 }
 
 /* --- configuration -------------------------------------------------------- */
@@ -399,16 +407,16 @@ static void test_config_derived(void) {
     c->patch_stride = 5;
     CHECK(vit_config_check(c, NULL) == VIT_OK);
     CHECK(c->grid_height == 5 && c->grid_width == 3 && c->num_patches == 15);
-    c->patch_stride = 24; /* the block holds one row of a single column */
+    c->patch_stride = 24; /* The grid has a single patch. */
     CHECK(vit_config_check(c, NULL) == VIT_OK);
     CHECK(c->grid_height == 1 && c->grid_width == 1);
     c->patch_stride = 0;
-    c->patch_size = 18; /* wider than the image */
+    c->patch_size = 18; /* The patch is wider than the image. */
     CHECK(vit_config_check(c, NULL) != VIT_OK);
     c->patch_stride = 1;
     CHECK(vit_config_check(c, NULL) != VIT_OK);
     c->patch_size = 1;
-    c->img_height = c->img_width = 16384; /* 2^28 tokens */
+    c->img_height = c->img_width = 16384; /* The image has 2^28 tokens. */
     CHECK(vit_config_check(c, NULL) != VIT_OK);
 }
 
@@ -424,7 +432,7 @@ static void test_config_products(void) {
     c.in_chans = 17;
     config_refused(&c, "patch");
     c = o.config;
-    c.img_height = c.img_width = 1020; /* 65026 tokens */
+    c.img_height = c.img_width = 1020; /* The image has 65026 tokens. */
     c.mlp_dim = 262144;
     config_refused(&c, "2^31");
     c = o.config;
@@ -465,7 +473,7 @@ static void test_config_products(void) {
     config_refused(&c, "pool_num_heads");
     c.pool = VIT_POOL_MAP;
     CHECK(vit_config_check(&c, NULL) == VIT_OK);
-    c.pool_num_heads = 3; /* of 16 numbers */
+    c.pool_num_heads = 3; /* 16 is not divisible by 3. */
     config_refused(&c, "pool_num_heads");
     c = o.config;
     c.pool_mlp_dim = 4;
@@ -489,7 +497,7 @@ static void test_config_pairs(void) {
         struct {
             size_t field;
             int value;
-        } set[5]; /* up to the first 0 */
+        } set[5]; /* The list of settings ends before the first setting that is 0. */
     } cases[] = {
         { "has_diff_attn excludes", { SET(has_diff_attn, 1), SET(has_rel_pos, 1) } },
         { "has_diff_attn excludes", { SET(has_diff_attn, 1), SET(has_qk_norm, 1) } },
@@ -632,8 +640,8 @@ static void check_dtype(const vit_config *c, vit_dtype asked, const char *name, 
     CHECK(t.size == (uint64_t)panels * vit_pack_panel(wanted, NULL, 16, depth, NULL));
 }
 
-/* int8 needs a depth of 4 to 65536, int4 a depth of at least 16; layers of other depths stay f32.
- * All other types fit any depth. */
+/* An int8 layer needs a depth of 4 to 65536, and an int4 layer needs a depth of at least 16. Layers
+ * with another depth stay f32. All other types allow any depth. */
 static void test_depth_limits(void) {
     tiny_options o = tiny_defaults();
     vit_config c = o.config;
@@ -700,13 +708,15 @@ static int panel_integer(vit_dtype dtype, const unsigned char *panel, int row, i
     return (k % 32 < 16 ? byte % 16 : byte / 16) - 8;
 }
 
-/* Returns the scale of a weight. Each row has one; in int4 each 32 weights of a row have one. */
+/* Returns the scale of a weight. In int8, all weights of a row have the same scale. In int4, each
+ * group of 32 weights of a row has its own scale. */
 static double panel_scale(vit_dtype dtype, const unsigned char *panel, int row, int k, int depth) {
     return dtype == VIT_I8 ? float_number(panel + int8_tail(depth) + 4 * row)
                            : half_number(panel + k / 32 * 288 + 2 * row);
 }
 
-/* Returns the number that a panel holds for (row, k), read as >>format describes. */
+/* Returns the number that a panel contains for (row, k). The panel is read as section ">>format" of
+ * vit.h describes it. */
 static float panel_number(vit_dtype dtype, const unsigned char *panel, int row, int k, int depth) {
     int at = 16 * k + row;
     float x;
@@ -726,7 +736,7 @@ static float panel_number(vit_dtype dtype, const unsigned char *panel, int row, 
            (float)panel_scale(dtype, panel, row, k, depth);
 }
 
-/* Returns the padded depth, and the size of a panel of this depth. */
+/* Returns the padded depth for a layer of this depth, and the size of a panel. */
 static int padded_depth(vit_dtype dtype, int depth) {
     static const int steps[VIT_NUM_DTYPES] = { 1, 1, 2, 4, 32 };
     return (depth + steps[dtype] - 1) / steps[dtype] * steps[dtype];
@@ -751,9 +761,9 @@ static double extreme(const float *row, int count) {
     return found;
 }
 
-/* The largest accepted |difference| between a weight and its value in the panel. int4 has values
- * from -8 to 7, and the extreme weight becomes -8. So a weight of the other sign may lose up to a
- * whole step. */
+/* Returns the largest accepted difference between a weight and its value in the panel. int4 has
+ * values from -8 to 7, and the extreme weight becomes -8. A weight of the other sign may therefore
+ * lose up to one whole step. */
 static double slack(vit_dtype dtype, double wanted, double scale) {
     switch (dtype) {
     case VIT_F32: return 0;
@@ -801,7 +811,8 @@ static void check_int4_scales(const float *values, const unsigned char *panel, i
     }
 }
 
-/* Padding must be zero, which int4 stores as 8. Missing rows must also have scale 0. */
+/* Checks the padding of a panel, which must be zero. int4 stores zero as 8. Rows that do not exist
+ * must also have scale 0. */
 static void check_padding(vit_dtype dtype, const unsigned char *panel, int rows, int depth) {
     int wrong = 0;
     for (int r = 0; r < 16; r++) {
@@ -853,7 +864,7 @@ static void test_one_panel(vit_dtype dtype, int rows, int depth) {
     for (int i = 0; i < rows * depth; i++) {
         values[i] = tiny_random(&state);
     }
-    panel = tiny_aligned(size); /* ASan watches its end */
+    panel = tiny_aligned(size); /* ASan detects accesses beyond the end of this block. */
     memset(panel, 0xaa, size);
     CHECK(vit_pack_panel(dtype, values, rows, depth, panel) == size);
     check_numbers(dtype, values, panel, rows, depth);
@@ -1001,7 +1012,7 @@ static void test_workspace_kind(int kind) {
     bench_close(&b);
 }
 
-/* ViT-Ti/16 at 224 pixels on the plain C tier, as on a small machine. */
+/* Tests ViT-Ti/16 at 224 pixels with the plain C kernels, as on a small machine. */
 static void test_low_memory_kind(vit_dtype dtype, size_t most) {
     tiny_options o = tiny_defaults();
     o.config.img_height = o.config.img_width = 224;
@@ -1022,7 +1033,7 @@ static void test_low_memory_kind(vit_dtype dtype, size_t most) {
     size_t small = vit_workspace_size(&b.model, &params);
     CHECK_MSG(small <= most, "dtype %d: %lu bytes", (int)dtype, (unsigned long)small);
     CHECK(small < whole);
-    params.batch = 8; /* the batch is still one image */
+    params.batch = 8; /* The model must still compute one image at a time. */
     CHECK(vit_workspace_size(&b.model, &params) == small);
     bench_close(&b);
 }
@@ -1038,8 +1049,8 @@ static void test_workspace(void) {
     }
 }
 
-/* The workspace is a separate block, so that ASan checks both ends; the run has a pool and every
- * output. */
+/* Runs the model with a pool and with all outputs. The workspace is a separate block, so that ASan
+ * checks both of its ends. */
 static void test_workspace_threads_kind(int kind) {
     bench b = bench_of_kind(kind);
     for (int n = 1; n <= 4; n++) {
@@ -1099,7 +1110,7 @@ static void test_params(void) {
     params.batch = -1;
     CHECK(vit_workspace_size(&b.model, &params) == 0);
     CHECK(vit_session_init(&session, &b.model, &params, workspace, 16) == VIT_ERROR_ARGUMENT);
-    params.batch = 0x7fffffff; /* an activation of at least 2^31 floats */
+    params.batch = 0x7fffffff; /* One activation would have at least 2^31 floats. */
     CHECK(vit_workspace_size(&b.model, &params) == 0);
     CHECK(vit_session_init(&session, &b.model, &params, workspace, 16) == VIT_ERROR_ARGUMENT);
     CHECK(vit_session_init(&session, &b.model, NULL, workspace, 16) == VIT_ERROR_MEMORY);
@@ -1118,13 +1129,14 @@ static void test_params(void) {
     }
     CHECK(vit_workspace_size(NULL, NULL) == 0);
     params = no_params();
-    params.executor.num_threads = 1000000; /* no effect without a function */
+    /* The number has no effect without a parallel_for function. */
+    params.executor.num_threads = 1000000;
     CHECK(vit_workspace_size(&b.model, NULL) == vit_workspace_size(&b.model, &params));
     params.executor.parallel_for = serial_for;
     CHECK(vit_workspace_size(&b.model, &params) == 0);
     params.executor.num_threads = -1;
     CHECK(vit_workspace_size(&b.model, &params) == 0);
-    params.executor.num_threads = 0; /* the default: one */
+    params.executor.num_threads = 0; /* 0 means the default, which is one thread. */
     CHECK(vit_workspace_size(&b.model, NULL) == vit_workspace_size(&b.model, &params));
     size_t size = vit_workspace_size(&b.model, NULL);
     void *room = tiny_allocate(size);
@@ -1188,9 +1200,9 @@ static void test_forward_arguments(void) {
     CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) ==
           VIT_ERROR_ARGUMENT);
     outputs.blocks = &block;
-    block.attention = NULL; /* an entry without outputs */
+    block.attention = NULL; /* This entry requests no outputs. */
     CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
-    outputs = no_outputs(); /* nothing requested, nothing computed */
+    outputs = no_outputs(); /* Nothing is requested, so nothing is computed. */
     CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input }, &outputs) == VIT_OK);
     free(attention);
     free(r.workspace);
@@ -1219,8 +1231,7 @@ static void test_headless(void) {
     bench_close(&b);
 }
 
-/* Calls every function that takes a model with NULL, and with closed, corrupt and missing
- * models. */
+/* Calls every function that takes a model. The model is NULL, closed, corrupt or missing. */
 static void check_not_open(const char *what, vit_model *model) {
     vit_session session;
     vit_prediction top;
@@ -1288,8 +1299,8 @@ static void test_closed_model(void) {
     bench_close(&b);
 }
 
-/* A 32-bit size_t can hold the size of one input, but not that of two inputs or of the
- * workspace. */
+/* Tests inputs that are too large for 32 bits. A 32-bit size_t can hold the size of one such input,
+ * but not the size of two inputs or of the workspace. */
 static void test_address_space(void) {
     tiny_options o = tiny_defaults();
     vit_config *c = &o.config;
@@ -1308,7 +1319,7 @@ static void test_address_space(void) {
     c->img_width = 10922;
     c->patch_size = c->embed_dim = 64;
     c->depth = 0;
-    c->selftest_tolerance = 0; /* not run */
+    c->selftest_tolerance = 0; /* A tolerance of 0 turns the self-test off. */
     if (sizeof(size_t) > 4) {
         return;
     }
@@ -1327,7 +1338,8 @@ static void test_address_space(void) {
     bench b = bench_open(&o);
     runner r = runner_make(&b.model, NULL);
     float logits[5];
-    vit_block_output block = { NULL, logits, 0, 0 }; /* 64 x 4097 x 4097 floats */
+    /* The maps of this block would have 64 x 4097 x 4097 floats. */
+    vit_block_output block = { NULL, logits, 0, 0 };
     vit_outputs outputs = no_outputs();
     outputs.logits = logits;
     outputs.blocks = &block;
@@ -1365,8 +1377,8 @@ static void test_depth_0(void) {
     bench_close(&b);
 }
 
-/* A mask of ones changes no bit. A hidden patch affects no other token. If all are hidden, every
- * score is the lowest float, and attention is uniform. */
+/* A mask of ones must change no bit. A hidden patch must not affect any other token. If all tokens
+ * are hidden, every score is the lowest float, and attention is uniform. */
 static void test_mask(void) {
     enum { N = 5, HIDDEN = 2 };
     bench b = bench_default();
@@ -1396,7 +1408,7 @@ static void test_mask(void) {
     }
     outputs.num_blocks = 0;
     outputs.logits = other;
-    b.input[6] = 3.0f; /* the first row of the second patch, token 2 */
+    b.input[6] = 3.0f; /* This is the first row of the second patch, which is token 2. */
     CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3, .mask = mask },
                       &outputs) == VIT_OK);
     CHECK(memcmp(masked, other, sizeof masked) == 0);
@@ -1422,7 +1434,9 @@ static void test_output_sizes(void) {
     size_t sizes[4] = { 3 * b.logits, 3 * b.embedding, 3 * b.tokens, 3 * b.attention };
     float *data[4];
     for (int i = 0; i < 4; i++) {
-        data[i] = tiny_allocate(sizes[i] * sizeof(float)); /* exact: ASan watches the ends */
+        /* The blocks have exactly the needed size, so that ASan detects accesses beyond their
+         * ends. */
+        data[i] = tiny_allocate(sizes[i] * sizeof(float));
         for (size_t k = 0; k < sizes[i]; k++) {
             data[i][k] = (float)NAN;
         }
@@ -1457,8 +1471,9 @@ static void test_output_sizes(void) {
     bench_close(&b);
 }
 
-/* Requests outputs of several blocks in one pass: repeated and unsorted blocks, more images than
- * fit, and the last block, which computes only some tokens. */
+/* Requests the outputs of several blocks in one run. Blocks are repeated and unsorted. The run
+ * has more images than fit into one pass. It includes the last block, which computes only some
+ * tokens. */
 static void test_blocks(void) {
     bench b = bench_default();
     vit_params params = no_params();
@@ -1488,7 +1503,7 @@ static void test_blocks(void) {
           VIT_OK);
     CHECK(memcmp(logits, alone, sizeof logits) == 0);
     CHECK(memcmp(a[0], a[2], maps) == 0 && memcmp(a[0], a[1], maps) != 0);
-    CHECK(memcmp(t[1], t[2], tokens) != 0); /* without and with the norm */
+    CHECK(memcmp(t[1], t[2], tokens) != 0); /* Only one of the two has passed the final norm. */
     outputs = no_outputs();
     outputs.tokens = t[3];
     CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) ==
@@ -1504,7 +1519,7 @@ static void test_blocks(void) {
     bench_close(&b);
 }
 
-/* Runs three images, the middle one with a bad number. A large number may be harmless. */
+/* Runs three images. The middle image has a bad number, although a large number may be harmless. */
 static void nonfinite_run(bench *b, vit_isa isa, bool lossy, float bad) {
     float good[3 * 5], logits[3 * 5];
     vit_params params = no_params();
@@ -1690,7 +1705,8 @@ static void check_pass(const phase_log *log, int *at, int depth) {
     ++*at;
 }
 
-/* Three images in passes of two and one have the same bits with and without phases and trace. */
+/* Three images are computed in passes of two and one. All runs must give the same bits, with and
+ * without phases and trace. */
 static void phases_of(bench *b, vit_isa isa, const vit_executor *executor, bool trace) {
     phase_log log;
     float plain[3 * 5], logits[3 * 5];
@@ -1846,7 +1862,7 @@ static void test_selftest_fails(void) {
     }
 }
 
-/* Tests one logit that is not finite. The logits around it have a large error or none. */
+/* Tests one logit that is not finite. The logits around it have a large error, or no error. */
 static void test_selftest_nonfinite(void) {
     static const uint32_t bad[] = { 0x7fc00000, 0x7f800000 };
     for (int i = 0; i < 5 * 2; i++) {
@@ -1906,7 +1922,7 @@ static void store_resampled(const vit_model *model, const vit_tensor *from, cons
     free(new);
 }
 
-/* Builds the same model for an input of this size, with resampled positions. */
+/* Builds the same model for an input of this size. Its positions are resampled. */
 static tiny_file built_at(tiny_options o, const vit_model *model, int height, int width) {
     vit_tensor from, to;
     vit_model built;
@@ -1916,7 +1932,8 @@ static tiny_file built_at(tiny_options o, const vit_model *model, int height, in
     tiny_file f = tiny_build(&o);
     CHECK(vit_model_open_memory(f.data, f.size, 0, &built) == VIT_OK);
     for (int i = 0; vit_model_tensor(&built, i, &to); i++) {
-        /* the tensors have the same order, but other sizes, and so other random numbers */
+        /* Both models have the same tensors in the same order. The sizes differ, and therefore the
+         * random numbers too. */
         CHECK(vit_model_tensor(model, i, &from) && strcmp(from.name, to.name) == 0);
         const bool same_grid = memcmp(from.dims, to.dims, sizeof to.dims) == 0;
         if (strcmp(to.name, "pos_embed") != 0 || same_grid) {
@@ -1968,8 +1985,8 @@ static void check_resized(const tiny_options *o, const vit_model *original, int 
     tiny_free(&f);
 }
 
-/* Tries every way of resampling, with positions for all tokens, for the patches and for none, with
- * and without padding. */
+/* Tries every kind of resampling. The model has positions for all tokens, for the patches only, or
+ * none. The sizes need padding or do not need it. */
 static void test_resize(void) {
     static const int sizes[][2] = {
         { 8, 8 }, { 12, 20 }, { 4, 4 }, { 9, 14 }, { 33, 5 }, { 40, 40 }
@@ -2059,8 +2076,8 @@ static void test_fit_sizes(void) {
     }
 }
 
-/* Tests sizes of DPTImageProcessor's get_resize_output_image_size with keep_aspect_ratio. Sides of
- * no pixels become a patch. */
+/* The expected sizes are from get_resize_output_image_size of DPTImageProcessor with
+ * keep_aspect_ratio. A side of no pixels becomes one patch. */
 static void test_fit_nearest(void) {
     static const struct {
         int width, height, patch, resize_height, resize_width, fitted_width, fitted_height;
@@ -2124,7 +2141,7 @@ static void test_fit(void) {
         CHECK(c->num_patches <= 16 && c->grid_height * c->grid_width == c->num_patches);
         CHECK((c->img_width > c->img_height) == (i == 0) &&
               (c->img_width < c->img_height) == (i == 1));
-        vit_model resized = b.model; /* by hand */
+        vit_model resized = b.model; /* This model is resized by the test itself. */
         CHECK(vit_model_resize(&resized, c->img_height, c->img_width) == VIT_OK);
         resized.config.crop_mode = VIT_CROP_SQUASH;
         resized.config.resize_height = c->img_height;
@@ -2143,17 +2160,19 @@ static void test_fit(void) {
     vit_session_close(&all.session);
     free(all.workspace);
     CHECK(vit_model_fit(&b.model, &photos[0], &fitted) == VIT_OK);
-    CHECK(vit_model_fit(&fitted, &photos[1], &fitted) == VIT_OK); /* a plain copy now */
+    /* A fitted model keeps its size, so this call only copies it. */
+    CHECK(vit_model_fit(&fitted, &photos[1], &fitted) == VIT_OK);
     CHECK(fitted.config.img_width > fitted.config.img_height);
     fitted = b.model;
-    CHECK(vit_model_fit(&fitted, &photos[0], &fitted) == VIT_OK); /* in place */
+    /* The model is changed in place. */
+    CHECK(vit_model_fit(&fitted, &photos[0], &fitted) == VIT_OK);
     CHECK(fitted.config.img_width > fitted.config.img_height);
     bench_close(&b);
 }
 
-/* Puts tables of rotary and relative positions into the session's workspace. The workspace has
- * exactly the needed size, so ASan watches its end. The values of the tables are those of the
- * converter (test_convert.sh). */
+/* Computes tables of rotary and relative positions in the workspace of the session. The workspace
+ * has exactly the needed size, so that ASan detects accesses beyond its end. The values of the
+ * tables are those of the converter (test_convert.sh). */
 static void test_resize_tables(void) {
     for (int kind = 0; kind < 4; kind++) {
         tiny_options o = tiny_defaults();
@@ -2177,7 +2196,8 @@ static void test_resize_tables(void) {
     config_refused(&o.config, "has_rel_pos with dynamic_img_size needs pos_resample 0 or 1");
 }
 
-/* Compares the angle with libm's. Infinite, NaN and too large values must give none. */
+/* Compares the cosine and sine of an angle with libm's. Infinite, NaN and too large angles must be
+ * refused. */
 static void test_rope_angle(void) {
     const vit_grid grid = { 30, 50 };
     uint32_t state = 8;
@@ -2200,7 +2220,8 @@ static void test_rope_angle(void) {
         worst = fmax(worst, fabs((double)cosine - cos(angle)));
         worst = fmax(worst, fabs((double)sine - sin(angle)));
     }
-    CHECK_MSG(worst < 3.1e-8, "cosine and sine: %g", worst); /* half an ulp of numbers near 1 */
+    /* The bound is half an ulp of numbers near 1. */
+    CHECK_MSG(worst < 3.1e-8, "cosine and sine: %g", worst);
     for (int i = 0; i < 4; i++) {
         vit_rotation f = { { i == 0   ? (float)NAN
                              : i == 1 ? (float)INFINITY
@@ -2215,7 +2236,7 @@ static void test_rope_angle(void) {
     }
 }
 
-/* A session is for one size. The self-test always uses the file's size. */
+/* A session works for one input size only. The self-test always uses the input size of the file. */
 static void test_resize_sessions(void) {
     tiny_options o = tiny_defaults();
     o.config.dynamic_img_size = 1;
@@ -2246,8 +2267,8 @@ static void test_resize_sessions(void) {
     bench_close(&b);
 }
 
-/* Tests the size before the crop: as timm computes it from crop_pct, or else in the same proportion
- * as before. */
+/* Tests the size to which a photo is resized before the crop. This size is computed from crop_pct
+ * as in timm, or it keeps its proportion to the input size. */
 static void test_resize_crop(void) {
     static const struct {
         float crop_pct;
@@ -2271,7 +2292,8 @@ static void test_resize_crop(void) {
     }
 }
 
-/* Must refuse a photo with more pixels than an int holds, and convert nothing. */
+/* Tests a crop_pct that is so small that a resized photo would have more pixels than an int can
+ * count. vit_model_resize must refuse it. */
 static void test_resize_tiny_crop(void) {
     tiny_options o = tiny_defaults();
     o.config.dynamic_img_size = 1;
@@ -2370,7 +2392,8 @@ static void test_softmax(void) {
         }
         for (int i = 0; i < n; i++) {
             sum += wanted[i] = exp((double)x[i] - top);
-            slack[i] = 4e-7 + 6e-8 * (top - (double)x[i]); /* x - max is rounded to float */
+            /* The difference x - max is rounded to float. */
+            slack[i] = 4e-7 + 6e-8 * (top - (double)x[i]);
         }
         vit_softmax(x, n);
         for (int i = 0; i < n; i++) {
@@ -2410,7 +2433,7 @@ static void test_sigmoid(void) {
         double wanted = 1 / (1 + exp(-(double)x));
         worst = fmax(worst, fabs((double)y - wanted) / wanted);
     }
-    CHECK_MSG(worst < 2.4e-7, "sigmoid: %g", worst); /* 2 ulp */
+    CHECK_MSG(worst < 2.4e-7, "sigmoid: %g", worst); /* The bound is 2 ulp. */
     float x[6] = { -inf, -1000, 1000, inf, 0, (float)NAN }, guard = 7;
     vit_sigmoid(x, 6);
     CHECK(x[0] > 0 && x[0] < 1e-38f && x[1] == x[0] && x[2] == 1 && x[3] == 1 && x[4] == 0.5f &&
@@ -2439,7 +2462,8 @@ static void test_normalize(void) {
             double wanted = (double)a[i] / sqrt(aa);
             worst = fmax(worst, fabs((double)unit[i] - wanted) / fmax(fabs(wanted), 1e-30));
         }
-        CHECK_MSG(worst < 6e-8, "length of 1: %g", worst); /* half an ulp */
+        /* The bound is half an ulp, for vectors of length 1. */
+        CHECK_MSG(worst < 6e-8, "length of 1: %g", worst);
         CHECK(fabs((double)vit_cosine(a, b, N) - ab / sqrt(aa * bb)) < 4e-8);
         CHECK(vit_cosine(a, a, N) == 1);
         for (int i = 0; i < N; i++) {
@@ -2537,7 +2561,8 @@ static void test_embed(void) {
     CHECK(blocks_live == 0);
 }
 
-/* Photos of several sizes in one call must give their own results, on any number of threads. */
+/* Runs photos of several sizes in one call. Each photo must get the same result as alone, on any
+ * number of threads. */
 static void run_photos(bench *b, int threads, bool own_workspace) {
     enum { COUNT = 7 };
     const int dim = vit_embedding_dim(&b->model), classes = b->model.config.num_classes;
@@ -2605,7 +2630,7 @@ static void test_run(void) {
 
 typedef vit_result failing_call(bench *b);
 
-/* Makes two calls, of which the second needs more room. */
+/* Makes two calls. The second call needs more memory than the first. */
 static vit_result call_run(bench *b) {
     vit_image photos[2];
     vit_session session;
@@ -2643,7 +2668,8 @@ static vit_result call_threads(bench *b) {
 }
 #endif
 
-/* The file lies beside this program, because several builds of the test may run at once. */
+/* The path of the model's file. The file lies beside this program, because several builds of the
+ * test may run at once. */
 static char model_path[4096];
 
 static vit_result call_open_copy(bench *b) {
@@ -2706,8 +2732,8 @@ static int next_descriptor(void) {
     return file;
 }
 
-/* Fails the n-th of the calls that find and read the file. There must be a message, and no file may
- * stay open. */
+/* Lets the n-th of the calls fail that find and read the file. The function must give a message,
+ * and must leave no file open. */
 static void open_fails(unsigned flags, long n, vit_result expected, const char *detail) {
     vit_model model;
     int before = next_descriptor();
@@ -2756,8 +2782,8 @@ static void test_cores(void) {
 #endif
 
 #if defined(OTHER_CPUS)
-/* Tests features that CPUs report, and the tiers that such CPUs get if this system saves the
- * registers. */
+/* Tests sets of features that a CPU may report. Each set must give the expected instruction set if
+ * this system saves the registers. */
 static void test_cpus(void) {
     enum {
         FMA = 1 << 12,
@@ -2820,8 +2846,8 @@ static bool detects_with_every_feature(vit_isa isa) {
     return found;
 }
 
-/* A CPU with every feature must have every tier of this build. Which registers are saved depends on
- * the real system: without zmm there is no AVX-512. */
+/* A CPU with every feature must be able to use every instruction set of this build. The real system
+ * decides which registers are saved. Without zmm registers, AVX-512 is not used. */
 static void test_every_tier(void) {
     unsigned unsaved = 0;
 #if defined(OTHER_CPUS)
@@ -2888,7 +2914,7 @@ static void test_pool_arguments(void) {
 }
 
 #if defined(SYSTEM_FAILS)
-/* Fails the creation of each mutex, condition and thread in turn. */
+/* Lets the creation of each mutex, condition variable and thread fail, one after the other. */
 static void test_pool_failures(void) {
     for (long n = 0; n < 8; n++) {
         vit_threads *pool = NULL;
@@ -2902,7 +2928,7 @@ static void test_pool_failures(void) {
 }
 #endif
 
-/* Creates, perhaps uses, and destroys a pool quickly. */
+/* Creates and destroys pools quickly. Some pools are used in between. */
 static void test_pool_stress(void) {
     for (int i = 0; i < 100; i++) {
         vit_threads *pool = NULL;
@@ -2952,7 +2978,7 @@ static void *worker_main(void *user) {
     return NULL;
 }
 
-/* Shares a model among four threads, and in the second round also a pool. */
+/* Shares a model among four threads. In the second round, the threads also share a pool. */
 static void test_shared(void) {
     enum { WORKERS = 4 };
     bench b = bench_default();
@@ -2989,7 +3015,8 @@ static void test_shared(void) {
 
 int main(int argc, char **argv) {
     snprintf(model_path, sizeof model_path, "%s.vit", argc ? argv[0] : "test_api");
-    if (argc > 2) { /* "sizes": only the tests of 32-bit sizes, for emulation */
+    /* With the argument "sizes", only the tests of 32-bit sizes are run. This is for emulators. */
+    if (argc > 2) {
         test_address_space();
         return test_summary();
     }

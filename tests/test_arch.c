@@ -10,8 +10,8 @@
 #include "model/timm_names.h"
 #include "test.h"
 
-/* Columns, as in timm 1.0.29.dev0: tag, embed_dim, depth, num_heads, mlp_dim, patch_size, input
- * size, options, mean and std, crop_pct */
+/* The columns are as in timm 1.0.29.dev0: tag, embed_dim, depth, num_heads, mlp_dim, patch_size,
+ * input size, options, mean and std, crop_pct. */
 static const char *const tags[] = {
     "aimv2_1b_patch14_224.apple_pt 2048 24 16 5632 14 224 no_cls,patch_norm,rms,eps5,"
     "no_qkv_bias,no_proj_bias,silu,gated,avg openai 1",
@@ -506,7 +506,8 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Returns the options for words between commas, or all options for an unknown word. */
+/* Returns the options that are named in a list of words, separated by commas. If a word is unknown,
+ * returns all options. */
 static uint64_t options_of(const char *text) {
     uint64_t options = 0;
     if (!strcmp(text, "plain")) return 0;
@@ -565,7 +566,7 @@ static void test_tags(void) {
     }
 }
 
-/* Each option of a name must reach the configuration. */
+/* Checks that an option in a name has reached the configuration. */
 static void check_config(const char *name, const char *field, int got, int expected) {
     CHECK_MSG(got == expected, "%s: %s %d", name, field, got);
 }
@@ -635,7 +636,7 @@ static void test_rope(void) {
     check_rope("eva_giant_patch14_224", none, VIT_ROPE_NONE);
 }
 
-/* Tests the ResNet's blocks and the channels of each stem. */
+/* Tests the numbers of blocks of the ResNets, and the channels of each stem. */
 static void test_stems(void) {
     static const struct {
         const char *name;

@@ -44,13 +44,13 @@ static void test_shown(void) {
         { "", "", 0 },
         { "plain C:\\a.jpg", "plain C:\\a.jpg", 14 },
         { "gr\xC3\xBCn", "gr\xC3\xBCn", 4 },
-        { "\xE4\xB8\xAD", "\xE4\xB8\xAD", 2 }, /* of East Asia */
-        { "e\xCC\x81", "e\xCC\x81", 1 },       /* a separate combining accent */
+        { "\xE4\xB8\xAD", "\xE4\xB8\xAD", 2 }, /* This character is East Asian. */
+        { "e\xCC\x81", "e\xCC\x81", 1 },       /* The accent is a separate, combining character. */
         { "\n\r\t", "\\n\\r\\t", 6 },
         { "\x1b[31m\x7f", "\\x1b[31m\\x7f", 12 },
         { "\xC2\x80\xC2\x9F", "\\u0080\\u009f", 12 },
         { "\xC2\xA0", "\xC2\xA0", 1 },
-        { "\x80\x9B\xA0\xFF", "\\x80\\x9b\\xa0\\xff", 16 }, /* not UTF-8 */
+        { "\x80\x9B\xA0\xFF", "\\x80\\x9b\\xa0\\xff", 16 }, /* These bytes are not UTF-8. */
         { "a\xE2\x80", "a\\xe2\\x80", 9 },
         { "\xD8\x9C\xE2\x80\x8E\xE2\x80\x8F", "\\u061c\\u200e\\u200f", 18 },
         { "\xE2\x80\xA7\xE2\x80\xA8\xE2\x80\xAE\xE2\x80\xAF",
@@ -65,7 +65,7 @@ static void test_shown(void) {
     CHECK(text_show(to, 6, 64,
                     "ab\x1b"
                     "c") == 2 &&
-          strcmp(to, "ab") == 0); /* whole ones only */
+          strcmp(to, "ab") == 0); /* Only whole characters are copied. */
     CHECK(text_show(to, 7, 64,
                     "ab\x1b"
                     "c") == 6 &&
@@ -73,7 +73,7 @@ static void test_shown(void) {
     CHECK(text_show(to, sizeof to, 3, "ab\xE4\xB8\xAD") == 2 && strcmp(to, "ab") == 0);
 }
 
-/* Newlines at the ends of the format begin lines. Newlines in printed arguments do not. */
+/* A newline at an end of the format begins a line. A newline in a printed argument does not. */
 static void test_print(void) {
     static char name[REPORT_SIZE + 9];
     char *text = NULL;
@@ -126,9 +126,9 @@ static void test_arithmetic(void) {
     CHECK(!bytes_multiply((uint64_t)1 << 32, (uint64_t)1 << 32, &result));
 }
 
-/* Tests the length of the UTF-8 sequence at the start of a text, by the table in chapter 3 of
- * Unicode; 0 for over-long forms, surrogates, values above the last code point, and incomplete
- * sequences. */
+/* Tests the length of the UTF-8 sequence at the start of a text. The expected values follow the
+ * table in chapter 3 of the Unicode standard. The length is 0 for over-long forms, surrogates,
+ * values above the last code point, and incomplete sequences. */
 static void test_utf8(void) {
     static const struct {
         const char *text;
@@ -193,7 +193,8 @@ static void test_sources(void) {
 static void test_numbers(void) {
     CHECK(bytes_float(0x3FC00000) == 1.5f && bytes_bfloat(0xC000) == -2.0f);
     CHECK(bytes_half(0x3E00) == 1.5f && bytes_half(0x8001) == -1.0f / 16777216.0f);
-    for (uint32_t half = 0; half < 65536; half++) { /* all halves, and midpoints of neighbours */
+    /* This covers all halves, and the midpoints of neighbouring halves. */
+    for (uint32_t half = 0; half < 65536; half++) {
         const float value = bytes_half((uint16_t)half), next = bytes_half((uint16_t)(half + 1));
         const bool nan = (half & 0x7FFF) > 0x7C00;
         if (nan) CHECK((bytes_to_half(value) & 0x7FFF) > 0x7C00);

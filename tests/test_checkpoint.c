@@ -69,8 +69,8 @@ static bool load(bytes *b, const char *folder, const char *name) {
 
 /* === Opening files that may be broken === */
 
-/* Opens, reads and verifies everything. False if a step failed. The copy has exactly the size of
- * the file, so that ASan detects reads beyond its end. */
+/* Opens a checkpoint, reads all tensors and verifies them. Returns false if a step fails. The data
+ * are copied to a block of exactly their size, so that ASan detects reads beyond the end. */
 static bool open_and_read(const uint8_t *data, size_t size, report *r) {
     checkpoint *c;
     float values[64];
@@ -93,7 +93,7 @@ static bool open_and_read(const uint8_t *data, size_t size, report *r) {
     return ok;
 }
 
-/* The input must be refused quickly, with a message that contains the word. */
+/* Checks that the input is refused quickly, with a message that contains the word. */
 static void check_refused(const char *what, const uint8_t *data, size_t size, const char *word) {
     report r = report_make();
     clock_t start = clock();
@@ -142,7 +142,7 @@ static bool same_shape(const checkpoint_tensor_info *t, const json_value *row) {
            strcmp(checkpoint_dtype_name(t->dtype), json_string(json_get(row, "dtype"), "")) == 0;
 }
 
-/* Reads pieces of `step` elements and compares them with the values at `at`. */
+/* Reads a tensor in pieces of `step` elements, and compares them with the values at `at`. */
 static bool same_values(checkpoint *c, const checkpoint_tensor_info *t, int64_t step,
                         const uint8_t *at, report *r) {
     float values[1000];
@@ -156,7 +156,8 @@ static bool same_values(checkpoint *c, const checkpoint_tensor_info *t, int64_t 
     return true;
 }
 
-/* Compares tensors by name, because shards may hold them in another order. */
+/* Compares all tensors with the expected ones by their names, because shards may contain them in
+ * another order. */
 static void check_contents(checkpoint *c, const char *name, const expectation *e) {
     static const int64_t steps[] = { 64, 1, 5 };
     report r = report_make();
@@ -566,7 +567,8 @@ static void test_safetensors_lengths(void) {
     discard(&b);
 }
 
-/* If checkpoints/bad_*.index.json have shards, these are the safetensors fixtures in the folder. */
+/* Opens each checkpoints/bad_*.index.json, which must be refused. If an index lists shards that
+ * exist, they are the safetensors fixtures in the folder. */
 static void test_bad_shards(const char *folder) {
     static const struct {
         const char *name, *word;
@@ -593,7 +595,7 @@ static void test_bad_shards(const char *folder) {
 
 /* === Malformed pickles === */
 
-#define FOUR_FLOATS "\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40" /* 1 2 3 4 */
+#define FOUR_FLOATS "\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40" /* the floats 1, 2, 3 and 4 */
 
 typedef struct zip_spec {
     const char *name;
@@ -601,8 +603,10 @@ typedef struct zip_spec {
     size_t size;
     unsigned method, flags;
     uint32_t crc_xor;
-    uint64_t claimed; /* inflated size in the directory; 0 means the true size */
-    int32_t move;     /* added to the offset of the local header in the directory */
+    /* The size after inflating, as the directory states it. 0 means the true size. */
+    uint64_t claimed;
+    /* This number is added to the offset of the local header in the directory. */
+    int32_t move;
 } zip_spec;
 
 static void put_zip_fields(bytes *b, const zip_spec *s, uint32_t crc) {
@@ -645,7 +649,8 @@ static void make_zip(bytes *b, const zip_spec *specs, size_t count) {
     discard(&directory);
 }
 
-/* A storage "0" of four floats, and a tensor that uses it. */
+/* The pickle of a storage "0" with four floats, and the pickle of a tensor that uses this
+ * storage. */
 #define STORAGE(CLASS, COUNT)                                                                      \
     "(U\x07storage" CLASS "U\x01"                                                                  \
     "0"                                                                                            \
@@ -668,7 +673,8 @@ static void make_zip(bytes *b, const zip_spec *specs, size_t count) {
 
 #define LEGACY_MAGIC "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
 
-/* `count` is the number of elements in the file's list. The data always have 16 bytes. */
+/* Makes a file in the legacy form of PyTorch. `count` is the number of elements that the file
+ * states. The data always have 16 bytes. */
 static void make_legacy(bytes *b, const void *pickle, size_t size, uint64_t count) {
     static const char rest[] = "\x80\x02M\xe9\x03.\x80\x02}.";
     static const char keys[] = "\x80\x02]U\x01"
@@ -683,7 +689,7 @@ static void make_legacy(bytes *b, const void *pickle, size_t size, uint64_t coun
 
 #define ONE TENSOR(FLOATS, "K\x00", ")", ")")
 
-/* Makes a zip of the same pickle and storage. */
+/* Makes a zip file with the same pickle and the same storage. */
 static void make_torch_zip(bytes *b, const void *pickle, size_t size) {
     zip_spec specs[2] = { { "a/data.pkl", NULL, 0, 0, 0, 0, 0, 0 },
                           { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 } };
@@ -700,7 +706,7 @@ static void check_pickle_refused(const char *what, bytes *pickle, const char *wo
     discard(pickle);
 }
 
-/* The defect, the pickle, and the text that the message must contain. */
+/* A defect, its pickle, and a word that the message must contain. */
 typedef struct malformed {
     const char *name, *pickle;
     size_t size;
@@ -1025,7 +1031,8 @@ static void test_malformed_legacy(void) {
     }
 }
 
-/* The pickles before the object contain the numbers that identify the file. */
+/* The file begins with pickles that contain the numbers by which the format is recognised. This
+ * test damages them. */
 static void test_malformed_preamble(void) {
     static const malformed rows[] = {
         ROW("a protocol of 1002", "\x80\x02M\xea\x03.\x80\x02}.\x80\x02}.", "1001 expected"),
@@ -1044,7 +1051,8 @@ static void test_malformed_preamble(void) {
     }
 }
 
-/* Values that PyTorch writes rarely, built by hand. Each contains one tensor "t". */
+/* Tests values that PyTorch rarely writes. The pickles are made by hand, and each contains one
+ * tensor "t". */
 static void test_rare_pickles(void) {
     static const struct {
         const char *pickle;
@@ -1072,21 +1080,21 @@ static void test_rare_pickles(void) {
                          "0U\x03"
                          "cpuK\x04NlQ",
                          "K\x02", ")", ")")),
-             4, 3.0), /* an id that is a list */
+             4, 3.0), /* the id is a list */
         RARE(DICT(TENSOR(FLOATS, "K\x01",
                          "]K\x02"
                          "a",
                          "]K\x01"
                          "a")),
              4, 2.0),
-        RARE(DICT(TENSOR(FLOATS, "\x8a\x00", ")", ")")), 4, 1.0),       /* a long 0 has no bytes */
+        RARE(DICT(TENSOR(FLOATS, "\x8a\x00", ")", ")")), 4, 1.0),       /* no bytes mean 0 */
         RARE("(dVt\n" TENSOR(FLOATS, "I2\n", "(t", "(t") "s.", 4, 3.0), /* protocol 0 */
         RARE("(dS\"\\x74\"\n" TENSOR(FLOATS, "L3L\n", "(t", "(t") "s.", 4, 4.0),
         RARE("}V\\u0074\n" TENSOR(FLOATS, "I1\np7\n0g7\n", "(t", "(t") "s.", 4, 2.0),
         RARE(DICT(ONE "sF-1e-5\nI5\nsL99999999999999999999L\nI00\nsS'\\n\\q\\'\\x1'\nVx\xe9\n"), 4,
              1.0),
         RARE(DICT(ONE "sU\x01o(imy\nOld\n}bsU\x01p(cmy\nOld\nK\x01o}b"), 4, 1.0),
-        RARE(DICT(ONE "sU\x01s\x8f(K\x01\x90"), 4, 1.0), /* a set beside it */
+        RARE(DICT(ONE "sU\x01s\x8f(K\x01\x90"), 4, 1.0), /* with a set beside it */
         RARE(DICT(ONE "sU\x01k"
                       "cmy\nf\n)}\x92"),
              4, 1.0),                                       /* a call with keywords */
@@ -1117,7 +1125,7 @@ static void test_rare_pickles(void) {
     }
 }
 
-/* Tests the chosen dict, and the names of its tensors. */
+/* Tests which dict of a file is read as the model, and the names of its tensors. */
 static void test_choices(void) {
     static const struct {
         const char *pickle;
@@ -1168,7 +1176,8 @@ static void test_choices(void) {
     }
 }
 
-/* Tests names of classes beside the state dict, in order; "" if none are usable. */
+/* Tests the class names that are read from beside the state dict. The expected text is empty if
+ * there are no usable names. */
 static void test_labels(void) {
 #define BESIDE(ENTRY)                                                                              \
     DICT("}U\x01"                                                                                  \
@@ -1261,7 +1270,7 @@ static void test_labels(void) {
 #define OBJECT(STATE) "cmy\nObject\n)\x81" STATE "b"
 #define HALF          "G\x3f\xe0\0\0\0\0\0\0"
 
-/* Tests values beside the state dict, and in a namespace one level down. */
+/* Tests settings that are read from beside the state dict, and from a namespace one level below. */
 static void test_metadata(void) {
     static const char pickle[] =
         "\x80\x02}(U\x05model}U\x01"
@@ -1299,7 +1308,8 @@ static void test_metadata(void) {
     discard(&b);
 }
 
-/* A strided tensor is read from a span of its storage, which may overlap the next tensor's span. */
+/* A tensor with strides is read from a span of its storage. This span may overlap the span of the
+ * next tensor. */
 static void test_spans(void) {
     static const char pickle[] = DICT(
         TENSOR(FLOATS, "K\x00", "K\x02\x85",
@@ -1334,12 +1344,12 @@ static void test_spans(void) {
     "\x80\x02}q\x01U\x05"                                                                          \
     "modelh\x01sU\x01t" TENSOR(FLOATS, "K\x00", ")", ")") "s."
 
-/* Tests small inputs that would take much memory or time if values were copied or recursion were
- * unlimited. */
+/* Tests small inputs that would take much memory or time if the reader copied values or had
+ * unlimited recursion. */
 static void test_pickle_bombs(void) {
     bytes p = { 0 };
     int i;
-    put_text(&p, "\x80\x02}"); /* each level holds the level below twice */
+    put_text(&p, "\x80\x02}"); /* Each level contains the level below twice. */
     for (i = 0; i < 60; i++)
         put_text(&p, "2\x86"
                      "0}U\x01"
@@ -1349,7 +1359,7 @@ static void test_pickle_bombs(void) {
     check_pickle_refused("pairs", &p, "");
     put_text(&p, "\x80\x02}q");
     put(&p, "\0", 1);
-    for (i = 0; i < 50; i++) { /* {a: x, b: x}, where x is memoised */
+    for (i = 0; i < 50; i++) { /* Each level is {a: x, b: x}, where x is a memoised value. */
         uint8_t name = (uint8_t)i, next = (uint8_t)(i + 1);
         put_text(&p, "}q");
         put(&p, &next, 1);
@@ -1372,7 +1382,7 @@ static void test_pickle_bombs(void) {
     put_text(&p, ".");
     check_pickle_refused("deep marks", &p, "nested deeper");
     put_text(&p, "\x80\x02}q\x01U\x01"
-                 "ah\x01s."); /* a dict that contains itself */
+                 "ah\x01s."); /* This dict contains itself. */
     check_pickle_refused("cycle", &p, "nested deeper");
     put_text(&p, "\x80\x02]q\x01");
     for (i = 0; i < 100; i++)
@@ -1387,7 +1397,7 @@ static void test_pickle_bombs(void) {
     put_text(&p, ".");
     check_pickle_refused("a million values", &p, "values");
     put_text(&p, "\x80\x02");
-    for (i = 0; i < 300; i++) { /* texts above 64 KiB are skipped */
+    for (i = 0; i < 300; i++) { /* Texts of more than 64 KiB are skipped. */
         static const char zeros[70000];
         put_text(&p, "X");
         put_number(&p, sizeof zeros, 4);
@@ -1402,7 +1412,7 @@ static void repeat(bytes *b, const char *text, size_t count) {
     while (count-- > 0) put_text(b, text);
 }
 
-/* Tests each way to nest a value in another value, at the largest accepted depth. */
+/* Tests each way in which a value can contain another value, at the largest accepted depth. */
 static void test_deep_pickles(void) {
     static const struct {
         const char *name, *before;
@@ -1459,7 +1469,7 @@ static void put_long_text(bytes *b, size_t size) {
     repeat(b, "x", size);
 }
 
-/* Tests names longer than PyTorch's. */
+/* Tests names that are longer than any name in PyTorch. */
 static void test_long_names(void) {
     bytes p = { 0 };
     put_text(&p, "\x80\x02"
@@ -1484,8 +1494,8 @@ static void test_long_names(void) {
     check_pickle_refused("a tensor's name of 1100 letters", &p, "too long");
 }
 
-/* Makes a namespace of 400,000 settings as memo 2, then a dict with the model and twice this
- * namespace. */
+/* Writes a namespace of 400,000 settings as memo 2. Then writes a dict that contains the model, and
+ * the namespace twice. */
 static void put_settings(bytes *p) {
     static const char model[] = "}(U\x05model}U\x01"
                                 "a" ONE "sU\x01xh\x02U\x01yh\x02u";
@@ -1498,7 +1508,8 @@ static void put_settings(bytes *p) {
     put(p, model, sizeof model - 1);
 }
 
-/* The reader visits a limited number of values. The limit may be reached at any value. */
+/* The reader visits only a limited number of values. This test makes it reach the limit at each
+ * kind of value. */
 static void test_steps(void) {
     bytes p = { 0 };
     int i;
@@ -1642,8 +1653,8 @@ static void put_patch(bytes *b, size_t at, uint64_t number, size_t width) {
     for (i = 0; i < width; i++) b->data[at + i] = (uint8_t)(number >> 8 * i);
 }
 
-/* In a good archive, changes one or two fields of the last record of a kind (1: directory entry, 5:
- * end). */
+/* Changes one or two fields of a record in a valid archive. The record is the last one of its kind
+ * (1: directory entry, 5: end of the directory). */
 static void test_zip_fields(void) {
     static const zip_spec good_zip[] = { PICKLE_ENTRY, DATA_ENTRY };
     static const struct {
@@ -1698,15 +1709,16 @@ static void test_zip_fields(void) {
     discard(&b);
 }
 
-/* Tests two directory entries for the same bytes, as in a zip bomb. */
+/* Tests two directory entries that point to the same bytes, as in a zip bomb. */
 static void test_overlapping_zip(void) {
     static const zip_spec inner[] = { DATA_ENTRY };
     zip_spec specs[2] = { PICKLE_ENTRY, DATA_ENTRY };
     bytes b = { 0 }, nested = { 0 };
-    make_zip(&nested, inner, 1); /* a local header inside the first entry */
+    make_zip(&nested, inner, 1); /* This is a local header inside the data of the first entry. */
     specs[0].data = nested.data;
     specs[0].size = nested.size;
-    specs[1].move = -(int32_t)nested.size - 0; /* points to that header */
+    /* The second directory entry points to this header. */
+    specs[1].move = -(int32_t)nested.size - 0;
     specs[1].name = "a/data/0";
     make_zip(&b, specs, 2);
     check_refused("overlap", b.data, b.size, "overlap");
@@ -1714,7 +1726,7 @@ static void test_overlapping_zip(void) {
     discard(&nested);
 }
 
-/* Sets every field of the zip64 records to a wrong value, one after the other. */
+/* Sets each field of the zip64 records to a wrong value in turn. */
 static void test_zip64_fields(const char *folder) {
     static const struct {
         size_t from_end, width;
@@ -1763,7 +1775,8 @@ static void test_zip64_fields(const char *folder) {
     discard(&b);
 }
 
-/* Tests archives with the pickle in different folders, and with other entries in its folder. */
+/* Tests archives whose pickle lies in different folders, and archives with other entries in this
+ * folder. */
 static void test_torch_names(void) {
     static const struct {
         const char *pickle, *data, *third;
@@ -1798,7 +1811,7 @@ static void test_torch_names(void) {
 
 /* === npz === */
 
-/* Makes a .npy with 64 bytes of header, then `size` bytes of numbers. */
+/* Makes an .npy file with a header of 64 bytes and `size` bytes of numbers. */
 static void make_npy(bytes *b, const char *descr, const char *shape, const void *data,
                      size_t size) {
     char dictionary[64];
@@ -1821,7 +1834,7 @@ static void make_npz(bytes *b, const bytes *npy, const char *name) {
     make_zip(b, &spec, 1);
 }
 
-/* Entries that are not arrays must be left out and reported. */
+/* Tests entries that are not arrays. They must be left out and reported. */
 static void test_npz_skips(void) {
     zip_spec specs[2] = { { "a.npy", NULL, 0, 0, 0, 0, 0, 0 },
                           { "readme", "text", 4, 0, 0, 0, 0, 0 } };
@@ -1840,7 +1853,7 @@ static void test_npz_skips(void) {
     discard(&b);
 }
 
-/* Reads the number 1 in every type that NumPy writes and a tensor may have. */
+/* Reads the number 1 in each type that NumPy writes and a tensor may have. */
 static void test_npz(void) {
     static const struct {
         const char *descr;
@@ -1913,7 +1926,7 @@ static void test_malformed_npz(void) {
 
 /* === vit.cpp's files === */
 
-/* One label, then one tensor. */
+/* A file with one label and one tensor. */
 typedef struct ggml_spec {
     uint32_t labels, label, label_size, ndim, name_size, type, dims[4];
 } ggml_spec;
@@ -1961,7 +1974,7 @@ static void test_malformed_ggml(void) {
     size_t i;
     make_ggml(&b, &good_spec);
     check_accepted("hand-made file of vit.cpp", b.data, b.size);
-    b.data[b.size - 37] = '\0'; /* in front of nine numbers */
+    b.data[b.size - 37] = '\0'; /* This byte comes before the nine numbers. */
     check_refused("a tensor's name that is a NUL", b.data, b.size, "contains a NUL");
     discard(&b);
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -1973,7 +1986,7 @@ static void test_malformed_ggml(void) {
 
 /* === GGUF === */
 
-/* Compares blocks of every type with the values that make_checkpoints.py gives for them. */
+/* Compares the values of blocks of each type with the expected values from make_checkpoints.py. */
 static void test_gguf_types(const char *folder) {
     static const int64_t steps[] = { 1, 7, 300, 1000 };
     static const struct {
@@ -2017,7 +2030,7 @@ static void test_gguf_types(const char *folder) {
     checkpoint_close(twin);
 }
 
-/* Makes a file with one pair, and one tensor of at most 64 f32. */
+/* A file with one key and value, and one tensor of at most 64 f32. */
 typedef struct gguf_spec {
     uint64_t version, tensors, pairs, key_size, value_type, items, text_size;
     uint64_t ndim, dims[4], type, offset;
@@ -2033,7 +2046,8 @@ static void make_gguf(bytes *b, const gguf_spec *s) {
     put_number(b, s->key_size ? s->key_size : strlen(s->key), 8);
     put_text(b, s->key);
     put_number(b, s->value_type, 4);
-    if (s->value_type == 9) { /* an array of texts, or of a type that text_size chooses */
+    /* The value is an array of texts, or an array of the type that text_size chooses. */
+    if (s->value_type == 9) {
         put_number(b, s->text_size ? s->text_size : 8, 4);
         put_number(b, s->items, 8);
     } else if (s->value_type == 8) {
@@ -2059,7 +2073,8 @@ static void test_malformed_gguf(void) {
     const gguf_spec right = { 3, 2, 1, 0, 4, 32, 0, 1, { 32 }, 0, 128, alignment };
     static const struct {
         const char *name;
-        size_t field; /* of gguf_spec */
+        /* The offset of the changed field in gguf_spec. */
+        size_t field;
         uint64_t value;
         const char *word;
     } rows[] = {
@@ -2151,7 +2166,8 @@ static void write_made(const char *name, const bytes *b) {
     CHECK(file && fwrite(b->data, 1, b->size, file) == b->size && fclose(file) == 0);
 }
 
-/* Writes the index and opens it: accepted (word NULL) or refused. */
+/* Writes an index and opens it. The index must be accepted if `word` is NULL. Otherwise it must be
+ * refused with a message that contains the word. */
 static void check_index(const char *what, const bytes *text, const char *word) {
     report r = report_make();
     checkpoint *c;
@@ -2163,7 +2179,7 @@ static void check_index(const char *what, const bytes *text, const char *word) {
     unlink(made_path("index.json"));
 }
 
-/* Tests many shards that are links to one file. Its tensor may occur only once. */
+/* Tests many shards that are links to one file. The tensor of this file may occur only once. */
 static void test_many_shards(void) {
     bytes text = { 0 };
     char name[40];
@@ -2243,7 +2259,7 @@ static void make_many_tensors(bytes *b, int count) {
     discard(&header);
 }
 
-/* Excessive metadata must be left out. */
+/* Tests a file with too much metadata, which must be left out. */
 static void test_much_metadata(void) {
     char entry[40];
     report r = report_make();
@@ -2284,7 +2300,8 @@ static void test_limits(void) {
     test_much_metadata();
 }
 
-/* A file with a damaged weight in a stored entry must open and read, but fail to verify. */
+/* Tests a file with a damaged weight in a stored entry. Opening and reading must succeed, but
+ * verifying must fail. */
 static void test_verify(const char *folder) {
     report r = report_make();
     checkpoint *c;
@@ -2299,7 +2316,7 @@ static void test_verify(const char *folder) {
     discard(&b);
 }
 
-/* The CRC has separate code for long and short inputs. */
+/* Tests the CRC of short and of long inputs, for which there is separate code. */
 static void test_crc(void) {
     uint8_t data[10007];
     uint32_t pieces = 0;

@@ -18,13 +18,18 @@
 #include "os/os.h"
 #include "test.h"
 
-/* Call number fail_at of its kind fails. With 0, no call fails. */
+/* The kinds of calls that can fail. Call number fail_at of the chosen kind fails. If fail_at is 0,
+ * no call fails. */
 typedef enum failure {
     ALLOCATION,
-    READ_ERROR,       /* os_read_at: the disk is broken */
-    READ_NOTHING,     /* os_read_at: the file became shorter */
-    READ_INTERRUPTED, /* a signal interrupted os_read_at; the same call succeeds later */
-    STATUS,           /* os_file_size */
+    /* os_read_at fails, as on a broken disk. */
+    READ_ERROR,
+    /* os_read_at reads nothing, as if the file had become shorter. */
+    READ_NOTHING,
+    /* os_read_at is interrupted by a signal. The same call succeeds later. */
+    READ_INTERRUPTED,
+    /* os_file_size fails. */
+    STATUS,
     FAILURES,
 } failure;
 
@@ -260,8 +265,8 @@ static void test_checkpoints(const char *data) {
     fail_each(rename_tensor, path);
 }
 
-/* Tests values that torch.save writes rarely: long texts, a dict of another class, a dict made from
- * pairs, and a tuple after exactly 16 values on the stack. */
+/* Tests values that torch.save rarely writes: long texts, a dict of another class, a dict that is
+ * made from pairs, and a tuple after exactly 16 values on the stack. */
 static void test_rare_pickle(void) {
     static const char start[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
                                 "\x80\x02M\xe9\x03.\x80\x02}.\x80\x02";
