@@ -529,8 +529,8 @@ static bool heads_divide(const walk *w, const vote *v) {
     return !found;
 }
 
-/* Puts the setting that the statements agree on into *tensors, and mentions it in *told. The code
- * counts only for settings that the file itself does not give. */
+/* Sets the setting that the statements agree on in *tensors, and mentions it in *told. Statements
+ * in the code count only for settings that the file itself does not give. */
 static void put(const vote *v, setting_key key, settings *tensors, attributes_told *told) {
     char text[32];
     const char *value;
@@ -577,7 +577,7 @@ static const char *doubt_activation(const walk *w) {
                : NULL;
 }
 
-/* Puts the stride of the patches. The default, 0, is put if the patches lie side by side. */
+/* Sets the stride of the patches. The default, 0, is put if the patches lie side by side. */
 static void put_stride(const walk *w, settings *tensors, attributes_told *told) {
     const bool side_by_side = w->kernel.given && w->kernel.value == w->stride.value;
     if (w->kernel.disputed || w->stride.disputed || !w->stride.given) return;
@@ -599,7 +599,7 @@ static bool refuse_cut(const walk *w, const settings all[FROM_COUNT], report *r)
                        w->stride.module);
 }
 
-/* Puts the settings that all statements agree on. */
+/* Sets the settings that all statements agree on. */
 static void put_all(walk *w, settings *tensors, attributes_told *told) {
     const vote *heads = w->heads.given ? &w->heads : &w->model_heads;
     if (!heads->given || heads_divide(w, heads)) put(heads, SETTING_NUM_HEADS, tensors, told);

@@ -135,8 +135,8 @@ static double dot(const float *x, const float *y, int64_t count) {
     return (double)rest;
 }
 
-/* Two sums for each number of heads, over the groups of a block. compare computes the scores from
- * them. */
+/* Two sums over the groups of a block, for each number of heads. The function `compare` computes
+ * the scores from these sums. */
 typedef struct heads_sums {
     double excess[HEADS_MOST], spread[HEADS_MOST];
 } heads_sums;

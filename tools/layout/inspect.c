@@ -24,8 +24,8 @@ static int64_t count_of(const layout_map *map, const char *tensor) {
     return count;
 }
 
-/* Returns the number of rows of a tensor. The rows run along the axis that the tensor's rule puts
- * first; without axes, along the first dimension. */
+/* Returns the number of rows of a tensor. Rows are counted along the axis that the tensor's rule
+ * puts first. If the rule has no axes, rows are counted along the first dimension. */
 static int64_t rows_of(const layout_map *map, const char *tensor) {
     layout_part part;
     const char *axes;
@@ -37,7 +37,7 @@ static void put_size(settings *s, setting_key key, int64_t value) {
     if (value > 0) settings_put(s, key, (double)value);
 }
 
-/* Puts each flag that the presence of a tensor shows. If there are no blocks, no tensor shows the
+/* Sets each flag that the presence of a tensor shows. If there are no blocks, no tensor shows the
  * flags of a block. */
 static void inspect_flags(const layout_map *map, settings *s) {
     int key;
@@ -85,7 +85,7 @@ static bool read_patch_order(layout_map *map, settings all[FROM_COUNT], settings
     return true;
 }
 
-/* Puts the side and the channels of a patch. A convolution shows both. A linear layer over the
+/* Sets the side and the channels of a patch. A convolution shows both. A linear layer over the
  * pixels shows neither, so both must be given. Such a layer does not show the order of the pixels
  * either; by default, the pixels of each channel are consecutive. */
 static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, report *r) {
@@ -140,7 +140,7 @@ const char *layout_patch_weight(const layout_map *map) {
     return part.info->stored_name;
 }
 
-/* Puts the type and the sizes of the stem, and the number of channels of the stem's input. */
+/* Sets the type and the sizes of the stem, and the number of channels of the stem's input. */
 static void inspect_stem(const layout_map *map, settings *s) {
     static const struct {
         vit_stem stem;
@@ -177,7 +177,7 @@ static int64_t count_positions(const layout_map *map, int64_t width) {
     return (rows.view.count / width) * (columns.view.count / width);
 }
 
-/* Puts the type of norm if a norm has a bias: RMS norms have no bias. Otherwise the type must be
+/* Sets the type of norm if a norm has a bias: RMS norms have no bias. Otherwise the type must be
  * given. */
 static void inspect_norm_type(const layout_map *map, settings *s) {
     static const char *const biases[] = {
@@ -194,7 +194,7 @@ static void inspect_norm_type(const layout_map *map, settings *s) {
         if (layout_has(map, biases[i])) settings_put(s, SETTING_NORM_TYPE, VIT_LAYER_NORM);
 }
 
-/* Puts the width of a head. Each rotary period serves four values of a head: a sine and a cosine
+/* Sets the width of a head. Each rotary period serves four values of a head: a sine and a cosine
  * for the rows of the grid, and a sine and a cosine for the columns. */
 static void inspect_periods(const layout_map *map, settings *s) {
     layout_part part;
@@ -217,7 +217,7 @@ static int64_t rel_pos_heads(const layout_map *map) {
     return layout_find_part(map, &match, 3, &part) ? part.view.count : 0;
 }
 
-/* Puts the number of heads if a tensor shows it. Some libraries store the heads separately. A table
+/* Sets the number of heads if a tensor shows it. Some libraries store the heads separately. A table
  * of relative positions has a column for each head. */
 static void inspect_heads(const layout_map *map, settings *s, settings_seen *seen) {
     const int64_t heads = computes_rel_pos(map) ? rel_pos_heads(map)
@@ -236,7 +236,7 @@ static void inspect_heads(const layout_map *map, settings *s, settings_seen *see
     put_size(s, SETTING_HEAD_DIM, layout_axis_size(axes, &part.view, 'k'));
 }
 
-/* Puts the settings of the blocks. Block 0 stands for all blocks; layout_check_names compares the
+/* Sets the settings of the blocks. Block 0 stands for all blocks; layout_check_names compares the
  * other blocks with it. In a gated MLP, fc1 holds the gate and the values, so fc1 has twice as many
  * rows as fc2 reads. Blocks without an MLP have no norm2 either. */
 static void inspect_block(const layout_map *map, settings *s, settings_seen *seen, int64_t width) {
@@ -249,7 +249,7 @@ static void inspect_block(const layout_map *map, settings *s, settings_seen *see
     inspect_heads(map, s, seen);
 }
 
-/* Puts the settings of the head. With token_avg the head reads two vectors, so the rows of its
+/* Sets the settings of the head. With token_avg the head reads two vectors, so the rows of its
  * weight are twice as long. */
 static void inspect_head(const layout_map *map, settings *s, int64_t width) {
     const int64_t classes = rows_of(map, "head.weight");
@@ -262,7 +262,7 @@ static void inspect_head(const layout_map *map, settings *s, int64_t width) {
         settings_put(s, SETTING_POOL, VIT_POOL_TOKEN_AVG);
 }
 
-/* Puts the settings of the merger. If no source gives merge_size, the merger is used. The columns
+/* Sets the settings of the merger. If no source gives merge_size, the merger is used. The columns
  * of its first layer show how many patches are merged. */
 static void inspect_merger(const layout_map *map, settings all[FROM_COUNT], int64_t width) {
     settings *s = &all[FROM_TENSORS];
@@ -307,7 +307,7 @@ static bool is_ggml(const checkpoint *c) {
     return !strcmp(checkpoint_kind(c), "vit.cpp") || !strcmp(checkpoint_kind(c), "GGUF");
 }
 
-/* Puts the settings in the metadata. The headers of vit.cpp and GGUF have settings, which must
+/* Sets the settings in the metadata. The headers of vit.cpp and GGUF have settings, which must
  * agree with the tensors. */
 static bool put_metadata(const layout_map *map, settings *s, report *r) {
     settings told;
@@ -348,7 +348,7 @@ static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings
     return true;
 }
 
-/* Puts qkv_interleave if the values of trained biases show it and no source gives it. */
+/* Sets qkv_interleave if the values of trained biases show it and no source gives it. */
 static bool read_key_bias(layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                           report *r) {
     const key_bias_evidence *e = &seen->key_bias;

@@ -203,8 +203,9 @@ static bool mlp_fits(const layout_item *item, int *culprit) {
     return true;
 }
 
-/* Checks the shapes of query, key and value. The keys and values may have fewer heads than the
- * queries; the number of heads of the queries must be a multiple of theirs. */
+/* Checks the shapes of query, key and value. There may be fewer heads of keys and values than of
+ * queries. The number of heads of the queries must be a multiple of the number of heads of the
+ * keys. */
 static bool grouped_fits(const layout_item *item, const vit_config *config, int *culprit) {
     const int64_t third = item->dims[0] / 3;
     int64_t rows, values;
@@ -236,7 +237,7 @@ static bool vectors_fit(const layout_item *item, int64_t count, int *culprit) {
     return *culprit == item->part_count;
 }
 
-/* Checks that each part has as many values as the same layer of a pooling with this width. */
+/* Checks that each part has as many values as the same layer has in a pooling of this width. */
 static bool narrow_fits(const layout_item *item, const vit_config *config, int *culprit) {
     const char *name = item->tensor.name;
     const int64_t width = item->narrow, heads = item->pool_heads;

@@ -130,7 +130,7 @@ int layout_block_of(const layout_map *map, const char *path, const char *name) {
         }
         digits = strspn(name, "0123456789");
         if (digits == 0) return -1;
-        /* longer numbers are above every limit; reading them with atoi could overflow */
+        /* a number of five or more digits is above every limit, and atoi could overflow on it */
         if (path[1] != 'c') block = digits < 5 ? atoi(name) : INT_MAX - 1;
         if (path[1] == 'e') block /= 2;
         name += digits;
@@ -647,9 +647,9 @@ const char *names_why_harmless(const layout_map *map, const char *name) {
     return NULL;
 }
 
-/* True if the tensor could be a part of the model that was renamed, or a factor. A tensor outside
- * the blocks is unlikely to be such a part under three conditions: its name has no number, its name
- * has no usual word, and none of its dimensions is the width of a token. */
+/* True if the tensor could be a renamed part of the model, or a factor that the model applies. A
+ * tensor outside the blocks is unlikely to be such a part under three conditions: its name has no
+ * number, its name has no usual word, and none of its dimensions is the width of a token. */
 static bool may_matter(const layout_map *map, const checkpoint_tensor_info *info) {
     static const char *const words[] = {
         "attn",  "att.",  "mlp",   "norm",   "ln",   "head",  "fc",    "class", "cls",

@@ -288,7 +288,7 @@ static bool name_projection(structure_parts *p) {
     if (!attention) attention = with_role(p, "attn.v");
     if (!attention) attention = with_role(p, "attn.kv");
     list_matrices(p, &list);
-    /* having no projection is possible too */
+    /* attention may also have no projection */
     if (inner == p->width && is_mlp(p, &list, NULL)) most = 0;
     for (i = 0; i < list.count; i++) {
         if (!has_shape(p, list.items[i], p->width, inner) || !is_mlp(p, &list, list.items[i]))
@@ -538,8 +538,9 @@ bool structure_name_block(structure_parts *p, report *r) {
 
 /* If a module is an attribute of two other modules, the module is stored under two names: for
  * example, "embedding.3.weight" and "encoder.1.3.weight" are one tensor. The part with the later
- * name is dropped. Layers that share weights must not be dropped. Layers of different blocks have
- * names that differ only in a number. Two layers of one block share only some parts of a module. */
+ * name is dropped. Layers that share weights look similar, but must not be dropped. They are
+ * recognised by their names. Layers of different blocks have names that differ only in a number.
+ * Two layers of one block share only some parts of a module. */
 
 /* The earlier part of which this part is a copy, and the lengths of the names of both parts'
  * modules. */

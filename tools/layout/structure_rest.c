@@ -136,7 +136,7 @@ static bool take_names(const structure_parts *p, report *r) {
 }
 
 /* Adds a note for each name that the user gave and that led to a role. Fails if a part of a block
- * has a name of ours but got another role. */
+ * has a name of layout_own but got another role. */
 static bool check_names(const structure_parts *p, report *r) {
     static const char *const in_blocks[] = {
         "norm1",   "attn.qkv", "attn.q", "attn.k",   "attn.v", "attn.proj", "norm2",

@@ -524,7 +524,8 @@ static const layout_default torch_defaults[] = {
 };
 
 /* The defaults of two kinds of models. Models that follow transformers' code have the first GELU of
- * that code, gelu_tanh. Models written with NumPy have the same GELU, because NumPy lacks erf. */
+ * that code, gelu_tanh. Models written with NumPy are assumed to have the same GELU, because NumPy
+ * lacks erf. */
 static const layout_default tanh_defaults[] = {
     USUAL, { "activation=gelu_tanh", NULL }, { "block_type=pre_norm", NULL },
     { NULL, NULL }

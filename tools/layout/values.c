@@ -124,11 +124,11 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
 
 /* === Pooling that is narrower than the tokens === */
 
-/* The heads and the output of the pooling are filled up with zeros. The norm after it then divides
- * by the deviation of more values, so the norm's input is multiplied by the root of the ratio of
- * widths. The norm also subtracts the mean of more values, so the layer in front of it subtracts
- * the mean already. The queries are multiplied too, because vit.h divides by the root of a wider
- * head. */
+/* The heads and the output of the pooling are filled up with zeros. The norm after the pooling then
+ * divides by the deviation of more values, so the norm's input is multiplied by the root of the
+ * ratio of widths. The norm also subtracts the mean of more values, so the layer in front of it
+ * subtracts the mean already. The queries are multiplied too, because vit.h divides by the root of
+ * a wider head. */
 
 /* Returns the index of a value in the pooling's heads for an index in vit.h's wider heads. -1 if
  * the value is one of the zeros. */
@@ -232,8 +232,8 @@ static double log_distance(int64_t place, int64_t side) {
     return copysign(log1p(fabs(distance)), distance);
 }
 
-/* Computes a row of values for each head, in the same order as above. The class token's values are
- * 0. */
+/* Computes a row of values for each head, in the same order as read_rel_pos. The class token's
+ * values are 0. */
 static bool read_rel_pos_mlp(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                              float *to, report *r) {
     const int64_t hidden = item->parts[1].view.count, columns = item->tensor.dims[1];

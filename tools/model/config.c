@@ -62,7 +62,7 @@ static bool put_size(settings *s, const json_value *value, report *r) {
     return true;
 }
 
-/* Puts the activation. If the file names no other activation, the activation is GELU in its erf
+/* Sets the activation. If the file names no other activation, the activation is GELU in its erf
  * form. */
 static void put_activation(settings *s, const json_value *model, const json_value *vision) {
     const char *approximate = json_string(json_get(json_get(vision, "act_kwargs"), "approximate"),
@@ -106,7 +106,7 @@ static bool put_vector(const json_value *value, const char *key, double *out, in
     return true;
 }
 
-/* Puts the preprocessing. Photos are resized to the size of the input, so at most the overhang is
+/* Sets the preprocessing. Photos are resized to the size of the input, so at most the overhang is
  * cropped. */
 static bool put_preprocessing(settings *s, const json_value *preprocess, report *r) {
     static const struct {
@@ -314,7 +314,7 @@ static bool put_hidden_act(settings *s, const json_value *object, const hf_model
     return report_fail(r, "hidden_act %.60s: this version of vit.h lacks this activation", name);
 }
 
-/* Puts the activation of the pooler, if the file gives one. */
+/* Sets the activation of the pooler, if the file gives one. */
 static bool put_pooler_act(settings *s, const json_value *object, report *r) {
     const json_value *value = json_get(object, "pooler_act");
     int activation;
@@ -327,7 +327,7 @@ static bool put_pooler_act(settings *s, const json_value *object, report *r) {
                                           json_string(value, "?"));
 }
 
-/* Puts the base of the frequencies of rotary positions. Newer files store it in a separate
+/* Sets the base of the frequencies of rotary positions. Newer files store it in a separate
  * object. */
 static bool put_rope(settings *s, const json_value *object, report *r) {
     double base;
@@ -361,8 +361,8 @@ static bool put_numbers(settings *s, const json_value *object, const hf_model *m
 
 /* === Labels === */
 
-/* Puts how the pipeline of transformers computes probabilities. It uses the sigmoid if a photo may
- * have several classes, or if there is only one class. */
+/* Sets how probabilities are computed, as in the pipeline of transformers. It uses the sigmoid if a
+ * photo may have several classes, or if there is only one class. */
 static bool put_problem(settings *s, const json_value *root, report *r) {
     static const char *const types[] = { "single_label_classification", "regression",
                                          "multi_label_classification" };
@@ -466,7 +466,7 @@ static double share(int64_t crop, int64_t size) {
     return crop == size ? 1 : (double)crop / ((double)size + 1e-6);
 }
 
-/* Puts how the margins of a crop are rounded. The usual processors of transformers round them down.
+/* Sets how the margins of a crop are rounded. The usual processors of transformers round them down.
  * The "Fast" processors round them as torchvision does. */
 static void put_rounding(settings *s, const json_value *root) {
     static const char fast[] = "Fast";
@@ -476,7 +476,7 @@ static void put_rounding(settings *s, const json_value *root) {
     settings_put(s, SETTING_CROP_ROUNDING, is_fast ? VIT_ROUND_EVEN : VIT_ROUND_DOWN);
 }
 
-/* Puts the preprocessing of NaFlex: the photo keeps its aspect ratio, and becomes whole patches. */
+/* Sets the preprocessing of NaFlex: the photo keeps its aspect ratio, and becomes whole patches. */
 static bool put_aspect(settings *s, const json_value *root, report *r) {
     double most;
     if (!get_positive(root, "max_num_patches", 256, &most, r)) return false;
@@ -488,7 +488,7 @@ static bool put_aspect(settings *s, const json_value *root, report *r) {
     return true;
 }
 
-/* Puts the preprocessing for a processor that keeps the size of each photo. vit.h has no such crop
+/* Sets the preprocessing for a processor that keeps the size of each photo. vit.h has no such crop
  * mode, so photos are squashed to one size, which assume.c reports. */
 static bool put_own_sizes(settings *s) {
     settings_put(s, SETTING_CROP_MODE, VIT_CROP_SQUASH);
@@ -514,7 +514,7 @@ static int64_t nearest_multiple(int64_t side, int64_t multiple) {
     return 2 * rest == multiple ? 0 : side - rest + (2 * rest > multiple ? multiple : 0);
 }
 
-/* Puts the sizes of DPT's processor, whose sides are multiples of a number of pixels. If photos
+/* Sets the sizes of DPT's processor, whose sides are multiples of a number of pixels. If photos
  * keep their aspect ratio, vit_find_crop computes these sizes for each photo. */
 static bool put_multiples(settings *s, const json_value *root, hf_frame *input, report *r) {
     const json_value *given = json_get(root, "ensure_multiple_of");
@@ -547,7 +547,7 @@ static bool put_multiples(settings *s, const json_value *root, hf_frame *input, 
                        (long long)size.height, (long long)size.width, (long long)multiple);
 }
 
-/* Puts the resize and the crop. *input receives the size of the images that the processor
+/* Sets the resize and the crop. *input receives the size of the images that the processor
  * produces. */
 static bool put_frames(settings *s, const json_value *root, const hf_processor *processor,
                        hf_frame *input, report *r) {
@@ -604,7 +604,7 @@ static bool get_vector(const json_value *value, const char *key, double *out, in
     return true;
 }
 
-/* Puts mean and std. vit.h computes (x / 255 - mean) / std. If the processor multiplies x by
+/* Sets mean and std. vit.h computes (x / 255 - mean) / std. If the processor multiplies x by
  * another factor, mean and std are changed to give the same result. */
 static bool put_normalisation(settings *s, const json_value *root, const hf_processor *processor,
                               report *r) {
@@ -709,7 +709,7 @@ static bool check_fields(const json_value *root, const hf_processor *processor, 
     return true;
 }
 
-/* Puts all settings of the preprocessing. `root` is NULL if the file is missing; the defaults of
+/* Sets all settings of the preprocessing. `root` is NULL if the file is missing; the defaults of
  * the class then apply. */
 static bool apply_preprocessor(settings *s, const json_value *root, const hf_processor *processor,
                                hf_frame *input, report *r) {

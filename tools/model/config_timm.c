@@ -7,12 +7,12 @@
 /* === Tables === */
 
 typedef enum key_action {
-    TO_SETTING,    /* a number or a flag is put as `setting`; null leaves `setting` unchanged */
+    TO_SETTING,    /* the value of `setting`, a number or a flag; null leaves `setting` unchanged */
     TO_SIZE,       /* the image size, n or [height, width] */
     TO_TRUE,       /* true sets the flag `setting`; false leaves the flag unchanged */
-    TO_SQUARE,     /* n or [n, n] is put as `setting` */
+    TO_SQUARE,     /* the value of `setting`, as n or [n, n] */
     TO_INPUT_SIZE, /* [channels, height, width] */
-    TO_WORD,       /* one of the words of `setting` */
+    TO_WORD,       /* the value of `setting`, as one of its words */
     TO_MEAN,
     TO_STD,
     TO_PRE_NORM,  /* false means that the patch embedding has a bias */
@@ -346,8 +346,8 @@ static bool put_absence(settings *s, const key_rule *rule, const json_value *val
     return true;
 }
 
-/* Puts which tokens have positions. If any key means that there are no positions, this has
- * priority. Such keys are a "pos_embed" of "" or "none", and a use_abs_pos_emb of false. */
+/* Sets which tokens have positions. A value that means "no positions" has priority over all others.
+ * Such values are a "pos_embed" of "" or "none", and a use_abs_pos_emb of false. */
 static bool put_positions(settings *s, const key_rule *rule, const char *where,
                           const json_value *value, report *r) {
     const char *text = json_string(value, NULL);
@@ -444,7 +444,7 @@ static bool get_architecture(config_file *config, const json_value *root,
     return true;
 }
 
-/* Puts the largest number of patches. For a naflexvit_*, the file's image size only gives this
+/* Sets the largest number of patches. For a naflexvit_*, the file's image size only gives this
  * number, not the grid of the positions. */
 static void put_area(settings *s, const config_file *config) {
     const double patch = s->given[SETTING_PATCH_SIZE] ? s->value[SETTING_PATCH_SIZE] : 16;

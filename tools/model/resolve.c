@@ -146,7 +146,7 @@ static void forget_other_width(resolver *m) {
     if (value_or(m, SETTING_EMBED_DIM, named) != named) name->given[SETTING_MLP_DIM] = false;
 }
 
-/* Puts a usual mlp_dim for a model without blocks, whose tensors do not show it. */
+/* Sets a usual mlp_dim for a model without blocks, whose tensors do not show it. */
 static void fill_mlp_dim(resolver *m) {
     if (!is_told(m, SETTING_MLP_DIM))
         settings_put(&m->all[FROM_TENSORS], SETTING_MLP_DIM,
@@ -170,7 +170,7 @@ static bool ask_chans(const resolver *m, int64_t depth, report *r) {
     return ask(m, "in_chans", why, choices_of_chans(depth, options), r);
 }
 
-/* Puts C channels and the patch size P for a 2-D patch weight [D, C * P * P], which shows neither.
+/* Sets C channels and the patch size P for a 2-D patch weight [D, C * P * P], which shows neither.
  * If neither is given, 3 channels are assumed if patches are then squares; otherwise 1 channel. */
 static bool resolve_flat_patch(resolver *m, report *r) {
     settings *tensors = &m->all[FROM_TENSORS];
@@ -553,7 +553,7 @@ static bool resolve_overlap(resolver *m, report *r) {
     return ask(m, "patch_stride", why, options, r);
 }
 
-/* Puts the requested input size. If no source gives a size, puts the size of the grid. */
+/* Sets the requested input size. If no source gives a size, puts the size of the grid. */
 static bool put_img_size(resolver *m, report *r) {
     const double height = pixels_of(m->config, m->stored->grid_height);
     const double width = pixels_of(m->config, m->stored->grid_width);
