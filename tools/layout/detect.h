@@ -1,9 +1,9 @@
 /* detect.h - finds the layout of a checkpoint, and the settings that the checkpoint states or that
  * its tensors show.
  *
- *  A layout is the table of one library's names and shapes of tensors (layout.h). A setting is a
- *  property of the model, such as num_heads. all[FROM_TENSORS], all[FROM_NAME] and so on hold the
- *  settings from one source each (model/settings.h). */
+ * A layout is the table of one library's names and shapes of tensors (layout.h). A setting is a
+ * property of the model, such as num_heads. all[FROM_TENSORS], all[FROM_NAME] and so on hold the
+ * settings from one source each (model/settings.h). */
 #ifndef DETECT_H
 #define DETECT_H
 

@@ -64,9 +64,9 @@
     X(REL_POS, 1, 1)     /* relative positions: query minus key becomes key minus query */         \
     X(REL_POS_MLP, 4, 4) /* the same, computed from distances: weight and bias of two layers */    \
     X(COS, 0, 1)         /* cosines of rotary positions, from the settings or parts[0] */          \
-    X(SIN, 0, 1)       /* sines of the same; parts[0]: periods, or frequencies [2, depth, ...] */  \
-    X(ROTATIONS, 0, 1) /* the data that COS and SIN use, for other input sizes at run time */      \
-    X(LAMBDA, 4, 4)    /* exp(parts[0] parts[1]) - exp(parts[2] parts[3]) + lambda_init ... */     \
+    X(SIN, 0, 1)         /* sines; parts[0]: periods, or frequencies [2, depth, ...] */            \
+    X(ROTATIONS, 0, 1)   /* the data that COS and SIN use, for other input sizes at run time */    \
+    X(LAMBDA, 4, 4)      /* exp(parts[0] parts[1]) - exp(parts[2] parts[3]) + lambda_init ... */   \
     X(LESS_LAMBDA, 1, 1) /* parts[0] (1 - lambda_init), both for differential attention */
 
 typedef enum layout_method {
@@ -186,8 +186,8 @@ typedef struct layout_company {
 
 /* A default value of the library's models. */
 typedef struct layout_default {
-    const char *assignment;
-    const char *when; /* condition for the default; NULL if the default always applies */
+    const char *assignment; /* a setting and its value, such as "norm_eps=1e-12" */
+    const char *when;       /* condition for the default; NULL if the default always applies */
 } layout_default;
 
 /* A setting that the tensors never show, so only the user can give it. */

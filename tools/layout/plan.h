@@ -1,8 +1,8 @@
 /* plan.h - decides the source of each tensor of the .vit file, and finds tensors of the checkpoint
  * that are left over.
  *
- *  The plan is the list of all tensors of the .vit file. Each item of the plan is a tensor and its
- *  source. */
+ * The plan is the list of all tensors of the .vit file. Each item of the plan is a tensor and its
+ * source. */
 #ifndef PLAN_H
 #define PLAN_H
 
@@ -111,10 +111,10 @@ void layout_standardise(float *row, int64_t depth);
 /* These functions adapt the weights of the patch embedding to another number of channels or another
  * patch size, as timm does. They adapt the first convolution of a stem only to other channels.
  *
- *      channels  1: the sum of all channels; n: the first three in turn, times 3 / n
- *      patches   FlexiViT's weights, by the pseudo-inverse of the resize: for a resized patch, their
- *                output is nearest to the old weights' output for the patch
- * */
+ *     channels  1: the sum of all channels; n: the first three in turn, times 3 / n
+ *     patches   FlexiViT's weights, by the pseudo-inverse of the resize: for a resized patch, their
+ *               output is nearest to the old weights' output for the patch
+ */
 
 typedef struct patch_shape {
     int chans, side;

@@ -1,8 +1,8 @@
 /* rules.h - matches a checkpoint with its layout: decides which rule makes each tensor of the .vit
  * file, and finds the keys that a rule names.
  *
- *  A key is the name of a tensor in the checkpoint. The tables of a layout contain keys with
- *  placeholders such as {b}; layout.h explains their syntax. */
+ * A key is the name of a tensor in the checkpoint. The tables of a layout contain keys with
+ * placeholders such as {b}; layout.h explains their syntax. */
 #ifndef RULES_H
 #define RULES_H
 

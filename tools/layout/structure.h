@@ -118,10 +118,9 @@ typedef struct structure_parts {
     /* number of rows of the table of positions; 0 if the table was not found */
     int64_t rows;
     bool is_sorted; /* the file is sorted by name, so its order carries no information */
-    checkpoint_tensor_info
-        /* All tensors, with names made from their order in the file. NULL if their own names are
-         * useful. */
-        *ordered;
+    /* All tensors, with names made from their order in the file. NULL if their own names are
+     * useful. */
+    checkpoint_tensor_info *ordered;
     char *ordered_names;
     char unsure[2048]; /* message about parts whose roles are undecided; "" if there are none */
     bool is_matched;   /* see `is_matched` of structure_find */

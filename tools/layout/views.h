@@ -1,8 +1,8 @@
 /* views.h - slices and permutations of a tensor that copy nothing, and tensors computed from
  * several others.
  *
- *  A view is a checkpoint_tensor_info that shares the storage of a tensor, but has another offset,
- *  shape or order of dimensions. */
+ * A view is a checkpoint_tensor_info that shares the storage of a tensor, but has another offset,
+ * shape or order of dimensions. */
 #ifndef VIEWS_H
 #define VIEWS_H
 

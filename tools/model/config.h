@@ -13,17 +13,22 @@
 
 /* === Values === */
 
-/* Shared by the readers of all kinds of config.json. */
+/* These types and functions are shared by the readers of all kinds of config.json. */
 
 typedef struct config_file {
-    const char *architecture; /* NULL if unknown; with the tag if there is one */
+    const char *architecture; /* timm's name, with its tag if the file has one; NULL if unknown */
     const json_value *label_names, *label_descriptions;
-    const char *processor; /* class of transformers whose defaults were used; NULL for none */
-    int input_height, input_width; /* the size in preprocessor_config.json if it differs, or 0 */
-    int multiple;                  /* the sides of a photo are multiples of this; 0: any */
-    char *text;                    /* private */
-    char full_name[256];           /* private */
-    json_document document;        /* private */
+    /* The class of transformers whose default preprocessing was used. NULL if no defaults were
+     * used. */
+    const char *processor;
+    /* The input size in preprocessor_config.json, if it differs from the size in config.json.
+     * Otherwise 0. */
+    int input_height, input_width;
+    /* Both sides of a prepared photo are multiples of this number; 0 if any size is allowed. */
+    int multiple;
+    char *text;             /* private */
+    char full_name[256];    /* private */
+    json_document document; /* private */
 } config_file;
 
 /* True if the member is absent or null. */
@@ -32,11 +37,13 @@ bool config_is_null(const json_value *value);
 /* True for a whole number from 1 to 2^20, the range of widths, depths and counts. */
 bool config_is_size(const json_value *value);
 
-/* Takes the setting from this member of the object, if it exists; fails if its value is invalid. */
+/* Takes the setting from the member `key` of the object, if it exists. Fails if the value of the
+ * member is invalid. */
 bool config_put_size(settings *s, setting_key setting, const json_value *object, const char *key,
                      report *r);
 
-/* Reads a whole file, malloc'ed, with room for json_parse. The caller frees *text in any case. */
+/* Reads a whole file into malloc'ed memory that is large enough for json_parse. The caller frees
+ * *text in any case. */
 bool config_read_text(const char *path, char **text, size_t *size, report *r);
 
 /* === timm's === */
@@ -52,7 +59,7 @@ bool config_read_text(const char *path, char **text, size_t *size, report *r);
  * an option that this version of vit.h cannot run, is refused by name.
  */
 
-/* Fills s and the labels from the parsed file. */
+/* Fills *s and the names of the classes in *config from the parsed file. */
 bool config_timm_apply(config_file *config, settings *s, report *r);
 
 /* === open_clip's === */
@@ -64,46 +71,48 @@ bool config_timm_apply(config_file *config, settings *s, report *r);
  *      "preprocess_cfg": {"mean": [...], "std": [...], "interpolation": "bicubic", ...}}
  */
 
+/* True if this is the root of an open_clip_config.json. */
 bool config_open_clip_is(const json_value *root);
 
-/* Fills s from the parsed file. A "timm_model_name" becomes the architecture. */
+/* Fills *s from the parsed file. A "timm_model_name" in the file becomes the architecture. */
 bool config_open_clip_apply(config_file *config, settings *s, report *r);
 
 /* === transformers' === */
 
-/* config.json of Hugging Face transformers ("model_type": "vit"), and its preprocessor_config.json:
- * settings that the tensors do not show. */
+/* These functions read config.json of Hugging Face transformers ("model_type": "vit"), and its
+ * preprocessor_config.json. Both contain settings that the tensors do not show. */
 
 /* True for a configuration of any transformers model. */
 bool config_hf_is(const json_value *root);
 
-/* True if some layout supports the model that the configuration describes. */
+/* True if one of our layouts supports the model that the configuration describes. */
 bool config_hf_knows(const json_value *root);
 
-/* Fills s and the labels from the parsed file at path; a preprocessor_config.json in the same
- * folder is read too. For missing keys, the defaults of transformers apply. */
+/* Fills *s and the names of the classes from the parsed file, whose path is `path`. Also reads a
+ * preprocessor_config.json in the same folder. Keys that the files lack have the defaults of
+ * transformers. */
 bool config_hf_apply(config_file *config, settings *s, const char *path, report *r);
 
 /* === An author's own === */
 
 /* Reads a text in JSON, or in the part of YAML that people use for settings: lines "key: value" at
  * any depth, words with or without quotes, lists of numbers. Calls `take` for each number, word and
- * list, with the last part of its name and with the value as text: "12", "true", "(0.5, 0.5, 0.5)".
- * Skips the sections of a decoder or an optimizer, and lines that it cannot parse. The text is
- * changed. The function fails if `take` returns false or memory is exhausted. */
+ * list. `key` is then the last part of its name, and `value` is its text: "12", "true", "(0.5, 0.5,
+ * 0.5)". Skips the sections of a decoder or an optimizer, and lines that it cannot parse. The text
+ * is changed. The function fails if `take` returns false or memory is exhausted. */
 typedef bool config_take(void *user, const char *key, const char *value);
 bool config_read_own(char *text, size_t size, config_take *take, void *user);
 
 /* === Any configuration === */
 
-/* Config.json, as it is stored beside the weights: timm's, Hugging Face transformers' or
- * open_clip's. */
+/* These functions read a config.json of any of the kinds above, as it is stored beside the
+ * weights. */
 
-/* Fills s from the file. If vit.h cannot run the model, sets only *foreign; if `foreign` is NULL,
- * fails. */
+/* Fills *config and *s from the file. If vit.h cannot run the model, the function sets *foreign and
+ * succeeds. If `foreign` is NULL, the function fails instead. */
 bool config_read(config_file *config, settings *s, const char *path, bool *foreign, report *r);
-/* Reads a text in timm's form. The text is malloc'ed; config_free frees it, or this function after
- * a failure. */
+/* Reads a text in the form of timm's config.json. The text must be malloc'ed and then belongs to
+ * *config: config_free frees it, or this function does so on failure. */
 bool config_read_json(config_file *config, settings *s, char *text, report *r);
 void config_free(config_file *config);
 

@@ -11,34 +11,40 @@
 #include "base/report.h"
 
 typedef struct label_list {
-    size_t count;         /* 0: none */
-    const char **labels;  /* "tench, Tinca tinca" */
-    const char **synsets; /* "n01440764", or another name for the folder of a class; or NULL */
+    size_t count;        /* number of classes; 0 if no names are known */
+    const char **labels; /* "tench, Tinca tinca" */
+    /* WordNet ids such as "n01440764", or other names for the folders of the classes. NULL if there
+     * are none. */
+    const char **synsets;
     memory_arena memory;
 } label_list;
 
 void labels_free(label_list *list);
 
-/* Reads a file of one of these forms: a class on each line; a WordNet id, a space and the words on
- * each line; the CSV file of a tagger (selected_tags.csv), whose first line is
- * "tag_id,name,...". */
+/* Reads a text file in one of these forms:
+ *
+ *     the name of one class on each line
+ *     on each line a WordNet id, a space and the name of the class
+ *     the CSV file of a tagger (selected_tags.csv), whose first line is "tag_id,name,..."
+ */
 bool labels_read_file(label_list *list, const char *path, report *r);
 
-/* label_names is a list; label_descriptions is NULL, a list, or an object with label_names as keys.
- * If both are given, the names are ids and the descriptions are for people. */
+/* Takes the names from a config.json. `names` is its list label_names. `descriptions` is NULL, a
+ * list, or an object whose keys are label_names. If both are given, `names` are ids, and
+ * `descriptions` are the names for people. */
 bool labels_from_json(label_list *list, const json_value *names, const json_value *descriptions,
                       report *r);
 
 enum { IMAGENET_CLASSES = 1000 };
 
-/* Returns the lines "n01440764 tench" and so on; NULL in a build without these names
+/* Returns 1000 lines such as "n01440764 tench". Returns NULL in a build without these names
  * (examples/web/vit/left_out.c). */
 const char *const *imagenet_classes(void);
 
-/* Takes the names of ImageNet-1k; fails in a build without them. */
+/* Fills the list with the names of ImageNet-1k's classes. Fails in a build without these names. */
 bool labels_from_imagenet(label_list *list, report *r);
 
-/* Copies the names unchanged. */
+/* Fills the list with copies of these names. */
 bool labels_from_list(label_list *list, const char *const *names, size_t count, report *r);
 
 #endif

@@ -1,4 +1,5 @@
-/* positions.h - computed positions: rotary ones, sines and cosines. */
+/* positions.h - computes positions that checkpoints do not store: rotary positions, and sines and
+ * cosines. */
 #ifndef POSITIONS_H
 #define POSITIONS_H
 
@@ -10,16 +11,19 @@
 
 /* === Rotary positions === */
 
-/* Rotary positions, as timm and the models' own code compute them. Each pair of elements of a head
- * has a frequency, and each patch has two coordinates. */
+/* These functions compute rotary positions as timm and the models' own code compute them. Each pair
+ * of elements of a head is rotated by an angle. The angle depends on the frequency of the pair and
+ * on the two coordinates of the patch. */
 
 /* timm's names for the kinds of rotary positions. */
 typedef enum rope_type {
     ROPE_NONE,
-    ROPE_CAT,    /* half of the pairs belong to each axis; neighbours form pairs */
-    ROPE_MIXED,  /* learned frequencies for both axes, of each block and head */
-    ROPE_DINOV3, /* coordinates in [-1, 1]; elements of the two halves form pairs */
-    ROPE_QWEN,   /* like ROPE_CAT, but elements of the two halves form pairs */
+    ROPE_CAT,   /* Half of the pairs belong to each axis. Neighbouring elements form a pair. */
+    ROPE_MIXED, /* Each block and head has learned frequencies for both axes. */
+    /* Coordinates lie in [-1, 1]. Element i of the first half and element i of the second half form
+     * a pair. */
+    ROPE_DINOV3,
+    ROPE_QWEN, /* The same as ROPE_CAT, but with the pairs of ROPE_DINOV3. */
 } rope_type;
 
 typedef enum rope_indexing {
@@ -30,38 +34,48 @@ typedef enum rope_indexing {
 typedef struct rope_options {
     rope_type type;
     rope_indexing indexing;
-    double temperature; /* base of the frequencies */
-    double offset;      /* coordinate of the first row and column */
-    int reference;      /* side of the grid to which coordinates are scaled; 0: none */
+    double temperature; /* the base of the powers that are the frequencies */
+    double offset;      /* the coordinate of the first row and of the first column */
+    /* The number of patches along a side in training, to which coordinates are scaled. 0 if they
+     * are not scaled. */
+    int reference;
 } rope_options;
 
 /* The numbers from which a table of cosines or sines is computed. */
 typedef struct rope_grid {
     rope_options options;
-    int height, width; /* in patches */
-    int pairs;         /* of a head */
+    int height, width; /* size of the grid in patches */
+    int pairs;         /* number of pairs in a head */
 } rope_grid;
 
-/* Returns which elements of a head form pairs. */
+/* Returns the rule by which the elements of a head form pairs. */
 vit_rope rope_layout(rope_type type);
 
-/* Returns the rotation of a pair by frequencies from the options. */
+/* Returns the rotation of the pair with index `pair`, with a frequency from grid->options. */
 vit_rotation rope_rotation(const rope_grid *grid, int64_t pair);
 
-/* Returns the rotation by the checkpoint's periods, one for each pair of an axis. */
+/* Returns the rotation of the pair with index `pair`, with a period from the checkpoint. `periods`
+ * has one period for each pair of an axis. */
 vit_rotation rope_rotation_of_period(const rope_grid *grid, int64_t pair, const float *periods);
 
-/* Returns the rotation of a pair that has a frequency along each coordinate. */
+/* Returns the rotation of a pair whose frequencies along the first and the second coordinate are
+ * `first` and `second`. */
 vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float second);
 
 /* === Sines and cosines === */
 
-/* Positions that are computed from sines and cosines and not stored in checkpoints. */
+/* These functions compute positions from sines and cosines. Checkpoints do not store such
+ * positions. */
 
-/* Indices of pos_sincos' words. From SINCOS_1D on, positions run along the sequence. Even columns
- * have sines, odd columns cosines, and two columns share a frequency. The variants: all sines come
- * before all cosines; each column has its own frequency; each column has its own frequency, and
- * frequencies fall twice as fast; all columns have the frequency 1. */
+/* The values of the setting pos_sincos. From SINCOS_1D on, positions run along the sequence of
+ * tokens. In SINCOS_1D even columns have sines, odd columns have cosines, and two columns share a
+ * frequency. The others differ from SINCOS_1D:
+ *
+ *     HALVES   all sines come before all cosines
+ *     COLUMN   each column has its own frequency
+ *     DOUBLE   each column has its own frequency, and frequencies fall twice as fast
+ *     PLAIN    all columns have the frequency 1
+ */
 enum {
     SINCOS_NONE,
     SINCOS_SIMPLE_VIT,
@@ -73,11 +87,11 @@ enum {
     SINCOS_1D_PLAIN,
 };
 
-/* True if this kind of positions exists for this width. */
+/* True if a model of this width can have positions of this kind. */
 bool sincos_fits(int kind, int embed_dim);
 
-/* Fills pos_embed [rows, embed_dim]. The rows are for all tokens or for the patches, depending on
- * config->positions. */
+/* Fills the table pos_embed [rows, embed_dim]. config->positions decides if the table has a row for
+ * each token or only for each patch. */
 void sincos_positions(int kind, const vit_config *config, float *to);
 
 #endif

@@ -11,18 +11,20 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* The pairs of mean and std in use, with three values each. All plain ViTs of a family have the
- * same pair. */
+/* The pairs of mean and std that models use. Each comment gives the three values of the mean. All
+ * plain ViTs of a family have the same pair. */
 typedef enum arch_norm {
-    ARCH_HALF,      /* 0.5 and 0.5: Google's own models, AugReg, SAM, SigLIP */
+    ARCH_HALF,      /* mean and std 0.5: Google's own models, AugReg, SAM, SigLIP */
     ARCH_IMAGENET,  /* 0.485 0.456 0.406: DeiT, DINO, MAE, BEiT-3 */
     ARCH_OPENAI,    /* 0.48145466 0.4578275 0.40821073: CLIP, EVA, AIMv2 */
-    ARCH_UNIT,      /* 0 and 1: MIIL, TIPSv2 */
-    ARCH_SATELLITE, /* 0.43 0.411 0.296: DINOv3 of satellite images */
+    ARCH_UNIT,      /* mean 0 and std 1: MIIL, TIPSv2 */
+    ARCH_SATELLITE, /* 0.43 0.411 0.296: DINOv3 for satellite images */
 } arch_norm;
 
-/* Differences from a plain ViT: class token, positions of all tokens, pre-norm blocks of LayerNorm
- * with epsilon 1e-6, every bias, erf GELU, final norm, the class token read by the head. */
+/* The bits of arch.options: the differences of an architecture from a plain ViT. A plain ViT has a
+ * class token, positions of all tokens, and pre-norm blocks of LayerNorm with epsilon 1e-6. It has
+ * every bias, erf GELU, a final norm, and a head that reads the class token. The comments name the
+ * arguments of timm. */
 #define ARCH_OPTION(n)     (UINT64_C(1) << (n))
 #define ARCH_NO_CLS        ARCH_OPTION(0) /* class_token=False */
 #define ARCH_DIST          ARCH_OPTION(1) /* distilled=True */
@@ -38,7 +40,7 @@ typedef enum arch_norm {
 #define ARCH_NO_PROJ_BIAS  ARCH_OPTION(11) /* proj_bias=False */
 #define ARCH_SCALE_NORMS   ARCH_OPTION(12) /* scale_attn_norm and scale_mlp_norm */
 #define ARCH_LAYER_SCALE   ARCH_OPTION(13) /* init_values */
-#define ARCH_GELU_TANH     ARCH_OPTION(14) /* act_layer ... */
+#define ARCH_GELU_TANH     ARCH_OPTION(14) /* act_layer=gelu_tanh */
 #define ARCH_QUICK_GELU    ARCH_OPTION(15)
 #define ARCH_SILU          ARCH_OPTION(16)
 #define ARCH_GATED         ARCH_OPTION(17) /* mlp_layer=SwiGLU or SwiGLUPacked */
@@ -47,50 +49,54 @@ typedef enum arch_norm {
 #define ARCH_POOL_PREFIX   ARCH_OPTION(20) /* pool_include_prefix=True */
 #define ARCH_FC_NORM       ARCH_OPTION(21) /* the final norm follows the pool */
 #define ARCH_NO_FINAL_NORM ARCH_OPTION(22) /* final_norm=False */
-#define ARCH_BILINEAR      ARCH_OPTION(23) /* preprocessing: not bicubic */
-#define ARCH_SQUASH        ARCH_OPTION(24) /* preprocessing: no crop */
-#define ARCH_NO_POS        ARCH_OPTION(25) /* no learned positions: use_abs_pos_emb=False */
-#define ARCH_REL_POS       ARCH_OPTION(26) /* use_rel_pos_bias=True */
-#define ARCH_SCALE_MLP     ARCH_OPTION(27) /* scale_mlp=True without scale_attn_inner */
-#define ARCH_POOL_8        ARCH_OPTION(28) /* attn_pool_num_heads=8 */
-#define ARCH_DIFF          ARCH_OPTION(29) /* attn_layer=diff */
-#define ARCH_PARALLEL      ARCH_OPTION(30) /* block_fn=ParallelScalingBlock */
-#define ARCH_DYNAMIC       ARCH_OPTION(31) /* dynamic_img_size=True */
-#define ARCH_FLEXIVIT      ARCH_OPTION(32) /* resamples positions bilinearly, without antialias */
-#define ARCH_QK_NORM       ARCH_OPTION(33) /* qk_norm=True */
-#define ARCH_NAFLEX        ARCH_OPTION(34) /* each photo has its own aspect ratio */
-#define ARCH_PAR           ARCH_OPTION(35) /* pos_embed_ar_preserving=True */
-#define ARCH_FACTORS       ARCH_OPTION(36) /* pos_embed=factorized */
-/* The lowest bit of the kind of rotary positions in the options. */
+/* interpolation=bilinear in preprocessing; plain: bicubic */
+#define ARCH_BILINEAR  ARCH_OPTION(23)
+#define ARCH_SQUASH    ARCH_OPTION(24) /* crop_mode=squash in preprocessing; plain: center */
+#define ARCH_NO_POS    ARCH_OPTION(25) /* use_abs_pos_emb=False: no learned positions */
+#define ARCH_REL_POS   ARCH_OPTION(26) /* use_rel_pos_bias=True */
+#define ARCH_SCALE_MLP ARCH_OPTION(27) /* scale_mlp=True without scale_attn_inner */
+#define ARCH_POOL_8    ARCH_OPTION(28) /* attn_pool_num_heads=8 */
+#define ARCH_DIFF      ARCH_OPTION(29) /* attn_layer=diff */
+#define ARCH_PARALLEL  ARCH_OPTION(30) /* block_fn=ParallelScalingBlock */
+#define ARCH_DYNAMIC   ARCH_OPTION(31) /* dynamic_img_size=True */
+/* positions are resampled bilinearly, without antialias */
+#define ARCH_FLEXIVIT ARCH_OPTION(32)
+#define ARCH_QK_NORM  ARCH_OPTION(33) /* qk_norm=True */
+#define ARCH_NAFLEX   ARCH_OPTION(34) /* the input has the aspect ratio of each photo */
+#define ARCH_PAR      ARCH_OPTION(35) /* pos_embed_ar_preserving=True */
+#define ARCH_FACTORS  ARCH_OPTION(36) /* pos_embed=factorized */
+/* The lowest of the bits that hold the kind of rotary positions. */
 #define ARCH_ROPE_SHIFT 60
 #define ARCH_ROPE(kind) ((uint64_t)(kind) << ARCH_ROPE_SHIFT)
 
 typedef enum arch_rope {
     ARCH_ROPE_NONE,
-    ARCH_ROPE_EVA02, /* rows first, on a grid of 16 x 16 */
-    ARCH_ROPE_PE14,  /* Perception Encoder: columns first, counted from 1 ... */
+    ARCH_ROPE_EVA02, /* rows come first; coordinates are scaled to a grid of 16 x 16 */
+    ARCH_ROPE_PE14,  /* Perception Encoder: columns come first and are counted from 1 ... */
     ARCH_ROPE_PE24,
     ARCH_ROPE_PE32,
-    ARCH_ROPE_PE32_0, /* ... or, without a class token, from 0 */
-    ARCH_ROPE_AXIAL,  /* RoPE-ViT: columns first */
-    ARCH_ROPE_MIXED,  /* columns first; each block and head has its frequencies */
+    ARCH_ROPE_PE32_0, /* ... or from 0 in models without a class token */
+    ARCH_ROPE_AXIAL,  /* RoPE-ViT: columns come first */
+    ARCH_ROPE_MIXED,  /* columns come first; each block and head has its own frequencies */
     ARCH_ROPE_DINOV3,
 } arch_rope;
 
+/* An architecture of timm: a row of the table in timm_names.c. */
 typedef struct arch {
     const char *name;
     int embed_dim, depth, num_heads, mlp_dim;
     int patch_size, img_size;
-    uint64_t options; /* ARCH_NO_CLS and so on */
-    arch_norm norm;   /* mean and std of the default tag */
+    uint64_t options; /* the bits ARCH_NO_CLS and so on */
+    arch_norm norm;   /* mean and std of the weights with the default tag */
     double crop_pct;
 } arch;
 
-/* The meaning of a full name with its tag. */
+/* An architecture with the tag of its weights, as a full name gives them. */
 typedef struct arch_choice {
     const arch *arch;
-    char tag[64];   /* "" if the name has none */
-    bool tag_known; /* false: preprocessing is that of the default tag */
+    char tag[64]; /* the tag; "" if the name has none */
+    /* false if the tag is unknown; the preprocessing is then that of the default tag */
+    bool tag_known;
     arch_norm norm;
     double crop_pct;
     bool squash;
@@ -98,24 +104,26 @@ typedef struct arch_choice {
 
 typedef enum arch_result {
     ARCH_FOUND,
-    ARCH_LACKING, /* timm has the name, but vit.h cannot run one of its options */
+    ARCH_LACKING, /* timm has the name, but vit.h cannot run one of the model's options */
     ARCH_UNKNOWN,
 } arch_result;
 
-/* Accepts the names of the table and timm's retired names ("vit_base_patch16_224_in21k"), with a
- * ".tag" after them and with "timm/" or "hf-hub:timm/" before them. The message about a failure has
- * the nearest names, or the option that vit.h lacks. */
+/* Finds an architecture by name. Accepts the names of the table and timm's retired names
+ * ("vit_base_patch16_224_in21k"). A ".tag" may follow the name; "timm/" or "hf-hub:timm/" may
+ * precede it. The message about a failure contains the nearest names, or the option that vit.h
+ * lacks. */
 arch_result arch_find(const char *name, arch_choice *choice, report *r);
 
-/* Writes the full name: "vit_base_patch16_224.augreg_in21k". */
+/* Writes the full name with the tag, such as "vit_base_patch16_224.augreg_in21k". */
 void arch_full_name(const arch_choice *choice, char *text, size_t size);
 
-/* Gives all settings of an architecture, for three channels and without a head. */
+/* Fills *config with all settings of an architecture, for three channels and without a head. */
 void arch_config(const arch_choice *choice, vit_config *config);
 
-/* Gives the rotary positions of an architecture. */
+/* Fills *rope with the rotary positions of an architecture. */
 void arch_rope_options(const arch_choice *choice, rope_options *rope);
 
+/* Fills in the mean and std of three channels. */
 void arch_mean_std(arch_norm norm, double mean[3], double std[3]);
 
 /* Returns row i of the table; NULL after the last row. */

@@ -1,5 +1,8 @@
 /* token_plan.h - an unfinished tokenizer: its tables, and the bytes that are already final.
- */
+ *
+ * A piece is a text that the tokenizer turns into one token. A merge is a pair of pieces that BPE
+ * joins. A step is a change of the text before it is split into pieces, such as lower case. A raw
+ * token is a text that becomes one token and is not split into pieces. */
 #ifndef TOKEN_PLAN_H
 #define TOKEN_PLAN_H
 
@@ -12,7 +15,7 @@
 #include "text/tokenizer.h"
 #include "vit.h"
 
-/* Values of the header, which >>text of vit.h lists. */
+/* Values in the header of a tokenizer's data. >>text of vit.h lists them. */
 enum {
     TPLAN_NONE = -1,
 
@@ -39,13 +42,15 @@ enum {
     TPLAN_MAX_STEPS = 64,
 };
 
-/* A key with a number or, in maps, with a value of other bytes. */
+/* An entry of a table: a key with a number, or, in a map, a key with the bytes that replace it. */
 typedef struct tplan_entry {
     const char *key;
     uint32_t key_size;
-    uint32_t number;   /* the score of a piece, the rank of a merge, or the id of a token */
-    uint32_t id;       /* the id of a piece; for a merge, the bytes in the left half (0: any) */
-    const char *value; /* for maps */
+    uint32_t number; /* the score of a piece, the rank of a merge, or the id of a token */
+    /* For a piece, its id. For a merge, the number of bytes in its left half; 0 if any split is
+     * allowed. */
+    uint32_t id;
+    const char *value; /* only in maps: the value, `value_size` bytes */
     uint32_t value_size;
 } tplan_entry;
 
@@ -60,6 +65,7 @@ typedef struct tplan_bytes {
 } tplan_bytes;
 
 typedef struct tplan_steps {
+    /* Numbers of each step in the form of the tokenizer's data. */
     uint32_t rows[TPLAN_MAX_STEPS][4];
     size_t count;
 } tplan_steps;
@@ -69,48 +75,60 @@ typedef struct tplan {
     int begin, end, pad, unknown;
     float lowest_score, first_score;
     tplan_table pieces, merges, words, raw, cleaned;
-    uint32_t byte_ids[256]; /* ids of the bytes of unknown characters */
+    uint32_t byte_ids[256]; /* the ids of the 256 bytes, for characters that have no piece */
     bool has_bytes;
-    tplan_steps first, steps; /* the steps before and after raw tokens are found */
-    double growth;            /* largest factor by which the steps lengthen a text */
-    tplan_bytes blob;         /* tables of steps */
-    memory_arena memory;      /* keys and values */
-    unsigned char *unicode;   /* tables, in memory */
+    /* `first` runs before raw tokens are found, `steps` runs after that */
+    tplan_steps first, steps;
+    double growth;          /* the largest factor by which the steps can lengthen a text */
+    tplan_bytes blob;       /* the tables that the steps use */
+    memory_arena memory;    /* the memory of all keys and values */
+    unsigned char *unicode; /* Unicode's tables, decoded; NULL until a step needs them */
     bool no_memory;
 } tplan;
 
+/* Makes an empty tokenizer. */
 void tplan_start(tplan *p);
 void tplan_free(tplan *p);
 
-/* Keys and values are copied. */
+/* Add an entry to a table, and copy the key and the value. tplan_add_pair is for maps. */
 void tplan_add(tplan *p, tplan_table *table, const char *key, size_t key_size, uint32_t number,
                uint32_t id);
 void tplan_add_pair(tplan *p, tplan_table *table, const char *key, size_t key_size,
                     const char *value, size_t value_size);
-tplan_entry *tplan_find(const tplan_table *table, const char *key, size_t size); /* once sorted */
-void tplan_sort(tplan_table *table);                                             /* by key */
+/* Returns the entry with this key; NULL if there is none. The table must be sorted. */
+tplan_entry *tplan_find(const tplan_table *table, const char *key, size_t size);
+/* Sorts the table by key. */
+void tplan_sort(tplan_table *table);
 void tplan_free_table(tplan_table *table);
 
-/* Adds steps. A map has pairs; keys may be repeated if their values are equal. */
+/* These functions append a step to `steps`. A map replaces each key by its value. A map may contain
+ * a key twice if both values are equal. */
 void tplan_step_map(tplan *p, tplan_steps *steps, tplan_table *map);
 void tplan_step_replace(tplan *p, tplan_steps *steps, const char *from, const char *to);
 void tplan_step_prepend(tplan *p, tplan_steps *steps, const char *text, bool unless_there);
 
-/* Steps with Unicode's tables. */
+/* These functions append steps that use Unicode's tables. */
 enum { TPLAN_TRIM_BEGIN = 1, TPLAN_TRIM_END = 2 };
 enum { TPLAN_LETTER = 1, TPLAN_NUMBER = 2, TPLAN_WHITE_SPACE = 4, TPLAN_PYTHON_SPACE = 8 };
 void tplan_step_collapse(tplan *p, tplan_steps *steps, unsigned kinds, unsigned trim);
-void tplan_step_collapse_spaces(tplan *p, tplan_steps *steps, unsigned trim); /* U+0020 only */
-void tplan_step_trim_end(tplan *p, tplan_steps *steps, uint32_t code); /* removes this character */
+/* for spaces U+0020 only */
+void tplan_step_collapse_spaces(tplan *p, tplan_steps *steps, unsigned trim);
+/* removes this character at the end */
+void tplan_step_trim_end(tplan *p, tplan_steps *steps, uint32_t code);
 void tplan_step_lower(tplan *p, tplan_steps *steps);
-void tplan_step_lower_python(tplan *p, tplan_steps *steps); /* str.lower: with the final sigma */
-void tplan_step_compose(tplan *p, tplan_steps *steps, bool compose); /* NFC, or NFD */
-void tplan_step_ftfy(tplan *p, tplan_steps *steps);        /* all but the repair of mojibake */
-void tplan_step_entities(tplan *p, tplan_steps *steps);    /* html.unescape, twice */
-void tplan_step_punctuation(tplan *p, tplan_steps *steps); /* string.punctuation is removed */
+/* Python's str.lower, with the final sigma */
+void tplan_step_lower_python(tplan *p, tplan_steps *steps);
+/* `compose`: NFC; otherwise NFD */
+void tplan_step_compose(tplan *p, tplan_steps *steps, bool compose);
+/* ftfy's cleaning, except the repair of mojibake */
+void tplan_step_ftfy(tplan *p, tplan_steps *steps);
+/* Python's html.unescape, applied twice */
+void tplan_step_entities(tplan *p, tplan_steps *steps);
+/* removes the characters of string.punctuation */
+void tplan_step_punctuation(tplan *p, tplan_steps *steps);
 
-/* Checks the tables and writes the tokenizer. The tokenizer itself computes the ids of the
- * examples. */
+/* Checks the tables and writes the tokenizer's data to *blob. The finished tokenizer then computes
+ * the ids of the examples. */
 bool tplan_write(tplan *p, tokenizer_blob *blob, report *r);
 
 /* === Readers: the file of a tokenizer into a plan === */
@@ -118,23 +136,25 @@ bool tplan_write(tplan *p, tokenizer_blob *blob, report *r);
 #define CLIP_BEGIN "<|startoftext|>"
 #define CLIP_END   "<|endoftext|>"
 
-/* Settings in the files beside a tokenizer. */
+/* Settings from the files beside a tokenizer. */
 typedef struct text_facts {
     char class_name[64];
-    char begin[64], end[64], pad[64]; /* tokens, or "" */
-    int add_begin, add_end;           /* -1: unset */
+    char begin[64], end[64], pad[64]; /* texts of these tokens; "" if a file does not give them */
+    /* 1 to add the token, 0 not to add it, -1 if no file gives it */
+    int add_begin, add_end;
     bool lower_case;
-    int context; /* 0: unset */
+    int context; /* largest number of ids; 0 if no file gives it */
 } text_facts;
 
-/* Reads a whole text file, malloc'ed, with a NUL at the end. */
+/* Reads a whole text file into malloc'ed memory, with a NUL at the end. */
 bool read_text(const char *path, char **text, size_t *size, report *r);
 
-/* Reads pieces and merges, begin and end. */
-bool clip_read_bpe(tplan *p, const char *path, report *r); /* .txt or .txt.gz */
+/* These functions read pieces, merges, and the begin and end tokens. */
+bool clip_read_bpe(tplan *p, const char *path, report *r); /* `path` is a .txt or .txt.gz file */
 bool clip_read_vocab(tplan *p, const char *vocab, const char *merges, report *r);
 
-/* Adds pieces written in GPT-2's characters; false if the piece has other characters. */
+/* Add a piece or a merge that is written in GPT-2's characters, with `suffix` after it. Return
+ * false if the text has other characters. */
 bool clip_add_piece(tplan *p, const char *piece, size_t size, const char *suffix, uint32_t id);
 bool clip_add_merge(tplan *p, const char *left, size_t left_size, const char *right,
                     size_t right_size, const char *suffix, uint32_t rank);
@@ -143,14 +163,17 @@ bool clip_add_merge(tplan *p, const char *left, size_t left_size, const char *ri
  * `ignore_case`, U+017F counts as an s, as in Python's regex, and the tokens count as words. */
 void clip_add_words(tplan *p, bool ignore_case);
 
-/* Reads a tokenizer.json. *precompiled becomes true if only the .model file has a normalizer. */
+/* Reads a tokenizer.json. *precompiled becomes true if only the .model file contains the
+ * normalizer. */
 bool json_tokenizer_read(tplan *p, const char *path, const text_facts *facts, bool *precompiled,
                          report *r);
 
-/* Reads a .model file: pieces, normalisation, begin, end, pad; control symbols become raw tokens.
- * With `siglip`, a prefix precedes the text, and SiglipTokenizer removes this prefix again. */
+/* Reads the pieces, the normalisation, and the begin, end and pad tokens of a .model file. Control
+ * symbols become raw tokens. If `siglip` is set, does as SiglipTokenizer: puts a prefix before the
+ * text, and removes the prefix again. */
 bool spiece_read(tplan *p, const char *path, bool siglip, report *r);
-/* Adds the pairs of a precompiled_charsmap, except keys that begin with one of `fixed`. */
+/* Adds the pairs of a precompiled_charsmap to *map, except pairs whose key begins with a key of
+ * `fixed`. */
 bool spiece_charsmap(tplan *p, const uint8_t *data, size_t size, const tplan_table *fixed,
                      tplan_table *map, report *r);
 

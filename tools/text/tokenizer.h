@@ -16,17 +16,20 @@
 
 /* How the model's library cleans a text before its tokenizer runs. */
 typedef enum text_cleaning {
-    TEXT_HUGGING_FACE, /* transformers: by the tokenizer's own files                          */
-    TEXT_OPENAI,       /* CLIP, open_clip: entities, lower case, one space between words      */
-    TEXT_CANONICALIZE, /* open_clip for SigLIP: punctuation removed too                       */
-    TEXT_NONE,         /* nothing beyond the normalisation of tokenizer.json or a .model file */
+    TEXT_HUGGING_FACE, /* transformers: cleaning by the tokenizer's own files */
+    /* CLIP, open_clip: decodes entities, makes lower case, keeps one space between words */
+    TEXT_OPENAI,
+    TEXT_CANONICALIZE, /* open_clip for SigLIP: the same, but also removes punctuation */
+    TEXT_NONE,         /* only the normalisation of tokenizer.json or of a .model file */
 } text_cleaning;
 
 typedef struct tokenizer_source {
-    const char *path; /* a file of the list below, or a folder with such a file */
+    const char *path; /* one of the files in TOKENIZER_FILES, or a folder that contains one */
     text_cleaning cleaning;
-    int context;     /* ids of a text with begin and end; 0: as in the files, else 77 or 64 */
-    bool lower_case; /* convert to lower case, even if the files do not set it */
+    /* Number of ids in a text, with begin and end. 0 means the number in the files or, if they have
+     * none, 77 or 64. */
+    int context;
+    bool lower_case; /* true to make lower case, even if the files do not set it */
 } tokenizer_source;
 
 /* The files, in the order in which a folder is searched. */
@@ -35,18 +38,18 @@ typedef struct tokenizer_source {
     "bpe_simple_vocab_16e6.txt or bpe_simple_vocab_16e6.txt.gz"
 
 typedef struct tokenizer_blob {
-    unsigned char *data; /* input of vit_tokenizer_open; malloc'ed */
+    unsigned char *data; /* malloc'ed data that vit_tokenizer_open reads */
     size_t size;
 } tokenizer_blob;
 
-/* True if the folder or file has a tokenizer. */
+/* True if the path is a tokenizer's file, or a folder that contains one. */
 bool tokenizer_exists(const char *path);
 
-/* Returns the reason why there is no tokenizer, for a message. */
+/* Returns a text for messages: the reason why a .vit file has no tokenizer. */
 const char *tokenizer_absence(void);
 
-/* Reads the files and writes the tokenizer with examples of its ids. On failure the message names
- * the file, and blob->data is NULL. */
+/* Reads the files and writes the tokenizer, with examples of texts and their ids. On failure the
+ * message names the file, and blob->data is NULL. */
 bool tokenizer_build(const tokenizer_source *from, tokenizer_blob *blob, report *r);
 
 #endif
