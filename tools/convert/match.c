@@ -12,34 +12,49 @@
 #include "base/text.h"
 #include "layout/detect.h"
 
-/* The result of the search for one row of the table. */
+/* The result of the search for one row of the table of open settings (match.h). In this file, the
+ * pair is the input and the output of the original model that --match-input and --match-logits
+ * name. The folder is the folder of labelled pictures that --match-folder names. */
 typedef struct settled {
     char value[MATCH_TEXT];
-    char next[MATCH_TEXT];   /* the nearest other value; "" if none was tried */
-    double next_score;       /* its error, or its cross-entropy */
-    char equals[256];        /* values that fit equally well */
-    bool by_folder, is_open; /* the question stays open: the pictures do not decide */
-    int row;                 /* index of the row, if labelled pictures decided it */
+    /* The value other than the chosen value that fits best; "" if no other value was tried. */
+    char next[MATCH_TEXT];
+    /* The error of `next` for a pair, or its cross-entropy for labelled pictures. */
+    double next_score;
+    /* The other values that fit equally well. */
+    char equals[256];
+    /* by_folder: labelled pictures decided the row. is_open: the pictures do not decide, so the
+     * user must. */
+    bool by_folder, is_open;
+    /* The index of the row if labelled pictures decided it. */
+    int row;
 } settled;
 
 struct match {
     const convert_options *options;
     match_pair pair;
-    char hashes[2][65];                     /* of its files */
-    match_table table;                      /* the one in use */
-    match_verdict verdicts[MATCH_MAX_ROWS]; /* by a folder */
+    /* The SHA-256 hashes of the pair's two files, as hexadecimal text. */
+    char hashes[2][65];
+    /* The table of open settings that is being searched. */
+    match_table table;
+    /* The verdict of the labelled pictures on each row. */
+    match_verdict verdicts[MATCH_MAX_ROWS];
     settled settled_rows[1 + 2 * MATCH_MAX_ROWS];
     int count;
-    bool takes_size;   /* the model has the input's size */
-    model_end end;     /* the original's last step, after the output of a .vit file */
-    bool by_embedding; /* the output in the pair is the input of the head */
+    /* True if the model's input size comes from the input of the pair. */
+    bool takes_size;
+    /* The last step of the original, which follows the output of a .vit file. */
+    model_end end;
+    /* True if the output in the pair is the embedding that the head reads. */
+    bool by_embedding;
     double error, seconds, folder_seconds, loss;
     int runs, folder_runs, pictures, right;
-    const char *folder; /* NULL if none was used */
+    /* The path of the folder of labelled pictures; NULL if no folder was used. */
+    const char *folder;
 };
 
-/* Without --match-seconds, a search for a pair ends after PATIENCE seconds if it has run enough
- * models. Every search ends after MOST_SECONDS. */
+/* Without --match-seconds, the search for a pair ends after PATIENCE seconds, if it has run enough
+ * models by then. Every search ends after MOST_SECONDS seconds. */
 enum { PATIENCE = 5, MOST_SECONDS = 120 };
 
 static double seconds_of(const convert_options *o) {
@@ -58,7 +73,7 @@ static bool hash_files(match *m, report *r) {
     return true;
 }
 
-/* Takes the input's size as --img-size. */
+/* Uses the size of the pair's input as if --img-size had given it. */
 static void take_size(match *m, settings all[FROM_COUNT]) {
     if (settings_origin(all, SETTING_IMG_HEIGHT) >= 0) return;
     m->takes_size = true;
@@ -66,8 +81,8 @@ static void take_size(match *m, settings all[FROM_COUNT]) {
     settings_put(&all[FROM_OPTIONS], SETTING_IMG_WIDTH, m->pair.width);
 }
 
-/* Takes the orders of a patch's pixels and of q, k and v from the layout. Other orders are read
- * from the weights. */
+/* Takes two orders from the layout: the order of a patch's pixels and the order of q, k and v.
+ * Other orders are read from the weights. */
 static void take_orders(const match *m, const layout_map *map, settings *s) {
     layout_part part;
     const char *axes;
@@ -128,7 +143,7 @@ static void add_other(settled *f, const char *value, double score) {
     f->next_score = score;
 }
 
-/* Lists a row, unless it has no choice. */
+/* Adds a row to the results, unless the row has no choice. */
 static void list_row(match *m, const match_search *s, int row) {
     const match_row *values = &m->table.rows[row];
     const match_try *chosen = &s->tries[s->chosen];
@@ -143,8 +158,8 @@ static void list_row(match *m, const match_search *s, int row) {
     if (!f->next[0] && !f->equals[0]) m->count--;
 }
 
-/* Marks the settings in all[FROM_MATCH] as given. None of them then becomes an assumption or a
- * question. */
+/* Marks the settings in all[FROM_MATCH] as given by the user, so none of them becomes an assumption
+ * or a question. */
 static void take_settings(facts *f, findings *found) {
     const settings *s = &f->all[FROM_MATCH];
     int key;
@@ -161,13 +176,14 @@ static void take_settings(facts *f, findings *found) {
 
 /* === By a pair === */
 
-/* Returns the number of state dicts to choose from; 0 if there is no choice. The state dicts share
- * the time. */
+/* Returns the number of state dicts among which the search may choose. Returns 0 if there is no
+ * choice. The state dicts share the time limit. */
 static size_t count_choices(const match *m, const facts *f) {
     return m->options->weights ? 0 : checkpoint_choice_count(f->map.checkpoint);
 }
 
-/* True if any model used this value; pool=token, for example, needs a class token. */
+/* True if at least one model ran with this value. Some values never run: pool=token, for example,
+ * requires a class token. */
 static bool was_tried(const match_search *s, int row, int value) {
     size_t i = 0;
     while (i < s->count && !(s->tries[i].error < HUGE_VAL && s->tries[i].choice.of[row] == value))
@@ -175,8 +191,8 @@ static bool was_tried(const match_search *s, int row, int value) {
     return i < s->count;
 }
 
-/* Prints a row: the value in the nearest model, then other values and the errors of their
- * models. */
+/* Prints one row. The value of the nearest model comes first. The other values follow, each with
+ * the error of its model. */
 static void print_row(const match_search *s, int row) {
     const match_row *values = &s->table->rows[row];
     const match_try *best = &s->tries[s->chosen];
@@ -195,7 +211,8 @@ static void print_row(const match_search *s, int row) {
     fputc('\n', stderr);
 }
 
-/* Prints the nearest model, and the alternatives. */
+/* Prints the settings of the model whose output is nearest to the original's, and the
+ * alternatives. */
 static void print_nearest(const match_search *s, const char *weights) {
     int row;
     if (!(s->tries[s->chosen].error < HUGE_VAL)) return;
@@ -205,7 +222,7 @@ static void print_nearest(const match_search *s, const char *weights) {
     for (row = 0; row < s->table->count; row++) print_row(s, row);
 }
 
-/* Refuses an input that fits no settings, before the search. */
+/* Refuses, before the search, an input that no settings can accept. */
 static bool check_pair(const match *m, const facts *f, report *r) {
     double classes = 0, chans = 0, embedding = 0;
     match_patches patches;
@@ -229,7 +246,8 @@ static bool check_pair(const match *m, const facts *f, report *r) {
 
 enum { REASON_SIZE = 200 };
 
-/* Returns a message if the input has fewer patches than there are positions; otherwise "". */
+/* If the input has fewer patches than the model has positions, writes a message into `text`.
+ * Otherwise `text` becomes "". Returns `text`. */
 static const char *doubt_size(const match *m, const facts *f, char text[REASON_SIZE]) {
     match_patches patches;
     text[0] = '\0';
@@ -241,7 +259,8 @@ static const char *doubt_size(const match *m, const facts *f, char text[REASON_S
     return text;
 }
 
-/* Returns the largest absolute value of the input. Pixels of 8 bits reach 255. */
+/* Returns the largest absolute value of the input. The result shows whether the input holds 8-bit
+ * pixels, which reach 255. */
 static double most_of_input(const match_pair *p) {
     double most = 0;
     size_t i;
@@ -249,8 +268,8 @@ static double most_of_input(const match_pair *p) {
     return most;
 }
 
-/* Returns the likeliest reason why no settings give the output. Errors below by_rounding usually
- * come from rounding to 16 bits, and errors below by_dropout from dropout. */
+/* Returns the likeliest reason why no settings give the original's output. Errors below by_rounding
+ * usually come from rounding to 16 bits. Errors below by_dropout usually come from dropout. */
 static const char *reason_of(const match *m, const facts *f, const match_search *s,
                              char text[REASON_SIZE]) {
     const double by_rounding = 0.01, by_dropout = 0.3, no_pixel = 20;
@@ -296,7 +315,7 @@ static bool refuse_pair(const match *m, const facts *f, const match_search *s, r
            report_file(r, s->pair->logits_path);
 }
 
-/* Records the choice of a state dict. The other state dicts were not tried, or do not fit. */
+/* Records which state dict was chosen. The other state dicts were not tried or do not fit. */
 static void settle_weights(match *m, const facts *f) {
     settled *row = &m->settled_rows[m->count++];
     memset(row, 0, sizeof *row);
@@ -343,7 +362,8 @@ static bool run_pair(match *m, facts *f, match_model *model, report *r) {
 
 /* === By a folder === */
 
-/* Lists the verdict on a row, unless all its values give the same results on these pictures. */
+/* Adds the verdict on a row to the results. Leaves it out if all values of the row give the same
+ * results on these pictures. */
 static void list_verdict(match *m, const match_sorting *s, int row, settings *to) {
     const match_verdict *verdict = &s->verdicts[row];
     settled *f;
@@ -358,8 +378,8 @@ static void list_verdict(match *m, const match_sorting *s, int row, settings *to
     match_apply_row(&m->table.rows[row], s->chosen.of[row], to);
 }
 
-/* Lists the rows, preprocessing first. Settings with little effect keep their defaults, because
- * pictures cannot decide them. */
+/* Fills the table with the rows that pictures can decide, preprocessing first. Settings with little
+ * effect are left out and keep their defaults, because pictures cannot decide them. */
 static void list_rows(match *m, const facts *f) {
     match_table *table = &m->table;
     table->count = 0;
@@ -379,7 +399,7 @@ static void count_pictures(match *m, const match_sorting *s) {
 
 static bool sort_pictures(match *m, facts *f, match_model *model, const match_pictures *pictures,
                           report *r) {
-    findings asked = { 0 }; /* without the pictures */
+    findings asked = { 0 }; /* the settings that would be assumed or asked without the pictures */
     settings_resolved ignored;
     match_sorting s;
     bool good;
@@ -438,9 +458,9 @@ bool match_run(match *m, facts *f, photo_decoder *decoder, const label_list *lab
 
 /* === Effects of assumptions === */
 
-/* MEASURED_VALUES is the number of values tried for each assumption, besides the assumed value.
- * most_work is the largest number of multiplications of all runs. They take a tenth of a second, or
- * a second in a page. */
+/* MEASURED_VALUES is the number of values that are tried for each assumption besides the assumed
+ * value. most_work is the largest number of multiplications that all runs together may take. They
+ * take about a tenth of a second, or a second in a web page. */
 enum { MEASURED_VALUES = 3 };
 static const double most_work = 3e9;
 
@@ -448,11 +468,15 @@ typedef struct effects {
     match_model model;
     match_table table;
     settings base;
-    uint64_t usual; /* signature of the model as it is converted */
+    /* The signature of the model with the settings of the conversion. */
+    uint64_t usual;
     size_t inputs, outputs;
-    float *noise, *input;  /* the input, and a copy with other colours */
-    float *before, *after; /* outputs */
-    report failure;        /* memory is exhausted, or weights cannot be read */
+    /* The input, and a copy of the same picture that is normalised with another mean and std. */
+    float *noise, *input;
+    /* The outputs with the settings of the conversion and with other settings. */
+    float *before, *after;
+    /* Set if memory is exhausted or the weights cannot be read. */
+    report failure;
 } effects;
 
 static double work_of(const vit_config *c) {
@@ -464,8 +488,8 @@ static double work_of(const vit_config *c) {
                             width * pixels);
 }
 
-/* Returns the distance between two outputs, relative to their length; a negative number if the
- * distance is not finite. */
+/* Returns the distance between the two outputs, relative to the length of e->before. Returns a
+ * negative number if the distance is not finite. */
 static double distance(const effects *e) {
     double far = 0, size = 0;
     size_t i;
@@ -477,13 +501,14 @@ static double distance(const effects *e) {
     return size > 0 && isfinite(far / size) ? sqrt(far / size) : -1;
 }
 
-/* True if reading the checkpoint failed; false if a combination of settings gives no model. */
+/* True if the failure concerns memory or the checkpoint itself. False if only a combination of
+ * settings gives no model. */
 static bool is_of_file(const convert_options *o, const report *r) {
     return r->no_memory || !strncmp(r->text, o->checkpoint, strlen(o->checkpoint));
 }
 
-/* Returns the effect of other settings; a negative number if they give no model with this input and
- * output. */
+/* Returns the effect of other settings on the output. Returns a negative number if these settings
+ * give no model with the same input and output. */
 static double effect_of(effects *e, const settings *other) {
     report r = report_make();
     const bool is_model = match_model_set(&e->model, other, &r);
@@ -495,7 +520,7 @@ static double effect_of(effects *e, const settings *other) {
     return -1;
 }
 
-/* Returns the row that varies this setting; NULL if there is none. */
+/* Returns the row whose keys include this setting. Returns NULL if there is none. */
 static const match_row *find_row(const match_table *table, const char *key, size_t length) {
     const char *at;
     int i;
@@ -505,9 +530,10 @@ static const match_row *find_row(const match_table *table, const char *key, size
     return NULL;
 }
 
-/* True if this value of the row gives the assumed setting another value. A value that does not
- * contain the setting counts only if the setting is the row's first key: "attn_scale=1" replaces
- * attn_root, but "pool=token" leaves pool_prefix alone. */
+/* True if this value of the row changes the assumed setting. `what` is the assumption, such as
+ * "attn_root=head_dim", and `key` is the length of its key. A value that does not mention the
+ * setting counts only if the setting is the row's first key. Thus "attn_scale=1" replaces
+ * attn_root, but "pool=token" leaves pool_prefix unchanged. */
 static bool is_other(const match_row *row, const char *value, const char *what, size_t key) {
     bool is_changed = strcspn(row->keys, " ") == key && !strncmp(row->keys, what, key);
     for (; *value; value += strcspn(value, " "), value += strspn(value, " ")) {
@@ -519,7 +545,8 @@ static bool is_other(const match_row *row, const char *value, const char *what, 
     return is_changed;
 }
 
-/* Records the likely value with the largest effect. */
+/* Finds which of the likely other values of an assumed setting changes the output most. Records
+ * this value and its effect. */
 static bool measure_setting(effects *e, findings *found, size_t assumed) {
     const char *what = found->assumed.items[assumed].what, *other = NULL;
     const size_t key = strcspn(what, "=");
@@ -542,11 +569,12 @@ static bool measure_setting(effects *e, findings *found, size_t assumed) {
     return findings_measure(found, assumed, other, most);
 }
 
-/* Returns the mean or deviation of channel i; a single value stands for all channels. */
+/* Returns the mean or the deviation of channel i. If there is only one value, it is used for all
+ * channels. */
 static double colour(const double *values, int count, int i) { return values[count > 1 ? i : 0]; }
 
-/* Prepares the same pictures with other colours. Returns false if the colours are for another
- * number of channels. */
+/* Normalises the same picture with another mean and std. Returns false if their number of channels
+ * differs from the model's. */
 static bool recolour(effects *e, const vit_config *c, const settings *s) {
     const size_t plane = e->inputs / (size_t)c->in_chans;
     size_t k;
@@ -571,8 +599,8 @@ static double effect_of_colours(effects *e, const vit_config *c, const settings 
     return distance(e);
 }
 
-/* Measures the effect of other colours. The model must be loaded with the settings of the
- * conversion. */
+/* Measures the effect of other values of mean and std. The model must be loaded with the settings
+ * of the conversion. */
 static bool measure_colours(effects *e, const facts *f, const vit_config *c, findings *found,
                             size_t assumed) {
     const char *other = NULL;
@@ -596,8 +624,8 @@ static bool measure_colours(effects *e, const facts *f, const vit_config *c, fin
     return !other || findings_measure(found, assumed, other, most);
 }
 
-/* Copies the orders in the map, which come from the weights, into the settings. Otherwise
- * match_model_set would take the orders from the settings. */
+/* Copies the orders that the weights showed from the map into the settings. Otherwise
+ * match_model_set would replace these orders by those of the settings. */
 static void keep_orders(const layout_map *map, settings *s) {
     if (map->patch_order) settings_put(s, SETTING_PATCH_ORDER, map->patch_order - 1);
     if (map->qkv_interleave) settings_put(s, SETTING_QKV_INTERLEAVE, map->qkv_interleave - 1);
@@ -661,7 +689,7 @@ bool match_measure(const convert_options *o, const facts *f, const settings_reso
 
 /* === Reports === */
 
-/* Writes "a=1 b=2" as options: "--set a=1 --set b=2". */
+/* Writes settings as options: "a=1 b=2" becomes "--set a=1 --set b=2". */
 static void write_options(const char *value, char text[2 * MATCH_TEXT]) {
     size_t length;
     for (*text = '\0'; *value; value += strspn(value, " ")) {
@@ -705,7 +733,7 @@ void match_put_provenance(const match *m, FILE *file) {
                    paths_file_name(m->folder), m->pictures, m->right, m->loss);
     for (i = 0; i < m->count; i++) {
         const settled *f = &m->settled_rows[i];
-        if (f->is_open) continue; /* the file has this line too */
+        if (f->is_open) continue; /* match_assume adds an assumption for it */
         text_print(file, "matched: %s", f->value);
         if (f->equals[0]) text_print(file, " (%s fits equally)", f->equals);
         fputc('\n', file);
@@ -719,7 +747,7 @@ static void print_settled(const settled *f) {
     putchar('\n');
 }
 
-/* Prints the tried values of a row after the chosen one. */
+/* Prints the values of a row that were tried besides the chosen value. */
 static void print_tried(const match *m, const settled *f) {
     const match_row *row = &m->table.rows[f->row];
     int value;

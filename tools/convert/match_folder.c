@@ -10,21 +10,22 @@
 
 #include "base/source.h"
 
-/* Decoded pictures stay in memory, up to this many bytes. */
+/* Decoded pictures stay in memory until they take this many bytes. */
 #define MAX_BYTES ((uint64_t)1 << 30)
 enum { LEAST_PICTURES = 24, MAX_PASSES = 4 };
 
-/* The accepted probability that any value replaces an assumption by mistake. The second probability
- * is for values that would drop or move a stored tensor. */
+/* CHANCE is the accepted probability that any value replaces an assumption by mistake.
+ * CHANCE_STRICT is the same probability for values that would drop or move a stored tensor. */
 #define CHANCE        0.01
 #define CHANCE_STRICT 1e-8
 
-/* Smaller differences of cross-entropy do not count. */
+/* Smaller differences between two cross-entropies do not count. */
 #define ROUNDING 1e-6
 
 /* === Classes === */
 
-/* The name of a folder directly below. Names point into the paths, and are sorted. */
+/* The name of a folder directly inside the folder of --match-folder. The text is a part of a
+ * picture's path and is not NUL-terminated. */
 typedef struct folder_name {
     const char *at;
     size_t length;
@@ -35,7 +36,7 @@ static folder_name name_of(const char *path, const char *folder) {
     name.at = path + strlen(folder);
     name.at += strspn(name.at, "/");
     name.length = strcspn(name.at, "/");
-    if (!name.at[name.length]) name.length = 0; /* a picture outside any folder */
+    if (!name.at[name.length]) name.length = 0; /* The picture is not in a subfolder. */
     return name;
 }
 
@@ -55,7 +56,7 @@ static int sort_names(folder_name *names, int count) {
     return kept;
 }
 
-/* True for equal texts. Ignores case, and treats '_' as a space. */
+/* True if the folder's name equals the label. Ignores case, and treats '_' as a space. */
 static bool is_same(const folder_name *name, const char *label) {
     size_t i;
     if (!label || strlen(label) != name->length) return false;
@@ -66,7 +67,8 @@ static bool is_same(const folder_name *name, const char *label) {
     return true;
 }
 
-/* Returns the class with this label, synset or number; -1 if there is none. */
+/* Returns the index of the class with this label, synset or number. Returns -1 if there is no such
+ * class. */
 static int find_class(const folder_name *name, const label_list *labels, int num_classes) {
     int i, number = 0;
     size_t k;
@@ -81,7 +83,8 @@ static int find_class(const folder_name *name, const label_list *labels, int num
     return name->length > 0 && name->length <= 6 && number < num_classes ? number : -1;
 }
 
-/* Finds the class of each folder: by name if all names are classes, otherwise by order. */
+/* Finds the class of each folder. If all folders are named after classes, the names decide.
+ * Otherwise the sorted order of the folders decides. */
 static bool find_classes(const folder_name *names, int count, const label_list *labels,
                          int num_classes, int *classes, report *r) {
     bool all = true;
@@ -107,8 +110,8 @@ static bool find_classes(const folder_name *names, int count, const label_list *
 
 /* === Pictures === */
 
-/* Returns a step that has no common factor with n. With this step, a few of n items are spread over
- * the whole list. */
+/* Returns a step that has no common factor with n. Going through a list of n items with this step
+ * spreads the first few items over the whole list. */
 static int spreading_step(int n) {
     int step = (int)(0.618 * n) + 1, a, b, rest;
     for (;; step++) {
@@ -192,17 +195,19 @@ void match_pictures_free(match_pictures *pictures) {
 
 /* === Losses === */
 
-/* Returns -log of the probability of the class. */
+/* Returns -log(p), where p is the probability of the class after all logits are multiplied by
+ * `factor`. */
 static double cross_entropy(const float *logits, int n, int class_index, double factor) {
     double largest = (double)logits[0], sum = 0, loss;
     int i;
     for (i = 1; i < n; i++) largest = fmax(largest, (double)logits[i]);
     for (i = 0; i < n; i++) sum += exp(factor * ((double)logits[i] - largest));
     loss = log(sum) + factor * (largest - (double)logits[class_index]);
-    return loss < 1e6 ? loss : 1e6; /* includes NaN */
+    return loss < 1e6 ? loss : 1e6; /* also replaces NaN */
 }
 
-/* Fills in s->losses of the first n pictures. Returns the mean loss. */
+/* Computes the losses of the first n pictures into s->losses, with logits that are multiplied by
+ * `factor`. Returns the mean loss. */
 static double scale_losses(match_sorting *s, int n, double factor) {
     const int classes = s->model->config.num_classes;
     double sum = 0;
@@ -215,8 +220,9 @@ static double scale_losses(match_sorting *s, int n, double factor) {
     return sum / n;
 }
 
-/* Scales the logits by the factor with the least loss, because confidence must not decide between
- * models. Many wrong settings change only the confidence. */
+/* Computes the losses of the first n pictures, with the factor that gives the smallest mean loss.
+ * The factor is needed because many wrong settings change only the confidence, and confidence must
+ * not decide between models. */
 static void find_losses(match_sorting *s, int n) {
     double low = log(1 / 32.0), high = log(32.0);
     int i;
@@ -235,7 +241,8 @@ static size_t count_pixels(const vit_config *c) {
     return (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
 }
 
-/* Returns a hash of the network and its input. Equal hashes mean equal losses. */
+/* Returns a hash of the model and its input picture. Two runs with equal hashes have equal
+ * losses. */
 static uint64_t hash_input(const match_sorting *s) {
     vit_hash hash;
     vit_hash_init(&hash);
@@ -262,7 +269,7 @@ static bool take_buffers(match_sorting *s, report *r) {
     const size_t logits = count * s->model->output_size;
     float *input = realloc(s->input, count_pixels(&s->model->config) * sizeof *input);
     if (!input) return report_no_memory(r);
-    s->input = input; /* sizes may differ */
+    s->input = input; /* the input size may differ between models */
     if (s->logits) return true;
     s->logits = calloc(logits, sizeof *s->logits);
     s->best_logits = calloc(logits, sizeof *s->best_logits);
@@ -284,8 +291,8 @@ static bool set_model(match_sorting *s, const match_choice *choice, report *r) {
     return true;
 }
 
-/* Limits the number of pictures: there must be time to run a few values of each row on all
- * pictures. */
+/* Limits the number of pictures in use. The time must be enough to run a few values of each row on
+ * all of these pictures. */
 static void choose_count(match_sorting *s, double picture_ms) {
     const double most = s->seconds * 1e3 / (picture_ms + 1e-3) / (4 * s->table->count + 1);
     s->used = s->pictures->count;
@@ -295,7 +302,7 @@ static void choose_count(match_sorting *s, double picture_ms) {
 
 /* === Two of them === */
 
-/* Returns the increase from s->best to s->losses. */
+/* Returns how much the losses of the first n pictures increase from s->best to s->losses. */
 static match_difference compare(match_sorting *s, int n) {
     match_difference d = { n, 0, 0 };
     double square = 0;
@@ -307,9 +314,9 @@ static match_difference compare(match_sorting *s, int n) {
     return d;
 }
 
-/* Returns a number of standard errors. With probability `chance`, the mean of n random differences
- * exceeds this number in at least one of all comparisons. The bound follows from the normal
- * distribution; for small n, from Student's distribution. */
+/* Returns a number of standard errors. The mean of n random differences exceeds this number in at
+ * least one of all comparisons with the probability `chance`. The bound follows from the normal
+ * distribution or, for small n, from Student's distribution. */
 static double clear_errors(const match_sorting *s, int n, double chance) {
     double values = 0, tail, square;
     int row;
@@ -319,8 +326,8 @@ static double clear_errors(const match_sorting *s, int n, double chance) {
     return sqrt((n - 1) * (exp(square / (n - 1)) - 1));
 }
 
-/* Returns the bound for a row. If the first value uses a tensor as stored, the evidence against
- * this value must be stronger. */
+/* Returns the smallest difference of losses that counts in this row. If the first value uses a
+ * tensor as it is stored, evidence against this value must be stronger. */
 static double limit_of(const match_sorting *s, int row, bool against_first,
                        const match_difference *d) {
     const bool strict = against_first && s->table->rows[row].is_stored;
@@ -332,8 +339,9 @@ static bool is_worse(const match_sorting *s, int row, int value, const match_dif
     return d->pictures > 1 && d->more > limit_of(s, row, value == 0, d);
 }
 
-/* True if the value should replace the chosen value. The answer to an open question is the best
- * value. An assumption keeps the first value unless another value is clearly better. */
+/* True if the value should replace the chosen value. If the row is an open question, the best value
+ * wins. If the row is an assumption, the first value stays unless another value is clearly
+ * better. */
 static bool is_better(const match_sorting *s, int row, int value, const match_difference *d) {
     if (match_row_is_asked(&s->table->rows[row], s->asked)) return d->more < 0;
     if (value == 0) return !is_worse(s, row, value, d);
@@ -341,8 +349,9 @@ static bool is_better(const match_sorting *s, int row, int value, const match_di
     return d->pictures > 1 && d->more < -limit_of(s, row, true, d);
 }
 
-/* Measures the losses of an assignment, in s->losses. Stops after a few pictures if the value is
- * clearly worse than the chosen value. Returns false if the assignment gives no model. */
+/* Runs the chosen settings with another value of one row, and puts the losses into s->losses. Stops
+ * after a few pictures if the value is clearly worse than the chosen value. Returns false if these
+ * settings give no model. */
 static bool measure(match_sorting *s, int row, int value, match_difference *d) {
     match_choice choice = s->chosen;
     report ignored = report_make();
@@ -361,7 +370,7 @@ static bool measure(match_sorting *s, int row, int value, match_difference *d) {
     return true;
 }
 
-/* Stores the latest losses as the losses of the chosen assignment. */
+/* Keeps the latest losses as the losses of the chosen settings. */
 static void keep_best(match_sorting *s) {
     double *losses = s->losses;
     float *logits = s->logits;
@@ -376,7 +385,7 @@ static void keep_best(match_sorting *s) {
     for (i = 0, s->loss = 0; i < s->used; i++) s->loss += s->best[i] / s->used;
 }
 
-/* Measures the chosen assignment on all pictures in use. */
+/* Runs the chosen settings on all pictures in use. */
 static bool measure_chosen(match_sorting *s, report *r) {
     int i;
     if (!set_model(s, &s->chosen, r)) return false;
@@ -387,7 +396,8 @@ static bool measure_chosen(match_sorting *s, report *r) {
     return true;
 }
 
-/* Measures the first assignment. A few pictures show how many pictures fit into the time. */
+/* Runs the first choice of settings. A few pictures show first how many pictures the time
+ * allows. */
 static bool measure_first(match_sorting *s, report *r) {
     const int few = s->pictures->count < 4 ? s->pictures->count : 4;
     double before;
@@ -404,8 +414,8 @@ static bool measure_first(match_sorting *s, report *r) {
 
 static bool is_over(const match_sorting *s) { return cli_now_ms() - s->started > s->seconds * 1e3; }
 
-/* Changes the choice, and updates the differences between the losses of the chosen value and other
- * values. */
+/* Chooses another value of a row. Also updates the recorded differences, which are relative to the
+ * losses of the chosen value. */
 static void change_choice(match_sorting *s, int row, int value, const match_difference *gain) {
     match_difference *values = s->verdicts[row].values;
     int i;
@@ -417,8 +427,8 @@ static void change_choice(match_sorting *s, int row, int value, const match_diff
     keep_best(s);
 }
 
-/* True if the difference counts. It always counts for an open question: the question stays open if
- * its values make no difference to these pictures. */
+/* True if the value's difference to the chosen value counts. For an open question it always counts.
+ * Thus the question stays open if its values make no difference to these pictures. */
 static bool counts(const match_sorting *s, int row, const match_difference *d) {
     return d->pictures > 0 && (fabs(d->more) > ROUNDING || d->error > ROUNDING ||
                                match_row_is_asked(&s->table->rows[row], s->asked));
@@ -438,7 +448,8 @@ static void judge_row(match_sorting *s, int row) {
     }
 }
 
-/* Measures the other values of one row and chooses the best value. True if the choice changed. */
+/* Measures the other values of one row and chooses the best value. Returns true if the choice
+ * changed. */
 static bool settle_row(match_sorting *s, int row) {
     match_difference d;
     bool changed = false;
@@ -467,9 +478,9 @@ static bool settle_rows(match_sorting *s, bool asked) {
     return changed;
 }
 
-/* Settles open questions first, because other rows depend on them. Preprocessing and assumptions
- * follow. Repeats until nothing changes: the last pass then compares every value with the final
- * choice. */
+/* Decides all rows. Open questions come first, because other rows depend on them. Preprocessing and
+ * assumptions follow. Repeats this until nothing changes, so the last pass compares every value
+ * with the final choice. */
 static void descend(match_sorting *s) {
     bool changed = true;
     int pass, row;
@@ -481,7 +492,8 @@ static void descend(match_sorting *s) {
         s->verdicts[row].is_open = true;
 }
 
-/* Repeats with more pictures if much of the time is left. */
+/* Increases the number of pictures and returns true if much of the time is left. The rows are then
+ * decided again. */
 static bool add_pictures(match_sorting *s, report *r) {
     const int used = s->used, all = s->pictures->count;
     if (used == all || cli_now_ms() - s->started > s->seconds * 1e3 / 4) return false;
@@ -501,8 +513,9 @@ static void count_right(match_sorting *s) {
     }
 }
 
-/* Fails if guessing is about as good, because the pictures then decide nothing. The likelihood of
- * the answers relative to guessing, with one fitted factor, bounds the effect of chance. */
+/* Fails if the best settings classify the pictures hardly better than guessing, because the
+ * pictures then decide nothing. The likelihood of the answers is compared with the likelihood of
+ * guessing. It includes one fitted factor, and it bounds the effect of chance. */
 static bool check_use(const match_sorting *s, report *r) {
     const double guessing = log(s->model->config.num_classes);
     if ((guessing - s->loss) * s->used > -log(CHANCE_STRICT)) return true;

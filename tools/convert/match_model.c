@@ -65,11 +65,11 @@ static bool take_logits(match_pair *p, report *r) {
 
 /* === The last step of the original, from logits to its numbers === */
 
-/* Beyond these bounds of a logit, a float cannot hold the probability, or 1 - the probability, with
- * enough digits. */
+/* The bounds of a logit. Beyond these bounds, a float cannot hold the probability, or 1 minus the
+ * probability, with enough digits. */
 static const double least_log = -85, most_logit = 8;
 
-/* Returns log(sum of exp). */
+/* Returns the logarithm of the sum of exp(row[k]). */
 static double log_sum(const float *row, size_t n) {
     double most = (double)row[0], sum = 0;
     size_t k;
@@ -85,8 +85,8 @@ static double length_of(const float *row, size_t n) {
     return sqrt(sum);
 }
 
-/* Removes from logits the part that probabilities do not show: everything beyond the bounds and,
- * for a softmax, a constant added to all logits. */
+/* Removes the part of the logits that probabilities do not show. This part is everything beyond the
+ * bounds. For a softmax it is also a constant that is added to all logits. */
 static void cut(model_end reading, double *row, size_t n) {
     const bool is_softmax = reading == MODEL_END_SOFTMAX || reading == MODEL_END_LOG_SOFTMAX;
     double mean = 0;
@@ -100,7 +100,7 @@ static void cut(model_end reading, double *row, size_t n) {
     for (k = 0; is_softmax && k < n; k++) row[k] -= mean;
 }
 
-/* Computes the logits from the original's numbers. */
+/* Computes the logits from the numbers of the original. `reading` is the original's last step. */
 static void read_original(model_end reading, const float *from, double *to, size_t n) {
     size_t k;
     for (k = 0; k < n; k++) {
@@ -112,7 +112,8 @@ static void read_original(model_end reading, const float *from, double *to, size
     cut(reading, to, n);
 }
 
-/* Limits logits to the part that is visible in the pair's numbers after this last step. */
+/* Changes the logits of a .vit file so that they can be compared with the original's. Removes
+ * everything that the original's last step hides. */
 static void read_output(model_end reading, const float *from, double *to, size_t n) {
     const bool is_softmax = reading == MODEL_END_SOFTMAX || reading == MODEL_END_LOG_SOFTMAX;
     const double less = is_softmax ? log_sum(from, n) : 0;
@@ -122,7 +123,7 @@ static void read_output(model_end reading, const float *from, double *to, size_t
     cut(reading, to, n);
 }
 
-/* True if a row has this form, up to rounding errors. */
+/* True if the numbers could be the result of this last step, up to rounding errors. */
 static bool may_be(model_end reading, const float *row, size_t n) {
     double sum = 0;
     size_t k;
@@ -136,8 +137,9 @@ static bool may_be(model_end reading, const float *row, size_t n) {
     return reading == MODEL_END_SIGMOID || (n > 1 && fabs(sum - 1) < 1e-3);
 }
 
-/* Lists the last steps that the numbers allow. Rows that add up to 1 are probabilities. But logits
- * may all be between 0 and 1, or have the length 1. */
+/* Lists the last steps that could have given the pair's numbers. Rows that add up to 1 are
+ * probabilities. Other numbers are ambiguous: logits may all be between 0 and 1, or have the length
+ * 1. */
 static void list_readings(match_pair *p) {
     static const model_end forms[] = { MODEL_END_SOFTMAX, MODEL_END_LOG_SOFTMAX, MODEL_END_SIGMOID,
                                        MODEL_END_UNIT, MODEL_END_NONE };
@@ -259,8 +261,9 @@ double match_error_slope(const match_error *error) {
 
 /* === Models to try === */
 
-/* With fewer weights than SMALL_MODEL, threads cost more time than they save. If a model's image
- * has more bytes than LARGE_IMAGE, memory holds few images. */
+/* In models with fewer weights than SMALL_MODEL, threads cost more time than they save. A model
+ * image is the .vit file of a model in memory. If it has more bytes than LARGE_IMAGE, memory holds
+ * only a few images. */
 enum { SMALL_MODEL = 1000000, LARGE_IMAGE = 1 << 29 };
 
 /* === What tensors come from === */
@@ -276,7 +279,8 @@ static void hash_part(vit_hash *hash, const layout_part *part) {
     vit_hash_update(hash, &view->storage_offset, sizeof view->storage_offset);
 }
 
-/* Hashes the settings on which computed tensors depend, except settings that choose the method. */
+/* Adds to the hash all settings on which computed tensors depend. Leaves out settings that choose
+ * the method of computation. */
 static void hash_computed(vit_hash *hash, const layout_item *item, const settings_resolved *model) {
     const rope_options *rope = &item->rope.options;
     const int numbers[] = {
@@ -315,8 +319,8 @@ static uint64_t hash_item(const layout_item *item, const settings_resolved *mode
     return vit_hash_final(&hash);
 }
 
-/* Returns a hash without the members that do not affect a plan. Every member of a configuration has
- * 4 bytes. */
+/* Returns a hash of the model's settings without the members that do not affect a plan. Every
+ * member of vit_config has 4 bytes. */
 static uint64_t plan_key(const match_model *m) {
     const settings_resolved *model = &m->model;
     const int numbers[] = { model->pos_sincos, (int)model->notes.pos_resample,
@@ -355,7 +359,8 @@ static bool make_plan(match_model *m, match_plan *p, report *r) {
     return true;
 }
 
-/* Returns the plan of the current model; NULL if there is none. */
+/* Returns the plan of the current model. Makes the plan if it is not in memory yet. Returns NULL if
+ * there is no plan for this model. */
 static const match_plan *find_plan(match_model *m, report *r) {
     const uint64_t key = plan_key(m);
     match_plan *p;
@@ -372,8 +377,8 @@ static const match_plan *find_plan(match_model *m, report *r) {
     return NULL;
 }
 
-/* Merges settings that give the same model. Without prefix tokens, all tokens are patches. A single
- * patch has no next patch. */
+/* Returns a hash that is equal for settings that give the same model. Without prefix tokens, for
+ * example, all tokens are patches. A single patch has no next patch. */
 static uint64_t sign(const match_model *m, vit_config config) {
     vit_hash hash;
     if (config.num_prefix_tokens == 0) config.pool_prefix = config.positions = 0;
@@ -434,7 +439,8 @@ static void free_image(match_image *image) {
     memset(image, 0, sizeof *image);
 }
 
-/* Copies a tensor from the image of another model, if an image has the same values. */
+/* Copies a tensor from another image in memory, if one of them has the same values. Returns false
+ * if none has. */
 static bool copy_tensor(const match_model *m, const match_image *to, size_t tensor) {
     const vit_tensor *target = &to->writer.tensors[tensor];
     size_t t;
@@ -452,8 +458,8 @@ static bool copy_tensor(const match_model *m, const match_image *to, size_t tens
     return false;
 }
 
-/* Changes the tensors of the image to the plan's. In a new file, the last tensor is always written,
- * because the writer then treats the file as complete. */
+/* Replaces those tensors of the image that differ from the current plan. In a new image, the last
+ * tensor is always written, because the writer then treats the file as complete. */
 static bool update_image(match_model *m, match_image *image, bool is_new, report *r) {
     weights_source from = { .path = m->options->checkpoint, .checkpoint = m->facts.map.checkpoint };
     const size_t count = m->plan->plan.count;
@@ -463,11 +469,12 @@ static bool update_image(match_model *m, match_image *image, bool is_new, report
     from.plan = &m->plan->plan;
     from.model = &m->model;
     from.allows_nonfinite = m->options->given.value[SETTING_ALLOW_NONFINITE] != 0;
-    from.quiet = true; /* the search has its own progress bar */
+    from.quiet = true; /* The search shows its own progress bar. */
     for (i = 0; i < count; i++)
         wanted[i] = is_new ? i + 1 == count || !copy_tensor(m, image, i)
                            : image->sources[i] != m->plan->sources[i];
-    memset(image->sources, 0, count * sizeof *image->sources); /* until all tensors are written */
+    /* The sources are unknown until all tensors are written. */
+    memset(image->sources, 0, count * sizeof *image->sources);
     good = weights_rewrite(&from, wanted, &image->writer, r);
     if (good) memcpy(image->sources, m->plan->sources, count * sizeof *image->sources);
     free(wanted);
@@ -481,8 +488,8 @@ static bool open_image(match_image *image, report *r) {
     return !result || report_fail(r, "%s", image->model.detail);
 }
 
-/* Returns the slot for the next image. For large models, memory holds only two images: the current
- * and the next. */
+/* Returns the slot for the next image. For large models, memory holds only the current image and
+ * the next image. */
 static match_image *next_place(match_model *m) {
     const bool is_large = m->num_images > 0 && m->images[0].writer.file_size > LARGE_IMAGE;
     const int most = is_large ? 2 : MATCH_MAX_IMAGES;
@@ -513,7 +520,7 @@ static match_image *make_image(match_model *m, report *r) {
 
 /* === Running === */
 
-/* Allocates memory for the session. Reuses the memory of the previous session if it is large
+/* Provides memory for the session. Uses the memory of the previous session again if it is large
  * enough. */
 static bool take_workspace(match_model *m, const vit_params *params, report *r) {
     const size_t size = vit_workspace_size(&m->image->model, params);

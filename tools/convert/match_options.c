@@ -10,7 +10,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { MOST_PATCHES = 1024 }; /* tried only if the number of positions does not show it */
+/* The largest number of patches that is tried if the number of positions does not show it. */
+enum { MOST_PATCHES = 1024 };
 
 /* === The tables === */
 
@@ -29,7 +30,8 @@ static bool lacks_positions(const facts *f) {
     return f->seen.position_rows == 0 && f->seen.relative_positions == 0;
 }
 
-/* True for a hand-written model, and for a model with positions that show the number of patches. */
+/* True if patches may overlap. This is possible in a hand-written model, and in a model whose
+ * positions show the number of patches. */
 static bool may_overlap(const facts *f) {
     return (f->seen.is_open || has_positions(f)) && f->wanted.patch == 0 &&
            value_of(f, SETTING_STEM) == VIT_STEM_NONE;
@@ -44,13 +46,14 @@ static bool has_joint_qkv(const facts *f) {
            layout_peek(&f->map, name, 0, &part, &axes) && part.view.ndim == 2;
 }
 
-/* True if a norm is stored but its position in the model is open. */
+/* True if the checkpoint stores a final norm whose position in the model is unknown. */
 static bool has_last_norm(const facts *f) {
     return f->all[FROM_TENSORS].value[SETTING_FINAL_NORM] != 0 ||
            f->all[FROM_TENSORS].value[SETTING_FC_NORM] != 0;
 }
 
-/* True if the layout includes models with rotary positions besides the stored positions. */
+/* True if the layout includes models that have rotary positions in addition to the stored
+ * positions. */
 static bool may_have_rope(const facts *f) {
     const layout_question *q = f->map.layout->questions;
     for (; q && q->options; q++)
@@ -63,15 +66,21 @@ static bool has_pre_logits(const facts *f) { return value_of(f, SETTING_REPRESEN
 
 typedef struct row_source {
     const char *name;
-    const char *keys;   /* the row is used only if these settings are all open */
-    const char *values; /* values between bars; "key=*" adds all other words of the setting */
+    /* The settings of the row, with spaces between them. The row is used only if all of them are
+     * open. */
+    const char *keys;
+    /* The values, with bars between them. "key=*" adds all words of the setting that are not
+     * listed. */
+    const char *values;
     bool (*applies)(const facts *f);
-    bool shown; /* the tensors show the settings, but not their use */
+    /* True if the tensors show that the settings exist, but not how the model uses them. Then the
+     * row is open even if the tensors gave the settings. */
+    bool shown;
     bool is_fine;
 } row_source;
 
-/* The search decides the rows in this order. To add a row, add a line before the fine rows. Unknown
- * settings and values are skipped. */
+/* The rows in the order in which the search decides them. A new row belongs before the fine rows
+ * (match_row.is_fine). Unknown settings and unknown values are skipped. */
 static const row_source architecture[] = {
     { "patch_order", "patch_order", "patch_order=chw|patch_order=hwc|patch_order=*",
       has_linear_patch, false, false },
@@ -107,7 +116,8 @@ static const row_source architecture[] = {
       "attn_root=head_dim|attn_root=embed_dim|attn_scale=1|attn_root=embed_dim_after|"
       "attn_root=*",
       has_blocks, false, false },
-    { "norm_type", "norm_type", "norm_type=rms", NULL, false, false }, /* without biases */
+    /* for norms without biases */
+    { "norm_type", "norm_type", "norm_type=rms", NULL, false, false },
     { "rope_type", "rope_type", "rope_type=none|rope_type=*", may_have_rope, false, false },
     { "attention", "attention", "attention=all|attention=*", has_blocks, false, false },
     { "qkv_order", "qkv_order", "qkv_order=qkv|qkv_order=*", has_blocks, false, false },
@@ -124,8 +134,8 @@ static const row_source architecture[] = {
 #define MEAN_3(a, b, c, d, e, f) "mean=" a "," b "," c " std=" d "," e "," f
 #define MEAN_1(a, b)             "mean=" a " std=" b
 
-/* The means and deviations are those of ImageNet, CIFAR-10 (over all pixels, and within a picture)
- * and CIFAR-100. For grey pictures, those of MNIST and Fashion-MNIST follow. */
+/* The means and deviations of known data sets: ImageNet, CIFAR-10 (over all pixels, then within a
+ * picture) and CIFAR-100. MNIST and Fashion-MNIST follow for grey pictures. */
 static const row_source preprocessing[] = {
     { "mean", "",
       MEAN_1("0.5", "0.5") "|" MEAN_1("0", "1") "|" MEAN_3("0.485", "0.456", "0.406", "0.229", "0.224", "0.225") "|" MEAN_3(
@@ -176,7 +186,8 @@ static bool are_open(const facts *f, const row_source *source) {
     return true;
 }
 
-/* True if mean and std are open. They are lists, not single numbers. */
+/* True if mean and std are both open. They have a separate function because they are lists, not
+ * single numbers. */
 static bool is_mean_open(const facts *f) {
     int from;
     for (from = 0; from < FROM_COUNT; from++)
@@ -187,7 +198,7 @@ static bool is_mean_open(const facts *f) {
 
 /* === Values === */
 
-/* Puts settings such as "a=1 b=2" into s. Returns false for an unknown setting or word. */
+/* Puts settings such as "a=1 b=2" into *s. Returns false for an unknown setting or word. */
 static bool put_text(settings *s, const char *text) {
     char one[MATCH_TEXT];
     report r = report_make();
@@ -222,7 +233,8 @@ bool match_row_is_asked(const match_row *row, const findings *f) {
     return false;
 }
 
-/* Inserts a value at this index, unless the row has the value already or --set would refuse it. */
+/* Inserts a value into the row at index `place`. Leaves it out if the row already has the value, or
+ * if --set would refuse it. */
 static void insert_value(match_row *row, int place, const char *text, size_t length) {
     char copy[MATCH_TEXT];
     settings s;
@@ -263,11 +275,13 @@ static void add_values(match_row *row, const char *values) {
 }
 
 typedef struct patch_fit {
-    int height, width, patch; /* sides of the input, side of a patch */
-    int rows, prefix;         /* rows of pos_embed; rows that may be prefix tokens */
+    /* The sides of the input and of a patch, in pixels. */
+    int height, width, patch;
+    /* The number of rows of pos_embed, and how many of these rows may belong to prefix tokens. */
+    int rows, prefix;
 } patch_fit;
 
-/* Finds the sizes; false if they are unknown. */
+/* Finds the sizes. Returns false if one of them is unknown. */
 static bool find_patch_fit(const facts *f, patch_fit *fit) {
     const double chans = value_of(f, SETTING_IN_CHANS);
     fit->rows = f->seen.position_rows;
@@ -295,7 +309,7 @@ bool match_count_patches(const facts *f, match_patches *patches) {
     return true;
 }
 
-/* Returns how far a head's width is from the usual 64. */
+/* Returns how far the width of a head is from the usual width of 64, in powers of two. */
 static double oddity(int64_t width, int heads) { return fabs(log2((double)width / heads / 64)); }
 
 static void add_number(match_row *row, int64_t width, int heads) {
@@ -307,9 +321,10 @@ static void add_number(match_row *row, int64_t width, int heads) {
 
 enum { CHANCE = 7 }; /* see findings.h */
 
-/* Lists the divisors of attention's width as numbers of heads. The order is: the number from the
- * weights, timm's number for this width, the hints of the weights, and the other divisors. Among
- * the others, the most usual width of a head comes first. */
+/* Lists the possible numbers of heads, which are the divisors of the attention's width. The number
+ * that the weights show comes first. timm's number for this width, the hints of the weights and the
+ * other divisors follow. Among the other divisors, those with the most usual width of a head come
+ * first. */
 static void add_heads(match_row *row, const facts *f) {
     const heads_evidence *hints = &f->seen.heads;
     const int64_t width = f->seen.qkv_rows / 3;
@@ -326,14 +341,14 @@ static void add_heads(match_row *row, const facts *f) {
                 (!best || oddity(width, n) < oddity(width, best)))
                 best = n;
         if (!best) return;
-        for (n = best; n <= width && n <= 1024; n++) /* two widths may be equally unusual */
+        for (n = best; n <= width && n <= 1024; n++) /* Two widths may be equally unusual. */
             if (oddity(width, n) <= oddity(width, best)) add_number(row, width, n);
         last = oddity(width, best);
     }
 }
 
-/* True if there are as many patches as positions. Without positions, true if the stride leaves no
- * pixels over. */
+/* True if this stride gives as many patches as there are positions. If there are no positions, true
+ * if the patches cover the image up to its last pixel. */
 static bool stride_fits(const patch_fit *fit, int stride) {
     const int height = fit->height - fit->patch, width = fit->width - fit->patch;
     const int64_t patches = (int64_t)(height / stride + 1) * (width / stride + 1);
@@ -341,9 +356,9 @@ static bool stride_fits(const patch_fit *fit, int stride) {
     return height % stride == 0 && width % stride == 0 && patches <= MOST_PATCHES;
 }
 
-/* Adds the possible strides. If patches side by side match the positions, there is no choice.
- * Otherwise patches side by side are tried last, with resampled positions; without positions they
- * are tried first. */
+/* Adds the possible strides of patches. If patches side by side match the positions, the stride is
+ * not open and nothing is added. If they do not match, patches side by side are the last value,
+ * with resampled positions. If there are no positions, patches side by side are the first value. */
 static void add_strides(match_row *row, const facts *f) {
     static const char side_by_side[] = "patch_stride=0";
     char text[MATCH_TEXT];
@@ -361,7 +376,7 @@ static void add_strides(match_row *row, const facts *f) {
 
 /* === The default first === */
 
-/* True if the setting has this value without a search. */
+/* True if `text` is the value that the setting has without a search. */
 static bool is_current(const facts *f, const char *text) {
     settings s;
     int key;
@@ -378,7 +393,8 @@ static bool is_told(const facts *f, const row_source *source) {
            settings_origin(f->all, key) >= 0;
 }
 
-/* Adds the default of a row with one setting, if the table lacks it. */
+/* Moves the default value of a row with one setting to the front, or adds it if the row lacks
+ * it. */
 static void add_current(match_row *row, const facts *f, const row_source *source) {
     char text[MATCH_TEXT], word[32];
     setting_key key;
@@ -397,7 +413,7 @@ static void add_current(match_row *row, const facts *f, const row_source *source
     insert_value(row, 0, text, strlen(text));
 }
 
-/* Adds the layout's own mean and deviation. */
+/* Adds the mean and deviation that belong to the layout. */
 static void add_current_mean(match_row *row, const facts *f) {
     const settings *s = &f->all[FROM_TENSORS];
     char text[MATCH_TEXT];

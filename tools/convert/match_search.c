@@ -9,20 +9,22 @@
 
 #include "base/memory.h"
 
-/* These are the error that rounding may cause, the error below which settings with little effect
- * are tried, and the largest number of tries that fits into memory. */
+/* ROUNDING is the error that rounding may cause. Settings with little effect are tried only if the
+ * error is below NEAR. CLEAR is the share below which the error must fall in a step that is taken
+ * at once. MAX_TRIES is the largest number of tries that fits into memory. */
 #define ROUNDING 2e-6
 #define NEAR     0.05
 #define CLEAR    0.5
 enum { MAX_TRIES = 1 << 19, WANTED_RUNS = 1000 };
 
-/* ENOUGH_RUNS found nine in ten of 300 random models that differ from the likeliest in two
- * settings. MANY_RUNS found 98 % of 200 models that differ in three. An output of fewer than
- * ENOUGH_NUMBERS could fit by chance. */
+/* ENOUGH_RUNS and MANY_RUNS are numbers of model runs. In a test, ENOUGH_RUNS found nine in ten of
+ * 300 random models that differ from the likeliest model in two settings. MANY_RUNS found 98 % of
+ * 200 models that differ in three settings. An output of fewer than ENOUGH_NUMBERS numbers could
+ * fit by chance. */
 enum { ENOUGH_RUNS = 300, MANY_RUNS = 10000, ENOUGH_NUMBERS = 4 };
 
-/* LIKELY is the number of values of a row that a descent tries. BATCH is the number of pairs of
- * values that are tried before the method changes. */
+/* A descent tries at most LIKELY values of each row. BATCH is the number of pairs of changes that
+ * are tried before the search changes its method. */
 enum { LIKELY = 7, BATCH = 40 };
 
 /* === Time === */
@@ -48,7 +50,8 @@ static uint64_t hash_choice(const match_choice *choice) {
     return vit_hash_final(&hash);
 }
 
-/* Returns the slot of this choice, or a free one for it. */
+/* Returns the slot of this choice in the hash table. If the choice is new, returns a free slot for
+ * it. */
 static size_t *find_place(const match_search *s, const match_choice *choice) {
     size_t i = (size_t)hash_choice(choice) & (s->num_places - 1);
     while (s->places[i] && memcmp(&s->tries[s->places[i] - 1].choice, choice, sizeof *choice) != 0)
@@ -56,7 +59,8 @@ static size_t *find_place(const match_search *s, const match_choice *choice) {
     return &s->places[i];
 }
 
-/* Returns the slot of the model with this signature, or a free one for it. */
+/* Returns the slot of the model with this signature in the hash table. If the model is new, returns
+ * a free slot for it. */
 static size_t *find_model(const match_search *s, uint64_t signature) {
     size_t i = (size_t)signature & (s->num_places - 1);
     while (s->models[i] && s->tries[s->models[i] - 1].signature != signature)
@@ -84,7 +88,7 @@ static bool grow_places(match_search *s) {
     return true;
 }
 
-/* Adds a try; NULL if memory is exhausted. */
+/* Adds a try to the list. Returns NULL if memory is exhausted. */
 static match_try *add_try(match_search *s, const match_choice *choice) {
     match_try *tries = memory_grow(s->tries, sizeof *tries, s->count, &s->capacity), *t;
     int row;
@@ -105,7 +109,8 @@ static match_try *add_try(match_search *s, const match_choice *choice) {
 
 /* === One try === */
 
-/* Adds up the errors for each possible last step of the pair. */
+/* Runs the images from `first` to `end` - 1. Adds the errors to errors[j], separately for each
+ * possible last step j of the original. */
 static bool run_images(match_search *s, int first, int end, match_error errors[2], report *r) {
     int i, j;
     for (i = first; i < end; i++) {
@@ -116,7 +121,8 @@ static bool run_images(match_search *s, int first, int end, match_error errors[2
     return true;
 }
 
-/* Chooses the number of images: a thousand runs must take no longer than the time limit. */
+/* Chooses the number of images that each run uses. WANTED_RUNS runs must not take longer than the
+ * time limit. */
 static bool choose_images(match_search *s, report *r) {
     match_error errors[2] = { { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } };
     const double before = cli_now_ms();
@@ -151,7 +157,7 @@ static bool has_output(match_search *s, report *r) {
     return s->output || report_no_memory(r);
 }
 
-/* Checks the settings alone, before any weights are read. */
+/* Checks whether the settings can fit the pair, before any weights are read. */
 static bool may_fit(const match_search *s, report *r) {
     const vit_config *c = &s->model->config;
     const size_t outputs = c->num_classes && !s->model->gives_embedding ? (size_t)c->num_classes
@@ -159,8 +165,9 @@ static bool may_fit(const match_search *s, report *r) {
     return match_pair_fits(s->pair, c, outputs, r);
 }
 
-/* Runs the model of a try. A choice that cannot be resolved, planned or run gives no model. A model
- * that already ran under another choice does not run again. */
+/* Runs the model of a try, and records the error in the try. Fails if the choice cannot be
+ * resolved, planned or run. If another choice already gave the same model, copies the error of that
+ * try instead. */
 static bool evaluate(match_search *s, match_try *t, report *r) {
     settings matched = *s->base;
     size_t *place;
@@ -182,7 +189,8 @@ static bool evaluate(match_search *s, match_try *t, report *r) {
     return true;
 }
 
-/* Returns the index of the try with this choice. Runs the model unless it has run before. */
+/* Returns the index of the try with this choice. Runs the model unless this choice was tried
+ * before. */
 static size_t try_choice(match_search *s, const match_choice *choice) {
     const size_t known = s->num_places ? *find_place(s, choice) : 0;
     report r = report_make();
@@ -204,16 +212,17 @@ static bool is_better(const match_search *s, size_t a, size_t b) {
 
 static bool fits(const match_search *s, size_t i) { return s->tries[i].error <= s->tolerance; }
 
-/* Returns the share of the old slope below which a new slope is a gain. A gain that could be chance
- * does not count, so the likelier value stays. Chance matters less with more logits. In a descent
- * from a random choice, no value is likelier. */
+/* Returns the share of the old slope (match_error_slope) below which a new slope counts as a gain.
+ * A smaller improvement could be chance, so the likelier value stays. With more logits, chance
+ * matters less. In a descent from a random choice, every improvement counts, because no value is
+ * likelier. */
 static double worthwhile(const match_search *s) {
     if (s->is_astray) return 1;
     return 1 - fmin(0.15, 1 / sqrt((double)s->pair->outputs * (s->images ? s->images : 1)));
 }
 
-/* Finds the best value of one row, while the other rows stay. Without `finely`, tries only the
- * likeliest values. */
+/* Finds the best value of one row while the values of all other rows stay. Unless `finely` is true,
+ * tries only the likeliest values. */
 static size_t settle_row(match_search *s, size_t from, int row, bool finely) {
     match_choice choice = s->tries[from].choice;
     const int count = s->table->rows[row].count;
@@ -228,8 +237,9 @@ static size_t settle_row(match_search *s, size_t from, int row, bool finely) {
     return best;
 }
 
-/* Takes a change at once if the error falls below `clear`. If a round has no such change, takes the
- * best change of the round. Ends when no change is a gain. */
+/* Improves the choice row by row. Takes a change at once if the slope falls below the share `clear`
+ * of the old slope. After a round without such a change, takes the best change of the round. Ends
+ * when no change is a gain. */
 static size_t descend(match_search *s, size_t from, double clear) {
     const int rows = s->table->count;
     size_t best = from, i;
@@ -249,7 +259,8 @@ static size_t descend(match_search *s, size_t from, double clear) {
     return best;
 }
 
-/* Tries all single changes. Returns the best try, which may be the start. */
+/* Tries all choices that differ from try `from` in a single row. Returns the best try, which may be
+ * `from`. */
 static size_t expand(match_search *s, size_t from, bool finely) {
     size_t best = from, i;
     int row;
@@ -264,7 +275,8 @@ static size_t expand(match_search *s, size_t from, bool finely) {
     return best;
 }
 
-/* Finds the nearest, or the likeliest, try with changes that were not tried. */
+/* Finds a try that was not expanded yet (see `expand`). Chooses the nearest such try or, if
+ * by_likelihood is true, the likeliest. Returns false if all tries were expanded. */
 static bool find_next(const match_search *s, bool by_likelihood, size_t *next) {
     bool found = false;
     size_t i;
@@ -286,8 +298,8 @@ static size_t find_best(const match_search *s) {
     return best;
 }
 
-/* Makes the next change of two rows. Pairs with the likeliest new values come first. *number starts
- * at 0. Returns false after the last pair. */
+/* Changes two rows of *choice to the next pair of values. Pairs with the likeliest new values come
+ * first. *number counts the pairs, and must start at 0. Returns false after the last pair. */
 static bool next_pair(const match_search *s, int *number, match_choice *choice) {
     const match_row *rows = s->table->rows;
     const int count = s->table->count, ranks = MATCH_MAX_VALUES;
@@ -295,7 +307,7 @@ static bool next_pair(const match_search *s, int *number, match_choice *choice) 
         const int a = *number / count % count, b = *number % count;
         const int first = *number / (count * count) % ranks;
         const int second = *number / (count * count * ranks) -
-                           first; /* the second rank: the rest of the sum */
+                           first; /* the rank of the second value; both ranks add up to the sum */
         if (a >= b || rows[a].is_fine || rows[b].is_fine || first >= rows[a].count || second < 0 ||
             second >= rows[b].count || first == choice->of[a] || second == choice->of[b])
             continue;
@@ -307,7 +319,8 @@ static bool next_pair(const match_search *s, int *number, match_choice *choice) 
     return false;
 }
 
-/* Tries some more pairs of changes. Returns the best try, which may be `best`. */
+/* Tries up to BATCH more pairs of changes of try `from`. Returns the best try, which may be
+ * `best`. */
 static size_t try_pairs(match_search *s, match_pairs *pairs, size_t from, size_t best) {
     const size_t enough = s->count + BATCH;
     size_t i;
@@ -322,13 +335,13 @@ static size_t try_pairs(match_search *s, match_pairs *pairs, size_t from, size_t
     return best;
 }
 
-/* Returns a random number below n. The sequence is the same in every run. */
+/* Returns a pseudorandom number from 0 to n - 1. The sequence is the same in every run. */
 static int random_below(match_search *s, int n) {
     s->random = s->random * 6364136223846793005u + 1442695040888963407u;
     return (int)((s->random >> 33) % (uint64_t)n);
 }
 
-/* Makes a random choice, or changes a few rows of the best choice. */
+/* Tries the best choice with a few random changes or, if `far` is true, with many. */
 static size_t jump(match_search *s, size_t best, bool far) {
     match_choice choice = s->tries[best].choice;
     int row;
@@ -338,9 +351,9 @@ static size_t jump(match_search *s, size_t best, bool far) {
     return try_choice(s, &choice);
 }
 
-/* Makes one more attempt after a descent failed. It starts from the nearest try with untried
- * changes, from the likeliest such try (which finally covers everything), or from a random
- * choice. */
+/* Makes one more attempt after a descent failed. Depending on the round, expands the nearest try
+ * that was not expanded, expands the likeliest such try, or descends from a random choice. In the
+ * end, the likeliest tries cover everything. Returns false if there is no try to expand. */
 static bool attempt(match_search *s, int round, size_t best, size_t *found) {
     const bool by_likelihood = round % 4 == 1;
     size_t next = 0;
@@ -355,8 +368,8 @@ static bool attempt(match_search *s, int round, size_t best, size_t *found) {
     return true;
 }
 
-/* Settles rows with little effect. Such a row matters if the inputs of a norm are as small as the
- * norm's epsilon. */
+/* Finds the best values of the rows with little effect. Such a row can still matter: the norm's
+ * epsilon, for example, matters if the inputs of the norm are as small as the epsilon. */
 static size_t settle_fine_rows(match_search *s, size_t from) {
     size_t best = from, i;
     int row;
@@ -368,9 +381,9 @@ static size_t settle_fine_rows(match_search *s, size_t from) {
     return best;
 }
 
-/* Changes single rows of the likeliest choice, which the descent may have left too early.
- * Afterwards changes two rows at a time, alternately of the likeliest and of the best choice. If no
- * change gives a model, more changes will not help. */
+/* Searches on after the first descent. First changes single rows of the likeliest choice, which the
+ * descent may have left too early. Then changes two rows at a time, alternately of the best and of
+ * the likeliest choice. Gives up if no change gives a model. */
 static size_t look_around(match_search *s, size_t best) {
     size_t found, before;
     int round;
@@ -403,7 +416,8 @@ const match_try *match_search_other(const match_search *s, int row, int value) {
     return place ? &s->tries[place - 1] : NULL;
 }
 
-/* Tries all other single values, repeatedly, until none is better. */
+/* Tries all choices that differ from the chosen one in a single row. Repeats this until none of
+ * them is better. */
 static void polish(match_search *s) {
     size_t better;
     while (!s->tries[s->chosen].is_expanded_finely && !is_over(s)) {
@@ -412,7 +426,7 @@ static void polish(match_search *s) {
     }
 }
 
-/* Chooses the likeliest of the values that fit equally well. */
+/* Replaces values of the chosen try by likelier values that fit equally well. */
 static void prefer_likely(match_search *s) {
     const double enough = fmin(s->tolerance, fmax(ROUNDING, 4 * s->tries[s->chosen].error));
     int row, value;
@@ -425,7 +439,7 @@ static void prefer_likely(match_search *s) {
         }
 }
 
-/* Checks that the images left out by the search fit too. */
+/* Checks that the model also fits the images that the search left out. */
 static bool check_rest(match_search *s, report *r) {
     match_try *t = &s->tries[s->chosen];
     match_error errors[2] = { { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } };
