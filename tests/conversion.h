@@ -1,4 +1,4 @@
-/* conversion.h - functions that the converter's tests share. */
+/* conversion.h - functions that several tests of the converter use. */
 #ifndef CONVERSION_H
 #define CONVERSION_H
 
@@ -9,8 +9,8 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* True if the refusal is one line, or a heading followed by a line for each reason and each
- * remedy. */
+/* True if a message that refuses a checkpoint has the right form. It is one line, or a heading that
+ * ends in ':' and then a line for each reason and for each remedy. */
 static inline bool is_refusal(const char *text) {
     const char *line = strchr(text, '\n');
     if (!line) return *text != '\0';
@@ -22,7 +22,7 @@ static inline bool is_refusal(const char *text) {
     return true;
 }
 
-/* Returns the hash of the file's bytes; 0: there is no file. */
+/* Returns the vit_hash of the file's bytes; 0 if the file cannot be opened. */
 static inline uint64_t hash_file(const char *path) {
     char bytes[4096];
     size_t size;

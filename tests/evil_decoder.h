@@ -1,5 +1,6 @@
-/* evil_decoder.h - has a decoder that creates the file $EVIDENCE if it can. The programs of
- * test_confined.sh include it before photos.c.
+/* evil_decoder.h - replaces image_file_decode by a decoder that tries to create the file $EVIDENCE,
+ * which a sandbox must prevent. The programs of test_confined.sh include this header before
+ * photos.c.
  */
 #ifndef EVIL_DECODER_H
 #define EVIL_DECODER_H

@@ -1,5 +1,6 @@
-/* named_tensors.h - makes safetensors checkpoints in memory for the tests of matching by structure:
- * tensors with given names and small shapes, and whole models whose names depend on random bytes.
+/* named_tensors.h - makes safetensors checkpoints in memory. They test the recognition of models by
+ * the structure of their tensors. A checkpoint has tensors with given names and small shapes, or is
+ * a whole model in which the names of the tensors depend on random bytes.
  */
 #ifndef NAMED_TENSORS_H
 #define NAMED_TENSORS_H
@@ -12,11 +13,14 @@
 
 typedef struct named_tensors {
     char *header;
-    size_t used, capacity, data; /* bytes of the header, and of all tensors */
+    /* used: bytes of the header so far; capacity: bytes of its memory; data: bytes of all
+     * tensors */
+    size_t used, capacity, data;
     int count;
 } named_tensors;
 
-/* Adds a tensor of one or more dimensions. 0 ends the list of dimensions. */
+/* Adds a tensor with one to four dimensions. If it has fewer than four, a 0 ends the list of
+ * dimensions. */
 static inline void named_add(named_tensors *t, const char *name, const int dims[4]) {
     size_t count = 4;
     int i;
@@ -68,7 +72,8 @@ static inline unsigned named_next(named_bytes *b, unsigned below) {
     return byte % below;
 }
 
-/* Adds layers without names, most with a bias: a few, then blocks, then a few more. */
+/* Adds layers whose names are only numbers. Most layers have a bias. There are a few layers, then
+ * blocks of layers, then a few more layers. */
 static inline void named_unnamed(named_bytes *b, named_tensors *t) {
     static const int layers[][2][4] = {
         { { 8, 0 }, { 8, 0 } },      { { 8, 8, 0 }, { 8, 0 } },  { { 24, 8, 0 }, { 24, 0 } },
@@ -94,7 +99,8 @@ static inline void named_unnamed(named_bytes *b, named_tensors *t) {
         }
 }
 
-/* Adds a module: with a bias, as a list of heads, or in another form. */
+/* Adds the tensors of a module. The form decides, for example, if the module has a bias or is split
+ * into a list of heads. */
 static inline void named_part(named_tensors *t, const char *before, int number, const char *name,
                               unsigned shape, unsigned form) {
     static const int shapes[][4] = {
@@ -119,8 +125,8 @@ static inline void named_part(named_tensors *t, const char *before, int number, 
     }
 }
 
-/* Makes a usual model. Bytes decide which parts are missing, added, or have other names, shapes and
- * forms. */
+/* Makes a usual model. The random bytes decide which parts of the model are missing, which are
+ * added, and which have other names, shapes and forms. */
 static inline void named_model(named_bytes *b, named_tensors *t) {
     static const struct {
         const char *name;

@@ -1,7 +1,8 @@
-/* serial_pool.h - a vit_threads_create for builds without threads. Tests use it for results that
- * must not depend on the computing thread. Tasks run on the calling thread, the last task first.
+/* serial_pool.h - a vit_threads_create for builds without threads. Tests use it to check results
+ * that must not depend on the thread that computes them. Tasks run on the calling thread, the last
+ * task first.
  *
- * Include vit.h before.
+ * Include vit.h before this header.
  */
 #ifndef SERIAL_POOL_H
 #define SERIAL_POOL_H

@@ -1,4 +1,5 @@
-/* tar_memory.h - a stream for tar_begin that reads an archive in memory. */
+/* tar_memory.h - a function for tar_begin that reads an archive in memory. Its argument `user` is a
+ * memory *. */
 #ifndef TAR_MEMORY_H
 #define TAR_MEMORY_H
 

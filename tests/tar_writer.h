@@ -1,4 +1,5 @@
-/* tar_writer.h - writes valid and invalid archives in memory, for tests and the fuzzer's seeds. */
+/* tar_writer.h - writes valid and invalid tar archives in memory, for tests and for the first
+ * inputs of a fuzzer. */
 #ifndef TAR_WRITER_H
 #define TAR_WRITER_H
 
@@ -12,7 +13,7 @@ typedef struct tar_writer {
     size_t size, capacity;
 } tar_writer;
 
-/* Appends zeroed bytes. */
+/* Appends `size` zeroed bytes. Returns a pointer to them, which is valid until the next call. */
 static inline uint8_t *tar_writer_grow(tar_writer *t, size_t size) {
     if (t->size + size > t->capacity) {
         t->capacity = 2 * (t->size + size);
@@ -24,7 +25,7 @@ static inline uint8_t *tar_writer_grow(tar_writer *t, size_t size) {
     return t->bytes + t->size - size;
 }
 
-/* Corrects the checksum after a header was changed. */
+/* Corrects the checksum of a header. Call it after a change to the header. */
 static inline void tar_writer_sum(uint8_t *header) {
     unsigned sum = 0;
     char digits[8];
@@ -34,7 +35,7 @@ static inline void tar_writer_sum(uint8_t *header) {
     memcpy(header + 148, digits, 7);
 }
 
-/* Returns the offset of the header. */
+/* Appends the header of a member. Returns the offset of the header. */
 static inline size_t tar_writer_header(tar_writer *t, char type, const char *name, uint64_t size) {
     const size_t at = t->size;
     uint8_t *header = tar_writer_grow(t, 512);
@@ -70,14 +71,15 @@ static inline void tar_writer_text(tar_writer *t, const char *name, const char *
     tar_writer_file(t, name, text, strlen(text));
 }
 
-/* Writes a header of this type in front of a member: 'L' with a name, 'x' with records. */
+/* Writes an extended header, which describes the next member. Type 'L' has a long name, and type
+ * 'x' has PAX records. */
 static inline void tar_writer_before(tar_writer *t, char type, const void *text, size_t size) {
     (void)tar_writer_header(t, type, "././@LongLink", size);
     tar_writer_data(t, text, size);
 }
 
-/* Writes a record such as "path=photos/1.jpg" after its length, which includes the digits of the
- * length itself. */
+/* Writes an extended header with one PAX record, such as "path=photos/1.jpg". The length of the
+ * record precedes it, and includes the digits of the length itself. */
 static inline void tar_writer_pax(tar_writer *t, const char *record) {
     char text[8192];
     size_t length = strlen(record) + 3, digits;

@@ -20,16 +20,16 @@
 #define CHECK_MSG(condition, ...)                                                                  \
     (test_check((condition) != 0, __FILE__, __LINE__, #condition) ? (void)0 : test_say(__VA_ARGS__))
 
-enum { TEST_MAX_SITES = 4096 }; /* size of the table; a test has a few hundred assertions */
+enum { TEST_MAX_SITES = 4096 }; /* size of test_sites; a test has a few hundred assertions */
 
 static struct {
-    const char *file; /* NULL: free */
+    const char *file; /* NULL if the entry is unused */
     int line, failed;
 } test_sites[TEST_MAX_SITES];
 
 static long test_failures, test_skipped;
 
-/* Returns the place of FILE:LINE in the table. Adds it if it is new. */
+/* Returns the index of FILE:LINE in test_sites. Adds FILE:LINE if it is not in the table. */
 static inline int test_site(const char *file, int line) {
     int at = line % TEST_MAX_SITES, tries;
     for (tries = 0; tries < TEST_MAX_SITES; tries++, at = (at + 1) % TEST_MAX_SITES) {
@@ -56,7 +56,7 @@ static inline int test_check(int ok, const char *file, int line, const char *con
     return ok;
 }
 
-#if defined(__MINGW32__) /* whose printf is GNU's */
+#if defined(__MINGW32__) /* its printf has the formats of GNU's printf */
 __attribute__((format(gnu_printf, 1, 2)))
 #elif defined(__GNUC__)
 __attribute__((format(printf, 1, 2)))
@@ -93,8 +93,8 @@ static inline int test_summary(void) {
     return failed ? 1 : 0;
 }
 
-/* Lists the tiers of this machine that give the bits of tier `like`. This function and the next
-   need vit.h. */
+/* FOR_EACH_ISA loops over all instruction sets of this machine. FOR_EACH_ISA_LIKE loops over those
+ * that give the same bits as `like`. These macros and the function below require vit.h. */
 #define FOR_EACH_ISA(isa)                                                                          \
     for (int isa = VIT_ISA_SCALAR; isa < VIT_NUM_ISAS; isa++)                                      \
         if (vit_has_isa((vit_isa)isa))
@@ -102,7 +102,7 @@ static inline int test_summary(void) {
     FOR_EACH_ISA(isa)                                                                              \
     if (TEST_ROUNDS_TWICE(isa) == TEST_ROUNDS_TWICE(like))
 
-/* True if a tier rounds products before it adds them. */
+/* True if an instruction set rounds products before it adds them. */
 #if defined(VIT_NO_FMA)
 #define TEST_ROUNDS_TWICE(isa)                                                                     \
     ((isa) == VIT_ISA_SCALAR || (isa) == VIT_ISA_SSE2 || (isa) == VIT_ISA_WASM_SIMD)
@@ -110,9 +110,10 @@ static inline int test_summary(void) {
 #define TEST_ROUNDS_TWICE(isa) ((isa) == VIT_ISA_SSE2)
 #endif
 
-/* Returns the product of x and `inverse` that a kernel rounds to int8. It is exact if the kernel
- * fuses it with an addition. `wide` keeps clang from the instruction of s390x for two floats
- * (mdebr), which QEMU 7.2 computes incorrectly: 3 times 0.5 is 16. */
+/* Returns the product of x and `inverse` that a kernel rounds to int8. The product is exact if the
+ * kernel fuses it with an addition. The variable `wide` prevents clang from using the instruction
+ * mdebr of s390x, which multiplies two floats and which QEMU 7.2 computes incorrectly: 3 times 0.5
+ * is 16 there. */
 static inline double test_scaled(float x, float inverse, int rounds_twice) {
     const volatile double wide = (double)x;
     return rounds_twice ? (double)(x * inverse) : wide * (double)inverse;

@@ -7,7 +7,7 @@
  *     tiny_free(&f);
  *
  * It uses only the public functions and the description under >>format in vit.h, so it also tests
- * that description. Include vit.h before.
+ * that description. Include vit.h before this header.
  */
 #ifndef TINY_MODEL_H
 #define TINY_MODEL_H
@@ -20,18 +20,21 @@
 typedef struct tiny_options {
     vit_config config;
     vit_dtype dtype;
-    int mixed; /* 1: types alternate between tensors; the first one has `dtype` */
+    int mixed; /* 1: the tensors have all types in turn; the first tensor has the type `dtype` */
     uint32_t seed;
-    int labels, synsets;     /* 1: num_classes names "class 0", "n00000000" */
-    int unchecked;           /* 1: build a config that vit_config_check refuses, from its tensors */
-    const char *source;      /* NULL for no such section */
-    const char *skip_field;  /* leave this one out */
-    const char *extra_field; /* and add this field, an int32 */
+    /* 1: the file has num_classes labels like "class 0", or synset ids like "n00000000" */
+    int labels, synsets;
+    int unchecked;          /* 1: build a file even if vit_config_check refuses the config */
+    const char *source;     /* content of section "source"; NULL for no such section */
+    const char *skip_field; /* name of a field to leave out; NULL for none */
+    /* name of a field to add, with the value 1 and the type extra_type; NULL for none */
+    const char *extra_field;
     int extra_required, extra_type;
-    const char *extra_section; /* with 8 bytes in it */
+    const char *extra_section; /* tag of a section to add, with 8 bytes; NULL for none */
     int extra_section_required;
-    int fits16;            /* weights in int8 obey the rule of section "fits16" */
-    const float *selftest; /* expected output; NULL: whatever the seed gives */
+    int fits16; /* 1: weights in int8 obey the rule of section "fits16" */
+    /* output to store in section "selftest"; NULL for the output that the model has */
+    const float *selftest;
 } tiny_options;
 
 typedef struct tiny_file {
@@ -66,12 +69,12 @@ static inline void *tiny_allocate(size_t size) {
     return p;
 }
 
-/* Allocates exactly `size` bytes, so that sanitizers detect an access of the next byte. Strict
- * -std=c99 hides posix_memalign, and tests should not need a feature macro that vit.h does not
- * need. */
+/* Allocates a block of exactly `size` bytes, at a multiple of 64 except on Windows. Sanitizers thus
+ * detect an access to the next byte. posix_memalign is declared here, because strict -std=c99 hides
+ * it, and because tests must not define a feature macro that vit.h does not require. */
 #if defined(_WIN32)
 static inline int tiny_memalign(void **block, size_t size) {
-    *block = malloc(size); /* at a multiple of 16, which is enough */
+    *block = malloc(size); /* the block begins at a multiple of 16, which is enough */
     return *block == NULL;
 }
 #else
@@ -160,13 +163,15 @@ static inline float tiny_random(uint32_t *state) {
     return (float)(*state >> 8) / 8388608.0f - 1.0f;
 }
 
-/* Gets tensor number `index` of the model. Returns 0 after the last tensor. */
+/* Describes tensor number `index` of the model in *t. Returns 0 if there is no such tensor. */
 static inline int tiny_tensor(const tiny_options *o, int index, vit_tensor *t) {
     int dtype = o->mixed ? ((int)o->dtype + index) % VIT_NUM_DTYPES : (int)o->dtype;
     return vit_architecture_tensor(&o->config, (vit_dtype)dtype, index, t);
 }
 
-/* mean and std are as configured. LayerNorm weights are near 1. The fan-in scales all others. */
+/* Fills in the values of a tensor. The mean and std of the preprocessing are those of the config.
+ * LayerNorm weights are near 1. All other weights are scaled by the number of inputs of their
+ * layer. */
 static inline void tiny_weights(const tiny_options *o, const vit_tensor *t, uint32_t *state,
                                 float *out, size_t count) {
     size_t fan_in = t->dims[0] > 0 && t->ndim > 1 ? count / (size_t)t->dims[0] : 1;
@@ -177,7 +182,8 @@ static inline void tiny_weights(const tiny_options *o, const vit_tensor *t, uint
         scale = 2.0f / (float)sqrt((double)fan_in);
     }
     for (size_t i = 0; i < count; i++) {
-        /* the same on every CPU: this product is exact, fused or not */
+        /* the product is exact, so the value is the same on a CPU that fuses it with the
+         * addition */
         float value = (float)((double)scale * (double)tiny_random(state) + (double)base);
         if (strcmp(t->name, "preprocess.mean") == 0) {
             value = o->config.mean[i];
@@ -198,7 +204,8 @@ static inline size_t tiny_count(const vit_tensor *t) {
     return count;
 }
 
-/* Returns the bytes of the tensor. data may be NULL. Plain tensors are always f32. */
+/* Writes the values in the tensor's type to `data`, unless data is NULL. Returns the number of
+ * bytes. Plain tensors (vit.h) are always f32. */
 static inline size_t tiny_store(const vit_tensor *t, const float *values, unsigned char *data) {
     size_t count = tiny_count(t), bytes = 0;
     if (t->layout == VIT_LAYOUT_PLAIN) {
@@ -238,7 +245,7 @@ static inline uint32_t tiny_bits_float(double value) {
     return bits;
 }
 
-/* Returns the number of fields. at may be NULL. */
+/* Writes all fields of the config to `at`, unless at is NULL. Returns the number of fields. */
 static inline uint32_t tiny_fields(const tiny_options *o, unsigned char *at) {
     enum { tiny_type_int = 0, tiny_type_float = 1 };
     uint32_t n = 0;
@@ -284,12 +291,12 @@ static inline size_t tiny_strings(unsigned char *at, int count, const char *form
 }
 
 typedef struct tiny_writer {
-    unsigned char *data; /* NULL while measuring */
+    unsigned char *data; /* the memory of the file; NULL while only its size is computed */
     size_t at;
     uint32_t sections;
 } tiny_writer;
 
-/* Starts a section at w->at; its size is set later. */
+/* Writes the table entry of a section that begins at w->at. Advances w->at by `size`. */
 static inline void tiny_section(tiny_writer *w, const char *tag, int required, uint32_t count,
                                 size_t size) {
     if (w->data) {
@@ -327,8 +334,9 @@ static inline void tiny_record(unsigned char *at, const vit_tensor *t, uint64_t 
     tiny_put(at + VIT_TENSOR_CHECKSUM, checksum, 8);
 }
 
-/* Makes int8 weights as if rounded by a calibration: the first of a row is the largest, 127 steps,
- * and alone in its lane. All others have at most 31 steps. */
+/* Makes weights whose int8 values could come from a calibration. The first weight of a row is the
+ * largest, 127 steps, and the only such weight in its lane. All other weights have at most 31
+ * steps. */
 static inline void tiny_fit16(const vit_tensor *t, float *values) {
     size_t depth = tiny_count(t) / (size_t)t->dims[0];
     for (size_t i = 0; i < tiny_count(t); i++) {
@@ -339,7 +347,7 @@ static inline void tiny_fit16(const vit_tensor *t, float *values) {
     }
 }
 
-/* Writes section "fits16". data may be NULL. */
+/* Writes section "fits16". If w->data is NULL, only its size is computed. */
 static inline void tiny_fits16(const tiny_options *o, tiny_writer *w, uint32_t tensors) {
     vit_tensor t;
     for (int i = 0; w->data && tiny_tensor(o, i, &t); i++) {
@@ -348,7 +356,8 @@ static inline void tiny_fits16(const tiny_options *o, tiny_writer *w, uint32_t t
     tiny_section(w, "fits16", 0, tensors, tensors);
 }
 
-/* Returns the end of the data section. */
+/* Writes the records of the tensors, and their values. If data is NULL, only sizes are computed.
+ * Returns the end of the data section. */
 static inline size_t tiny_data(const tiny_options *o, unsigned char *data, size_t directory,
                                size_t offset) {
     vit_tensor t;
@@ -433,7 +442,8 @@ static inline tiny_file tiny_build_once(tiny_options *o) {
     return f;
 }
 
-/* Returns the scalar tier's output for the self-test's input; NULL if the file cannot be opened. */
+/* Returns the output for the input of the self-test, malloc'ed, computed with VIT_ISA_SCALAR; NULL
+ * if the file cannot be opened. */
 static inline float *tiny_selftest_output(const tiny_file *f) {
     vit_model model;
     vit_session session;
@@ -464,7 +474,8 @@ static inline float *tiny_selftest_output(const tiny_file *f) {
     return output;
 }
 
-/* The config of *options is checked (its derived fields are filled in) unless `unchecked`. */
+/* Builds a file. vit_config_check checks a copy of options->config and fills in its derived fields,
+ * unless options->unchecked is set. */
 static inline tiny_file tiny_build(const tiny_options *options) {
     tiny_options o = *options;
     char detail[VIT_MAX_DETAIL];
@@ -504,7 +515,8 @@ static inline unsigned char *tiny_section_data(const tiny_file *f, const char *t
     return entry ? f->data + tiny_get(entry + VIT_SECTION_OFFSET, 8) : NULL;
 }
 
-/* Returns a record of "fields" or "tensors" by name. */
+/* Returns a record by its name from section "fields" or "tensors", whose tag is `tag`. `record` is
+ * the size of a record. Returns NULL if there is no such record. */
 static inline unsigned char *tiny_find(const tiny_file *f, const char *tag, size_t record,
                                        const char *name) {
     unsigned char *entry = tiny_find_section(f, tag);

@@ -1,5 +1,5 @@
-/* windows.h - the POSIX functions that tests need to prepare their files. Tests for Windows
- * include it first.
+/* windows.h - POSIX functions for Windows, which tests need to prepare their files. Tests for
+ * Windows include this header first.
  */
 #ifndef TESTS_WINDOWS_H
 #define TESTS_WINDOWS_H
@@ -17,14 +17,14 @@
 
 #define mkdir(path, mode)    _mkdir(path)
 #define pipe(ends)           _pipe(ends, 1 << 16, _O_BINARY)
-#define truncate(path, size) truncate64(path, size) /* a type of the size of off_t here */
+#define truncate(path, size) truncate64(path, size) /* size has 64 bits here, like off_t */
 #define realpath(path, to)   _fullpath(to, path, 4096)
 
 static inline char *mkdtemp(char *pattern) {
     return _mktemp(pattern) && _mkdir(pattern) == 0 ? pattern : NULL;
 }
 
-/* Copies the file, because not every user may make links. */
+/* Copies the file, because not every user of Windows may make links. */
 static inline int symlink(const char *target, const char *path) {
     const char *end = strrchr(path, '/');
     const int folder = target[0] == '/' || target[1] == ':' || !end ? 0 : (int)(end - path) + 1;

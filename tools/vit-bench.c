@@ -1,5 +1,5 @@
-/* vit-bench.c - measures a model's speed on this machine, relative to the machine's peak, and the
- * time of each phase.
+/* vit-bench.c - measures the speed of a model on this machine, relative to the peak speed of the
+ * machine, and the time of each phase of a forward pass.
  *
  *     vit-bench --arch vit_base_patch16_224                random weights, without a file
  *     vit-bench -m deit.vit -t 1 --json
@@ -37,19 +37,20 @@ typedef struct choices {
     bool json, list_archs;
 } choices;
 
-/* The time of each phase, added up by on_phase. */
+/* The time of each phase of the forward passes, which on_phase adds up. */
 typedef struct stopwatch {
     vit_phase phase;
     double since;
-    double ms[VIT_NUM_PHASES]; /* time of each phase; [VIT_PHASE_END]: between passes */
+    /* time of each phase; ms[VIT_PHASE_END] is the time between passes */
+    double ms[VIT_NUM_PHASES];
 } stopwatch;
 
-/* The result that a process for one pass sends through a pipe. */
+/* The result of a cold start. The child process that computes one pass sends it through a pipe. */
 typedef struct cold_start {
     double open_ms;
-    double ready_ms;      /* cli_now_ms() at the first logits; */
-                          /* the parent computes a duration from this time */
-    double private_bytes; /* NaN if unknown */
+    /* time of the first logits, by cli_now_ms(), from which the parent computes a duration */
+    double ready_ms;
+    double private_bytes; /* bytes of private memory of the child; NaN if unknown */
 } cold_start;
 
 /* The state of one run of the program. The struct is zeroed, then filled in step by step.
@@ -59,7 +60,8 @@ typedef struct bench {
     const char *executable; /* argv[0] */
     cli_output random;      /* the file of random weights; its `file` is NULL if there is none */
     const char *path;       /* path of the model */
-    char *bundled;          /* path of the bundled model, if no other model was given */
+    /* path of the bundled model, malloc'ed; NULL if another model was given */
+    char *bundled;
     char name[256];
     vit_model model;
     vit_params params;
@@ -71,7 +73,7 @@ typedef struct bench {
     float *input, *output;
     stopwatch watch;
     const peak_loop *loop;
-    double runs[MAX_RUNS], peaks[MAX_PEAKS]; /* runs: ms of a batch; peaks: GFLOP/s */
+    double runs[MAX_RUNS], peaks[MAX_PEAKS]; /* time of each batch in ms; peak speeds in GFLOP/s */
     int num_runs, num_peaks;
     cold_start cold;
 } bench;
@@ -95,9 +97,9 @@ static bool out_of_memory(void) {
 /* A model of random weights                                                 */
 /* ------------------------------------------------------------------------- */
 
-/* Writes the model into a file. Opening the file takes as long as for other models, and other
- * processes can open it too. The file keeps its temporary name, and cli_output removes it at the
- * end, and on Ctrl-C. */
+/* Writes the model of random weights into a file. Opening this file thus takes as long as for other
+ * models, and the child processes can open it too. The file keeps its temporary name. cli_output
+ * removes it at the end of the program, or on Ctrl-C. */
 static bool make_model(bench *b, const arch_choice *choice) {
     char *folder, path[1024], detail[VIT_MAX_DETAIL];
     report r = report_make();
@@ -141,7 +143,8 @@ static const char *dtype_of(const vit_model *model) {
     return tensor_dtype_name((vit_dtype)most);
 }
 
-/* Takes the name of the architecture from the file, otherwise the name of the file. */
+/* Sets b->name to the name of the architecture in the file or, if there is none, to the name of the
+ * file. */
 static void name_model(bench *b) {
     static const char key[] = "architecture: ";
     const char *line = strstr(vit_source(&b->model), key);
@@ -203,8 +206,8 @@ static bool forward(bench *b) {
 /* Cold start                                                                */
 /* ------------------------------------------------------------------------- */
 
-/* The first argument of a process that is started for measuring: PROGRAM COLD MODEL ISA THREADS
- * BATCH, with numbers in decimal. */
+/* The first argument of a child process that measures a cold start. The command line of the child
+ * is PROGRAM COLD MODEL ISA THREADS BATCH, with decimal numbers. */
 #define COLD "--cold-start"
 
 /* Runs in the child process: classifies one batch, like any program. */
@@ -220,16 +223,16 @@ static int run_cold(char **arguments) {
     cold.open_ms = cli_now_ms() - start;
     good = good && start_session(&b, atoi(arguments[2])) && forward(&b);
     cold.ready_ms = cli_now_ms();
-    /* The number includes workspace, buffers and stacks, but no mapped weights, not even recently
-     * written pages. */
+    /* The number includes workspace, buffers and stacks. It excludes the mapped weights, even if
+     * their pages were written recently. */
     cold.private_bytes = os_private_bytes();
     bench_free(&b);
     if (!good) return CLI_FAILED;
     return fwrite(&cold, sizeof cold, 1, stdout) == 1 && fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
 }
 
-/* Measures one cold start, with the model in the system's cache, like a frequently started
- * program. */
+/* Measures one cold start. The model's file is in the cache of the operating system, as for a
+ * program that is started often. */
 static bool start_cold(const bench *b, cold_start *cold) {
     const double start = cli_now_ms();
     char numbers[3][16];
@@ -301,12 +304,13 @@ static bool enough_runs(const bench *b, double run_ms) {
     return b->num_runs >= MIN_RUNS && run_ms >= b->chosen->seconds * 1e3;
 }
 
-/* Runs forward passes in turn with measurements of the peak, because a slowdown of the machine must
- * affect both. The measurements take about a fifth of the time. */
+/* Alternates forward passes with measurements of the peak, so a slowdown of the machine affects
+ * both. The measurements of the peak take about a fifth of the time. */
 static bool measure_runs(bench *b) {
     double run_ms = 0, peak_ms = 0;
     cli_progress progress;
-    if (!forward(b)) return false; /* maps the pages of the weights, and raises the clock */
+    /* the first pass maps the pages of the weights, and raises the clock of the CPU */
+    if (!forward(b)) return false;
     memset(&b->watch, 0, sizeof b->watch);
     cli_progress_start(&progress, "measuring",
                        b->chosen->runs ? (uint64_t)b->chosen->runs
@@ -339,9 +343,9 @@ typedef struct phase_share {
 
 typedef struct figures {
     const char *dtype, *isa;
-    double median, min, max; /* ms of one image */
+    double median, min, max; /* time of one image in ms */
     double operations;       /* number of operations of one image */
-    double gflops, peak;     /* speed at the median time; median of the peaks */
+    double gflops, peak;     /* speed at the median time; median of the peak speeds */
     phase_share phases[VIT_NUM_PHASES];
     int num_phases;
 } figures;
@@ -396,7 +400,7 @@ static void print_text(const bench *b, const figures *f) {
     }
 }
 
-/* Writes a number; whole numbers have all their digits. */
+/* Writes a number. A whole number is written with all its digits. */
 static void put_figure(json_writer *w, const char *name, double value) {
     json_put_number(w, name, value, value == floor(value) ? 15 : 9);
 }
@@ -501,7 +505,7 @@ static bool check_arch(const choices *c, arch_choice *choice) {
     return complain(r.text);
 }
 
-/* Checks what the table of options cannot express. */
+/* Checks rules that the table of options cannot express. */
 static bool check_command(choices *c, arch_choice *choice) {
     if (c->model && c->arch) return complain("either -m or --arch, not both");
     if (!c->arch && c->dtype != VIT_NUM_DTYPES)

@@ -32,19 +32,19 @@
 typedef struct choices {
     const char *model;
     cli_size img_size;
-    int k;        /* number of classes to print; 0: not given */
-    double above; /* prints all classes at least this likely; negative: not given */
+    int k;        /* number of classes to print; 0 if not given */
+    double above; /* least probability of a class to print; negative if not given */
     int num_threads, batch;
     vit_isa isa;
     bool json, csv, quiet;
-    text_list lists; /* lists of photos */
+    text_list lists; /* files with lists of photos */
     bool null;
     const char *sort;
     bool copy, move, dry_run;    /* options of --sort */
     zero_shot_options zero_shot; /* its member sigmoid also works without --classes */
     photo_options photos;
     const char *frames, *pixels;
-    vit_image raw; /* value of --frames and --pixels */
+    vit_image raw; /* size and format of the frames, from --frames and --pixels */
     int every, smooth;
     bool realtime;
 } choices;
@@ -52,23 +52,26 @@ typedef struct choices {
 typedef struct classifier {
     const choices *chosen;
     photo_paths photos;
-    bool several; /* there are several photos */
+    bool several; /* true if there are several photos */
     vit_model model;
     char *path;          /* path of the model */
     zero_shot zero_shot; /* for --classes, like the next member */
     embedding_choice choice;
-    int num_classes;     /* number of the model's classes, or of --classes */
-    const float *logits; /* [num_classes], of the latest image; probs too */
+    int num_classes; /* number of the model's classes, or of --classes */
+    /* [num_classes]: logits of the latest image; `probs` has its probabilities */
+    const float *logits;
     float *probs;
-    float *cosines;            /* scaled cosines, the logits of --classes */
-    vit_prediction *top;       /* most likely classes: k, or all with --above */
+    float *cosines;            /* scaled cosines, which are the logits of --classes */
+    vit_prediction *top;       /* the most likely classes; with --above, all classes */
     photo_sorter sorter;       /* for --sort, like the next member */
-    int sorted[SORT_GONE + 1]; /* number of photos by result */
+    int sorted[SORT_GONE + 1]; /* number of photos for each sort_result */
     int unlikely;
     photo_decoder *decoder;
-    frame_reader reader;                             /* for --frames, like the members below */
-    running_mean mean;                               /* mean of the probabilities */
-    double latency, sum_of_latencies, worst_latency; /* in ms; latency: of the latest frame */
+    frame_reader reader; /* for --frames, like the members below */
+    /* mean of the probabilities over the last frames */
+    running_mean mean;
+    /* in ms; `latency` is that of the latest frame */
+    double latency, sum_of_latencies, worst_latency;
 } classifier;
 
 /* Closes a classifier, which may be zeroed or partly open. */
@@ -274,7 +277,7 @@ static void print_photo(const classifier *c, const infer_result *result, int cou
     }
 }
 
-/* infer_take */
+/* An infer_take that prints the result of an image and sorts the image. */
 static bool print_result(void *user, infer_result *result, report *r) {
     classifier *c = user;
     char *place = NULL;

@@ -34,11 +34,11 @@ typedef struct choices {
     const char *model, *output, *names, *pool, *texts;
     text_list lists;
     cli_size img_size;
-    int block; /* number of the block, from 0; -1: the model's output */
+    int block; /* number of the block, from 0; -1 means the model's output */
     int batch, num_threads;
     vit_isa isa;
     bool normalize, null, json, half, quiet, overwrite;
-    bool tar; /* the operands are shards; the next options are for shards */
+    bool tar; /* true if the operands are shards; the members below are options for shards */
     const char *shard, *part, *collect;
     int parts, classes;
     photo_options photos;
@@ -50,21 +50,25 @@ typedef struct job {
     vit_model model;
     char *path; /* path of the model */
     photo_list photos;
-    journal_stamp *stamps; /* [photos.count]: stamps before the photos are read */
-    int64_t *rows;         /* [photos.count]: place of each photo in the journal; -1: missing */
-    int *missing;          /* [num_missing]: photos that the journal lacks */
-    int num_missing, next; /* next: next element of `missing` */
+    /* [photos.count]: stamp of each photo's file, from before the photo is read */
+    journal_stamp *stamps;
+    /* [photos.count]: offset of each photo's record in the journal; -1 if it has none */
+    int64_t *rows;
+    /* [num_missing]: indices of the photos that have no record in the journal */
+    int *missing;
+    int num_missing, next; /* next: index in `missing` of the next photo */
     embedding_journal journal;
     embedding_choice choice;
     embedding_writer writer;
-    vit_grid *grids; /* [writer.dims[0]]: grids of tokens with crop_mode=aspect; or NULL */
+    /* [writer.dims[0]]: grid of each photo's tokens with crop_mode=aspect; otherwise NULL */
+    vit_grid *grids;
     infer_counts counts;
     shard_list shards;
     shard_totals totals;
 } job;
 
-/* Gives the next missing photo. Takes the photo's stamp now, because hours may have passed since
- * the start. */
+/* Gives the next photo that has no record in the journal. Reads the stamp of the photo's file
+ * again, because hours may have passed since the start. */
 static bool next_photo(void *user, photo *p, report *r) {
     job *j = user;
     const int i = j->next < j->num_missing ? j->missing[j->next++] : -1;
@@ -84,15 +88,15 @@ static bool is_stopped(const job *j, report *r) {
     return true;
 }
 
-/* infer_recall */
+/* An infer_recall that looks up the content of a photo in the journal. */
 static int64_t recall(void *user, uint64_t content, uint64_t size) {
     const job *j = user;
     return journal_find_content(&j->journal, content, size);
 }
 
-/* An infer_take that stores the next row. Stores a photo that is damaged, or that changed while it
- * was read, without its stamp. The next run then computes the photo again, and prints the damage
- * again. */
+/* An infer_take that stores the next row in the journal. If a photo is damaged, or if its file
+ * changed while it was read, its row is stored without a stamp. The next run then computes the
+ * photo again, and prints the message about the damage again. */
 static bool take_row(void *user, infer_result *result, report *r) {
     job *j = user;
     const int i = j->missing[result->index];
@@ -130,7 +134,7 @@ static void put_summary(const job *j, json_writer *w) {
 }
 
 /* Writes the summary into the .json file next to the vectors. Also writes it to standard output,
- * with the place and the time. */
+ * together with the path of the output and the time that the run took. */
 static void write_summary(job *j) {
     json_writer w = json_write_to(j->writer.json.file);
     put_summary(j, &w);
@@ -180,14 +184,14 @@ static bool find_photos(job *j, const text_list *operands, report *r) {
     return true;
 }
 
-/* True if photos have different numbers of tokens. Rows of the journal then end with the photos'
- * grids. */
+/* True if photos may have different numbers of tokens. Each row of the journal then ends with the
+ * grid of the photo. */
 static bool has_grids(const job *j) {
     return j->choice.pool == EMBEDDING_TOKENS && j->model.config.crop_mode == VIT_CROP_ASPECT;
 }
 
-/* Opens the journal with a recipe, which lists everything that affects the vectors. The journal
- * stores f32; values are rounded to f16 only at the end. */
+/* Opens the journal with a recipe, which lists everything that affects the vectors. The journal has
+ * f32 values, which are rounded to f16 only in the index. */
 static bool open_journal(job *j, report *r) {
     const choices *c = j->chosen;
     const vit_isa isa = c->isa ? c->isa : vit_detect_isa();
@@ -270,7 +274,8 @@ static bool write_index(job *j, report *r) {
     return embedding_commit(&j->writer, r);
 }
 
-/* Fails at the start if the index cannot be written, and not after hours of work. */
+/* Checks at the start that the index can be written, because a failure after hours of work would be
+ * worse. */
 static bool try_index(job *j, report *r) {
     bool good;
     if (!embedding_create(&j->writer, r)) return false;
@@ -369,7 +374,8 @@ static bool choose_recipe(job *j, shard_recipe *recipe, report *r) {
     return report_fail(r, "--classify: the model names no classes") || report_file(r, j->path);
 }
 
-/* Fails if photos have different grids, because shards have no place for the grid of each photo. */
+/* Fails if photos may have different grids, because the files of a shard do not contain the grid of
+ * each photo. */
 static bool check_tokens(const job *j, report *r) {
     return !has_grids(j) ||
            report_fail(r, "--tar: --pool tokens needs photos with equal numbers of tokens, found "

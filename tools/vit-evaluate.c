@@ -38,7 +38,7 @@ typedef struct choices {
     cli_size img_size;
     int num_threads, batch, limit, neighbors;
     vit_isa isa;
-    double above; /* threshold; negative: not given */
+    double above; /* threshold of --above; negative if not given */
     bool sigmoid, json, quiet, zero_shot;
     text_list templates;
     photo_options photos;
@@ -60,7 +60,7 @@ typedef struct sample {
     bool unreadable;
     int true_class;
     int predicted;
-    int rank;    /* rank of the true class; TOP if it is not among the best TOP */
+    int rank;    /* rank of the true class, from 0; TOP if the class is not among the best TOP */
     float prob;  /* probability of the predicted class */
     double loss; /* cross-entropy of the softmax: -log(probability of the true class) */
 } sample;
@@ -76,7 +76,7 @@ static void dataset_free(dataset *data) {
     labelled_free(&data->photos);
 }
 
-/* Makes a sample of each image; `classes` has the class of each folder. */
+/* Makes a sample for each image. classes has the class of each folder. */
 static bool make_samples(dataset *data, const int *classes) {
     data->count = data->photos.photos.count;
     data->samples = calloc((size_t)data->count, sizeof *data->samples);
@@ -110,8 +110,8 @@ static bool load_dataset(const vit_model *model, const choices *chosen, dataset 
 /* One image                                                                 */
 /* ------------------------------------------------------------------------- */
 
-/* Computes log(sum of exp(logit)) - logit of the true class, in double, because no probability may
- * become 0. */
+/* Computes log(sum of exp(logit)) - logit of the true class. Computes in double, because a float
+ * probability may become 0. */
 static double cross_entropy(const float *logits, int count, int true_class) {
     double max = (double)logits[0], sum = 0;
     for (int i = 1; i < count; i++) {
@@ -164,7 +164,8 @@ static infer_settings make_settings(const vit_model *model, const choices *chose
     return settings;
 }
 
-/* Runs all images on all threads. Returns false on failure; the reason is then on stderr. */
+/* Runs the model on all images, on all threads. On failure, prints the reason on stderr and returns
+ * false. */
 static bool evaluate(const vit_model *model, const choices *chosen, dataset *data,
                      infer_counts *counts) {
     evaluation e = { model, data };
@@ -195,9 +196,12 @@ typedef struct confusion {
 
 typedef struct totals {
     int images, unreadable;
-    int right[TOP + 1]; /* [r]: number with the true class at rank r; [TOP]: not among the best */
-    int top5;           /* number of ranks that count; lower if there are fewer classes */
-    double loss;        /* mean loss */
+    /* right[r]: number of images with the true class at rank r; right[TOP]: number of images with
+     * the true class not among the best TOP */
+    int right[TOP + 1];
+    /* number of images with the true class among the best TOP */
+    int top5;
+    double loss; /* mean loss */
     double seconds;
     confusion *confusions; /* sorted by truth, then predicted */
     int num_confusions;
@@ -209,7 +213,7 @@ static int compare_confusions(const void *a, const void *b) {
     return (x->predicted > y->predicted) - (x->predicted < y->predicted);
 }
 
-/* Counts confusions in a list, because a matrix of 21,843 classes would take 2 GB. */
+/* Counts confusions in a list, because a matrix for 21,843 classes would take 2 GB. */
 static bool count_confusions(const dataset *data, totals *sum) {
     confusion *list = calloc((size_t)data->count, sizeof *list);
     int n = 0, kinds = 0;
@@ -228,7 +232,8 @@ static bool count_confusions(const dataset *data, totals *sum) {
     return true;
 }
 
-/* Adds up in the order of the images: any number of threads gives the same bits. */
+/* Adds up the results in the order of the images. Any number of threads thus gives the same
+ * bits. */
 static bool add_up(const dataset *data, const infer_counts *counts, totals *sum) {
     double loss = 0;
     sum->images = (int)counts->read;
@@ -273,8 +278,9 @@ static void print_matrix(const vit_model *model, const totals *sum) {
     }
 }
 
-/* Prints the most frequent mistakes, for more classes than fit on a screen. Each pass over the list
- * finds the next mistake, ordered by count, then by place. */
+/* Prints the most frequent mistakes, if there are more classes than fit on a screen. Each pass over
+ * the list finds the next mistake. Mistakes are ordered by their count, and then by their place in
+ * the list. */
 static void print_worst(const vit_model *model, const totals *sum) {
     char a[32], b[32];
     int last = -1;
@@ -317,7 +323,8 @@ static void print_text(const vit_model *model, const totals *sum) {
 /* As JSON and CSV                                                           */
 /* ------------------------------------------------------------------------- */
 
-/* Writes the classes that occur: label, number of images, and number of correct answers. */
+/* Writes the label, the number of images, and the number of correct answers of each class that has
+ * images. */
 static void put_classes(json_writer *w, const vit_model *model, const totals *sum) {
     json_put_begin(w, "classes", '[');
     for (int i = 0, n = sum->num_confusions; i < n;) {
@@ -333,7 +340,8 @@ static void put_classes(json_writer *w, const vit_model *model, const totals *su
     json_put_end(w, ']');
 }
 
-/* Writes lists of true class, predicted class, and number of images. */
+/* Writes a list for each confusion: the true class, the predicted class, and the number of
+ * images. */
 static void put_confusions(json_writer *w, const totals *sum) {
     json_put_begin(w, "confusion", '[');
     for (int i = 0; i < sum->num_confusions; i++) {
@@ -367,7 +375,8 @@ static void print_json(const vit_model *model, const choices *chosen, const tota
     putchar('\n');
 }
 
-/* Prints the matrix of the classes that occur as truth or as answer; `occurs` is [num_classes]. */
+/* Writes the matrix of confusions. It has a row and a column for each class that occurs as truth or
+ * as answer, which occurs [num_classes] marks. */
 static void write_matrix(FILE *file, const vit_model *model, const totals *sum,
                          const bool *occurs) {
     int classes = model->config.num_classes;
@@ -389,7 +398,7 @@ static void write_matrix(FILE *file, const vit_model *model, const totals *sum,
     }
 }
 
-/* Opens the file, calls `what` to write it, and closes it; failures are printed to stderr. */
+/* Writes the matrix of confusions to a file. Failures are printed on stderr. */
 static bool write_csv(const char *path, const vit_model *model, const totals *sum) {
     report r = report_make();
     bool *occurs = calloc((size_t)model->config.num_classes, sizeof *occurs);
@@ -432,7 +441,8 @@ static void write_samples(FILE *file, const vit_model *model, const dataset *dat
     }
 }
 
-/* Writes a line for each image; for an unreadable image, the last three fields are empty. */
+/* Writes a line for each image. If an image is unreadable, the last three fields of its line are
+ * empty. */
 static bool write_predictions(const vit_model *model, const choices *chosen, const dataset *data) {
     report r = report_make();
     cli_output output;
@@ -508,7 +518,7 @@ typedef struct zero_shot_run {
     const labelled_photos *photos;
     embedding_choice choice;
     int dim, count;
-    float *texts;  /* [count, dim]: vectors of the folders */
+    float *texts;  /* [count, dim]: vector of each folder's name */
     float *scores; /* [count] */
     probe_counts sum;
 } zero_shot_run;
@@ -537,7 +547,7 @@ static bool take_zero_shot(void *user, infer_result *result, report *r) {
     return true;
 }
 
-/* Computes the vector of the name of each folder; '_' in a name stands for a space. */
+/* Computes the vector of each folder's name. A '_' in a name stands for a space. */
 static bool embed_folders(zero_shot_run *z, const choices *chosen, report *r) {
     words w = { 0 };
     bool good = words_open(&w, z->model, chosen->isa, PROGRAM, r);
@@ -846,7 +856,7 @@ static bool tell_all(const vit_model *model, const choices *chosen, const datase
     return good && sum->unreadable == 0;
 }
 
-/* Classifies and reports; the reasons for failures are printed to stderr. */
+/* Classifies all images and prints the report. The reasons for failures are printed on stderr. */
 static bool evaluate_classes(const vit_model *model, const choices *chosen) {
     dataset data;
     totals sum;
@@ -887,7 +897,7 @@ int main(int argc, char **argv) {
     choices chosen;
     int status;
     memset(&chosen, 0, sizeof chosen);
-    chosen.photos.exact = true; /* published figures are based on this decoding */
+    chosen.photos.exact = true; /* the published figures are based on decoding at full size */
     chosen.above = -1;
     if (choose(argc, argv, &chosen, &status))
         status = cli_finish(PROGRAM, run(&chosen) ? CLI_OK : CLI_FAILED);

@@ -26,18 +26,19 @@
 
 typedef enum purpose { CLASSES, EMBEDDINGS, WORDS } purpose;
 
-/* The repository is OWNER/NAME. tools/bench/peers/figures.py makes README's table of models from
- * these rows. Parameters, input and top-1 come from timm (results-imagenet.csv of 2025-10-30) or
- * open_clip. A row has a SHA-256 if several public lists agree on it. */
+/* A published model. Its repository on Hugging Face is OWNER/NAME. tools/bench/peers/figures.py
+ * makes README's table of models from these rows. Parameters, input and top-1 come from timm
+ * (results-imagenet.csv of 2025-10-30) or open_clip. A row has a SHA-256 if several public lists
+ * agree on it. */
 typedef struct published {
     const char *name, *owner;
     const char *files; /* files to download, the weights first */
     purpose purpose;
     const char *license; /* NULL: the model's page names no license */
     const char *about;
-    double parameters; /* millions, each 4 bytes of the download */
-    double top1;       /* accuracy on ImageNet-1k in percent; 0: not published */
-    int input;         /* height and width */
+    double parameters; /* number of parameters in millions; the download has 4 bytes for each */
+    double top1;       /* top-1 accuracy on ImageNet-1k in percent; 0 if it is not published */
+    int input;         /* height and width of the input in pixels */
     const char *sha256;
 } published;
 
@@ -159,7 +160,8 @@ static const published *find(const char *name) {
     return NULL;
 }
 
-/* Prints the names that contain the word. If there are none, prints the nearest name. */
+/* Prints the names of models that contain the word. If there are none, prints the most similar
+ * name. */
 static int refuse(const char *word) {
     char near[512] = "";
     const char *nearest = models[0].name;
@@ -223,8 +225,8 @@ typedef struct request {
     const published *model;
 } request;
 
-/* The URL and the paths of a file. Several files are downloaded into a folder, which vit-convert
- * can read. */
+/* The URL and the paths of a file to download. If a model has several files, they are downloaded
+ * into one folder, which vit-convert can read. */
 enum { PATH_SIZE = 512, URL_SIZE = 4096 };
 typedef struct place {
     char url[URL_SIZE];
@@ -247,13 +249,13 @@ static void set_place(place *p, const published *m, const char *file) {
 /* The answer of a server about a file. Hugging Face sends the size and the SHA-256 of files in Git
  * LFS. */
 typedef struct answer {
-    int status; /* status of HTTP; 0: unknown */
+    int status; /* status code of HTTP; 0 if unknown */
     uint64_t size;
-    char sha256[65]; /* "": not sent */
+    char sha256[65]; /* "" if the server has not sent it */
 } answer;
 
-/* Returns the value of a line "NAME: VALUE", without an opening quote; NULL if the line has another
- * name. */
+/* Returns the value of a header line "NAME: VALUE", without a quote at its beginning. Returns NULL
+ * if the line has another name. */
 static const char *header(const char *line, const char *name) {
     for (; *name; line++, name++)
         if ((*line >= 'A' && *line <= 'Z' ? *line + ('a' - 'A') : *line) != *name) return NULL;
@@ -261,7 +263,7 @@ static const char *header(const char *line, const char *name) {
     return line;
 }
 
-/* Reads the headers of the answer, and of its redirections. */
+/* Reads the headers of the answer, and of the redirections before it, from the file `path`. */
 static void read_answer(const char *path, answer *a) {
     char line[4096];
     const char *value;
@@ -302,7 +304,7 @@ static bool call_curl(const place *p, bool quiet, int *status, answer *a, report
                                   "--speed-limit",
                                   "1",
                                   "--speed-time",
-                                  "60", /* seconds without a byte */
+                                  "60", /* curl fails after this number of seconds without a byte */
                                   "--proto-redir",
                                   https ? "=https" : "=http,https",
                                   "--continue-at",
@@ -330,8 +332,8 @@ static bool download(const place *p, bool quiet, answer *a, report *r) {
     for (int i = 0;; i++) {
         if (!call_curl(p, quiet, &status, a, r)) return false;
         if (status == 0) return true;
-        /* Accepts the file if no bytes are missing. Otherwise begins anew if the server cannot send
-         * a part. */
+        /* The file is accepted if no bytes are missing. If bytes are missing and the server cannot
+         * send only the missing part, the download begins anew. */
         if (a->size > 0 && size_of(p->part) == a->size) return true;
         if (i > 0 || size_of(p->part) == 0 ||
             !((status == CURL_HTTP_ERROR && a->status == 416) || status == CURL_RANGE ||
@@ -372,7 +374,8 @@ static bool hash(const char *path, bool quiet, char sum[65], report *r) {
     return good || report_fail(r, "cannot be read: %s", os_error(errno)) || report_file(r, path);
 }
 
-/* Renames a file that must never be used. The next run then begins anew. */
+/* Renames a file that has a wrong size or checksum. The file is not used, and the next run
+ * downloads it anew. */
 static bool put_aside(const char *path, const char *found, const char *expected, report *r) {
     char aside[PATH_SIZE + 16];
     snprintf(aside, sizeof aside, "%s.wrong", path);
@@ -382,10 +385,11 @@ static bool put_aside(const char *path, const char *found, const char *expected,
     return report_file(r, path);
 }
 
-/* The SHA-256 of the weights: the sum found, and who published it. */
+/* The SHA-256 of the downloaded weights, and the source of the SHA-256 with which it was
+ * compared. */
 typedef struct sums {
     char found[65];
-    const char *told_by; /* NULL: nobody published a sum */
+    const char *told_by; /* "published" or "server"; NULL if there is no SHA-256 to compare with */
 } sums;
 
 static bool check(const char *path, const char *published_sum, const answer *a, bool quiet, sums *s,
@@ -405,7 +409,7 @@ static bool check(const char *path, const char *published_sum, const answer *a, 
     return put_aside(path, s->found, expected, r);
 }
 
-/* Downloads a file of the model, unless an earlier run did. */
+/* Downloads a file of the model, unless an earlier run has downloaded it. */
 static bool get_file(const request *q, const char *file, const char *sum, sums *s, report *r) {
     place p;
     answer a;
@@ -489,7 +493,7 @@ static bool convert(const request *q, report *r) {
     words[count++] = q->output;
     words[count++] = "--dtype";
     words[count++] = tensor_dtype_name(q->dtype);
-    words[count++] = "--code"; /* the user's own code is for another model */
+    words[count++] = "--code"; /* no code of the user is run, because it belongs to another model */
     words[count++] = "none";
     if (q->quiet || q->json) words[count++] = "--quiet";
     if (m->purpose == CLASSES) {
@@ -519,8 +523,8 @@ static void print_sum(const request *q, const sums *s) {
                                   : "as the server reports");
 }
 
-/* Prints commands to try. The commands begin with the folder of this program, as the user typed the
- * folder. */
+/* Prints commands to try. Each command begins with the folder of this program, in the form in which
+ * the user has typed it. */
 static void print_use(const request *q) {
     const purpose p = q->model->purpose;
     const int folder = (int)paths_folder_length(q->called);

@@ -24,7 +24,8 @@
 
 typedef struct choices {
     bool check, json, tensors, labels;
-    const char *sha256; /* a hash, the name of a list of hashes, or NULL */
+    /* value of --sha256: a hash, or the path of a list of hashes; NULL if not given */
+    const char *sha256;
     int num_threads;
     vit_isa isa;
 } choices;
@@ -39,7 +40,8 @@ static bool is_hash(const char *text, size_t size) {
     return size == HEX_DIGITS && strspn(text, "0123456789abcdefABCDEF") >= HEX_DIGITS;
 }
 
-/* Finds the hash before the name of the file, in lines from sha256sum. */
+/* Finds the hash of a file in a list that sha256sum has written. The hash is before the name of the
+ * file in its line. */
 static bool find_hash(char *list, const char *path, char hash[HEX_DIGITS + 1]) {
     for (char *line = strtok(list, "\r\n"); line; line = strtok(NULL, "\r\n")) {
         const size_t size = strcspn(line, " ");
@@ -95,10 +97,11 @@ static bool hash_matches(const char *path, const char *given) {
 
 typedef struct check {
     char checksums[VIT_MAX_DETAIL]; /* "" if all checksums are right, otherwise the error */
-    char nonfinite[64];             /* a tensor with NaN or infinity, or "" */
+    char nonfinite[64];             /* name of a tensor with NaN or infinity; "" if there is none */
     bool has_selftest;
     vit_result selftest;
-    float error; /* largest |difference| / largest |expected value| */
+    /* largest |difference| from an expected value, divided by the largest |expected value| */
+    float error;
     vit_isa isa;
 } check;
 
@@ -177,7 +180,9 @@ typedef struct text_part {
     vit_tokenizer tokenizer;
     bool has_tokenizer;
     check checked;
-    int examples, wrong; /* number of texts stored with ids; number with other ids here */
+    /* number of texts that the file has with their ids; number of texts for which this machine
+     * computes other ids */
+    int examples, wrong;
 } text_part;
 
 static void open_text(const vit_model *model, text_part *text) {
@@ -186,7 +191,8 @@ static void open_text(const vit_model *model, text_part *text) {
     else text->has_tokenizer = vit_model_tokenizer(&text->model, &text->tokenizer) == VIT_OK;
 }
 
-/* Tokenizes the stored texts again. Returns false if memory is exhausted. */
+/* Tokenizes the texts in the file again, and counts wrong ids. Returns false if memory is
+ * exhausted. */
 static bool check_examples(text_part *text) {
     const vit_tokenizer *t = &text->tokenizer;
     const size_t room = (size_t)t->context * sizeof(int);
@@ -476,7 +482,7 @@ static const char notes[] =
     "correctly with it. Only --sha256 detects forgery, with a checksum from another source.\n"
     "Exit status: 0 on success, 1 if a file cannot be read or fails the check, 2 for a wrong command line.\n";
 
-/* Opens, checks and prints one file. Failures are on stderr. */
+/* Opens and checks one file, and prints its contents. Failures are printed on stderr. */
 static bool inform(const char *path, const choices *chosen) {
     vit_model model;
     card_totals *sum = malloc(sizeof *sum);

@@ -47,16 +47,18 @@ typedef struct job {
     photo_decoder *decoder;
     learned_set set;
     learned_head head;
-    uint64_t backbone, bytes; /* hash of the backbone; size of the written file */
-    size_t record;            /* size of the stored embeddings */
-    int dropped;              /* number of the model's classes that are dropped */
-    double seconds;           /* time of learning, in seconds */
+    /* hash of the model without its head; size of the written file in bytes */
+    uint64_t backbone, bytes;
+    size_t record; /* size in bytes of the embeddings in the written file */
+    /* number of classes of the model's old head that the new head does not have */
+    int dropped;
+    double seconds; /* time of learning, in seconds */
     int *doubts, num_doubts;
 } job;
 
 /* === The photos and embeddings to learn from === */
 
-/* Reads the learnt embeddings of a model, if there are any. */
+/* Adds the embeddings and classes that are stored in a learnt model, if there are any. */
 static bool add_learnt(job *j, const vit_model *model, const char *path, bool *any, report *r) {
     learned_record record = { NULL, 0, 0, model, j->backbone };
     record.data = head_learned(model, &record.size, &record.count);
@@ -141,7 +143,7 @@ static bool learn(job *j, report *r) {
 
 static int num_photos(const job *j) { return j->set.added ? j->set.added : j->set.count; }
 
-/* Returns the malloc'ed provenance: the origin of the backbone, and the learnt classes. */
+/* Returns a text about the origin of the backbone and about the learnt classes, malloc'ed. */
 static char *provenance(const job *j) {
     const char *line = vit_source(&j->model);
     const size_t size = strlen(line) + 512;
@@ -167,7 +169,8 @@ static bool write_model(job *j, report *r) {
     const size_t classes = (size_t)j->set.classes.count;
     const char **labels = malloc((classes + 1) * sizeof *labels);
     char *source = provenance(j);
-    const bool keeps = !j->set.added; /* --ridge keeps only sums, and a later --add has no photos */
+    /* --ridge keeps only sums; the file then has no embeddings for a later --add */
+    const bool keeps = !j->set.added;
     unsigned char *record = keeps ? learned_store(&j->set, j->backbone, &j->record) : NULL;
     head_contents head = {
         j->head.num_classes, j->head.weights,     j->set.several, labels, source, record,
@@ -203,7 +206,7 @@ static const char *photo_name(const job *j, int i) {
     return path ? path : "(a photo learnt earlier)";
 }
 
-/* Returns the answer for a held-out photo. LEARNED_NONE counts as the last class. */
+/* Returns the class that the head answers for held-out photo i. LEARNED_NONE is the last class. */
 static int answer_at(const job *j, int i) {
     const learned_answer *a = &j->head.answers[i];
     return j->head.has_none && !j->head.alone && (double)a->score < j->head.none
@@ -211,7 +214,8 @@ static int answer_at(const job *j, int i) {
                : a->best;
 }
 
-/* Returns the malloc'ed counts [classes, num_classes]. */
+/* Returns, malloc'ed, how often photos of each class received each answer:
+ * [number of classes, head.num_classes]. */
 static int *count_confusions(const job *j) {
     const size_t width = (size_t)j->head.num_classes;
     int *counts = calloc((size_t)j->set.classes.count * width, sizeof *counts);
@@ -272,7 +276,8 @@ static void print_doubts(const job *j) {
         printf("  and %d more; --json names all\n", j->num_doubts - 2 * LINES_SHOWN);
 }
 
-/* The figures of held-out photos with several classes: mean average precision, and F1 at 0.5. */
+/* The figures of held-out photos that may have several classes: mean average precision, and F1 at
+ * the threshold 0.5. */
 typedef struct several_figures {
     double mean_average_precision, f1;
     int classes;

@@ -144,7 +144,7 @@ static int own_options(cli_option *options, int count, const look_command *comma
     return append(options, count, own[command - commands]);
 }
 
-/* Reads a point such as "120,80". */
+/* Reads a point such as "120,80", in pixels of the photo. */
 static bool read_point(const char *text, double point[2]) {
     const char *comma = strchr(text, ',');
     char x[32];

@@ -39,9 +39,10 @@ typedef struct choices {
     const char *model, *input, *dump, *trace;
     vit_isa isa;
     const char *outputs[NUM_OUTPUTS]; /* paths of the outputs */
-    text_list operands, lists;        /* images and lists of images */
+    text_list operands, lists;        /* paths of images, and of files with lists of images */
     bool null;
-    const char *blocks; /* blocks, from 0: "5", "0,5", "all"; NULL: the last */
+    /* numbers of blocks, from 0: "5", "0,5" or "all"; NULL for the last block */
+    const char *blocks;
     cli_size img_size;
     int num_threads, batch, k;
     photo_options photos;
@@ -67,11 +68,11 @@ typedef struct run {
     float *outputs[NUM_OUTPUTS];
     vit_block_output *blocks; /* [num_blocks] */
     int num_blocks;
-    const char **sources; /* input files, never overwritten */
+    const char **sources; /* [num_sources]: paths of the input files, which are never overwritten */
     int num_sources;
     bool trace_failed;
-    char trace_first[64]; /* a stem's first tensor, ... */
-    int trace_image;      /* ... and the image in progress */
+    char trace_first[64]; /* name of the stem's first tensor, by which `trace` counts images */
+    int trace_image;      /* index of the image that the stem is computing */
     double open_ms, input_ms, forward_ms;
     json_writer json;
 } run;
@@ -104,7 +105,8 @@ static float *allocate(size_t count, size_t each) {
 /* Input                                                                     */
 /* ------------------------------------------------------------------------- */
 
-/* With crop_mode=aspect, sets the input size by the first image of the batch. */
+/* With crop_mode=aspect, sets the input size of the model to that of the first image of the
+ * batch. */
 static bool fit(run *r, const vit_config *own, const vit_image *image, int i, report *failure) {
     vit_model fitted = r->model;
     vit_result result;
@@ -162,7 +164,7 @@ static bool read_images(run *r) {
     return true;
 }
 
-/* With crop_mode=aspect, sets the input size by the tensor. */
+/* With crop_mode=aspect, sets the input size of the model to the size of the tensor. */
 static bool fit_tensor(run *r, const npy_array *array, report *failure) {
     const int64_t *const size = array->dims + array->ndim - 2;
     if (r->model.config.crop_mode != VIT_CROP_ASPECT || array->ndim < 3) return true;
@@ -176,7 +178,8 @@ static bool fit_tensor(run *r, const npy_array *array, report *failure) {
     return true;
 }
 
-/* True if the array is [B, C, H, W] or [C, H, W], in the model's size. *batch becomes B, or 1. */
+/* True if the array is [B, C, H, W] or [C, H, W], with the model's values of C, H and W. *batch
+ * becomes B, or 1. */
 static bool input_fits(const vit_config *config, const npy_array *array, int *batch) {
     const int64_t *dims = array->dims;
     int64_t count = 1;
@@ -253,7 +256,7 @@ static bool write_npy(run *r, const char *tensor, const char *path, const float 
         good = false;
     }
     if (good) {
-        npy_write(output.file, data, dims, ndim); /* the stream remembers a failure */
+        npy_write(output.file, data, dims, ndim); /* cli_output_commit reports a failure */
         good = cli_output_commit(&output, &failure);
     }
     if (!good) {
@@ -302,7 +305,7 @@ static bool is_set(const choices *c) {
     return c->blocks && (strchr(c->blocks, ',') || strcmp(c->blocks, "all") == 0);
 }
 
-/* Finds the shape of output `which`; returns its number of dimensions. */
+/* Writes the shape of output `which` to dims. Returns the number of dimensions. */
 static int output_shape(const run *r, int which, int64_t dims[5]) {
     const vit_config *config = &r->model.config;
     const bool tokens = which == TOKENS || which == BLOCK_TOKENS;
@@ -322,8 +325,8 @@ static int output_shape(const run *r, int which, int64_t dims[5]) {
     return ndim;
 }
 
-/* Sets the place of each block's part in the output, `step` floats after the part of the previous
- * block. */
+/* Sets the pointer of each block to its part of output `which`. A part begins `step` floats after
+ * that of the previous block. */
 static void place_blocks(run *r, int which, size_t step) {
     for (int i = 0; i < r->num_blocks; i++) {
         float *part = r->outputs[which] + (size_t)i * step;
@@ -434,7 +437,8 @@ static bool start_session(run *r) {
     vit_params params = { 0 };
     vit_result result;
     size_t size;
-    params.batch = r->chosen->trace ? r->batch : r->chosen->batch; /* traces each tensor once */
+    /* with a trace, one batch has all images, so each tensor is written once */
+    params.batch = r->chosen->trace ? r->batch : r->chosen->batch;
     params.isa = r->chosen->isa;
     params.executor = r->executor;
     params.trace = r->chosen->trace ? trace : NULL;
@@ -477,7 +481,7 @@ static bool allocate_for_trace(run *r) {
     int which = r->model.config.num_classes > 0 ? LOGITS : EMBEDDING;
     int64_t dims[5];
     if (!r->chosen->trace || r->outputs[which]) return true;
-    output_shape(r, which, dims); /* two dimensions */
+    output_shape(r, which, dims); /* the shape has two dimensions */
     r->outputs[which] = allocate((size_t)r->batch, (size_t)dims[1]);
     return r->outputs[which] || out_of_memory();
 }
@@ -486,7 +490,8 @@ static bool allocate_for_trace(run *r) {
 /* From end to end                                                           */
 /* ------------------------------------------------------------------------- */
 
-/* Cuts the first number off a list such as "0,5,11". *at becomes NULL after the last number. */
+/* Reads the first number of a list such as "0,5,11", and moves *at to the next number. *at becomes
+ * NULL after the last number. */
 static bool take_block(const char **at, long *index) {
     const size_t length = strcspn(*at, ",");
     char word[8] = "";
@@ -533,7 +538,7 @@ static bool find_blocks(run *r) {
     return good;
 }
 
-/* Checks that the command line fits the model. */
+/* Checks that the model has all outputs and blocks that the command line requests. */
 static bool check_choices(const run *r) {
     const vit_config *config = &r->model.config;
     bool needs_head = r->chosen->outputs[LOGITS] || !r->chosen->wants_file;
@@ -633,8 +638,8 @@ static bool forward_and_write(run *r) {
            allocate_for_trace(r) && run_forward(r) && write_outputs(r);
 }
 
-/* Reports NaN after the outputs are written or printed, because the outputs help to find the
- * cause. */
+/* Reports outputs with NaN. Runs after the outputs are written or printed, because the outputs help
+ * to find the cause. */
 static bool outputs_are_finite(run *r) {
     for (int i = 0; i < NUM_OUTPUTS; i++) {
         int64_t dims[5];

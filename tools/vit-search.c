@@ -40,7 +40,7 @@ typedef struct choices {
     zero_shot_options zero_shot;
     int k, num_threads, batch;
     vit_isa isa;
-    double duplicates; /* the least cosine of duplicates; 2: not requested */
+    double duplicates; /* least cosine of two duplicates; 2 if duplicates are not requested */
     bool json, csv, quiet, int8;
     photo_options photos;
 } choices;
@@ -49,24 +49,24 @@ typedef struct choices {
 typedef struct job {
     const choices *chosen;
     text_list photos;
-    embedding_index index; /* index of photos */
-    shard_index folder;    /* many shards instead of one index */
+    embedding_index index; /* the index of photos to search */
+    shard_index folder;    /* the shards of a folder, which replace `index` */
     nearest_part part;     /* vectors of `index` */
-    nearest_set set;       /* the rows of the index, or of the folder */
+    nearest_set set;       /* all rows of `index` or of `folder` */
     int64_t rescored;
-    zero_shot zero_shot;    /* replaces index and folder, with --classes */
-    photo_decoder *decoder; /* decoder of photos, and of results for --sheet */
+    zero_shot zero_shot;    /* the classes of --classes, which replace `index` and `folder` */
+    photo_decoder *decoder; /* decoder of the query's photos, and of found photos for --sheet */
     vit_model model;
     char *path; /* path of the model */
     embedding_choice choice;
     vit_threads *threads;
     vit_executor executor;
-    double *query; /* [dim]: the sum of the normalised vectors */
-    bool several;  /* photos */
+    double *query; /* [dim]: sum of the query's vectors, each scaled to length 1 */
+    bool several;  /* true if there are several photos */
     int num_queries;
     int unreadable;
     double search_ms;
-    float *scores; /* [classes] */
+    float *scores; /* [number of classes] */
     json_writer json;
 } job;
 
@@ -201,12 +201,12 @@ static bool add_words(job *j, report *r) {
 
 typedef struct found_photo {
     nearest_hit hit;
-    const indexed_row *row; /* row of a folder; otherwise NULL */
+    const indexed_row *row; /* metadata of the row if a folder is searched; otherwise NULL */
     const char *name;
 } found_photo;
 
-/* Finds the names of hits. For a folder, rows [count] receive the metadata; otherwise rows is
- * NULL. */
+/* Finds the names of the hits. If a folder is searched, rows [count] receives the metadata of the
+ * hits. Otherwise, `rows` is NULL. */
 static bool name_hits(const job *j, const nearest_hit *hits, int count, indexed_row *rows,
                       found_photo *found, report *r) {
     for (int i = 0; rows && i < count; i++) rows[i].row = hits[i].row;
@@ -294,8 +294,8 @@ static bool draw_sheet(const job *j, const found_photo *found, int count, report
     return good;
 }
 
-/* Reports photos that no longer exist, if some names are files and others are not. If no name is a
- * file, the names may be paths from another folder, or no paths. */
+/* Reports photos that no longer exist. Reports nothing if no name is an existing file, because the
+ * names may be relative to another folder, or may not be paths. */
 static void report_gone(const job *j, const found_photo *found, int count) {
     const char *first = NULL;
     int gone = 0;
@@ -387,8 +387,9 @@ static void print_member(job *j, int64_t group, const found_photo *found) {
     json_put_end(w, '}');
 }
 
-/* Makes a chain of each group: each row receives the number of the next row, or 0. `last` must be
- * zeroed. It receives the end of each chain, at the place of the chain's first row. */
+/* Makes a chain of the rows in each group. group[i] receives the number of the row after row i in
+ * its chain, or 0 at the end. `last` must be zeroed. If row i is the first row of a chain, last[i]
+ * receives the last row of this chain. */
 static void chain(int64_t *group, int64_t *last, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         const int64_t first = group[i];
@@ -416,7 +417,7 @@ static int list_members(const int64_t *group, const int64_t *last, int64_t rows,
     return count;
 }
 
-/* Computes the cosine of each member and the first row of its group. */
+/* Computes the cosine of each member with the first row of its group. */
 static bool compare_members(const job *j, const int64_t *last, nearest_hit *hits, int count) {
     const size_t dim = (size_t)j->set.dim;
     float *room = malloc(2 * dim * sizeof *room);
@@ -737,7 +738,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         text_list_free(photos);
         return false;
     }
-    if (!c->zero_shot.classes) { /* the other operands are photos */
+    if (!c->zero_shot.classes) { /* the operands after the index are photos */
         c->index = photos->items[0];
         photos->count--;
         memmove(photos->items, photos->items + 1, (size_t)photos->count * sizeof *photos->items);

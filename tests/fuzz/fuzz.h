@@ -1,5 +1,6 @@
-/* fuzz.h - what the fuzzers share. Each is one file with LLVMFuzzerTestOneInput; clang's libFuzzer
- * brings main(). `make fuzz` runs them all: see tests/README.md.
+/* fuzz.h - functions that several fuzzers use. Each fuzzer is one file with a function
+ * LLVMFuzzerTestOneInput; clang's libFuzzer has the function main(). `make fuzz` runs all fuzzers
+ * (tests/README.md).
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -15,15 +16,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A condition that must hold for any input; the fuzzer keeps an input for which it does not
- * hold. */
+/* Ends the program if a condition is false that must be true for any input. libFuzzer then stores
+ * the input in a file. */
 static inline void fuzz_require(bool holds, const char *what) {
     if (holds) return;
     fprintf(stderr, "does not hold: %s\n", what);
     abort();
 }
 
-/* Returns a copy in a block of exactly that size, so that the sanitizer detects reads beyond it. */
+/* Returns a copy of the data in a block of exactly `size` bytes. The sanitizer thus detects a read
+ * beyond the end of the data. */
 static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size) {
     uint8_t *copy = malloc(size ? size : 1);
     if (!copy) exit(1);
@@ -31,8 +33,8 @@ static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size) {
     return copy;
 }
 
-/* Reads only the first and the last elements of a tensor, because a damaged tensor may claim to
- * have very many. */
+/* Reads only the first and the last elements of a tensor, because the header of a damaged file may
+ * give a very large number of elements. */
 static inline bool fuzz_read_tensor(checkpoint *c, const checkpoint_tensor_info *t, report *r) {
     enum { MOST = 64 };
     float values[MOST];
@@ -41,7 +43,7 @@ static inline bool fuzz_read_tensor(checkpoint *c, const checkpoint_tensor_info 
            checkpoint_read(c, t, t->count - count, count, values, r);
 }
 
-/* The texts of a checkpoint must be printable, in one line. */
+/* Reads the attributes of a checkpoint. Their names and values must be single lines. */
 static inline bool fuzz_read_attributes(checkpoint *c, report *r) {
     static settings all[FROM_COUNT];
     attributes_told told;
@@ -53,8 +55,8 @@ static inline bool fuzz_read_attributes(checkpoint *c, report *r) {
     return attributes_put(c, "patch_embed.proj.weight", all, &told, r) || report_file(r, "input");
 }
 
-/* Opens a checkpoint and reads from all of its tensors. A refusal must have a reason in one
- * line. */
+/* Opens a checkpoint and reads from all of its tensors. If it is refused, the reason must be a
+ * single line. */
 static inline void fuzz_checkpoint(const uint8_t *data, size_t size) {
     report r = report_make();
     checkpoint *c;

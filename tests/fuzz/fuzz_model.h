@@ -1,5 +1,6 @@
-/* fuzz_model.h - .vit files for fuzzers: mutates the numbers of the metadata, and corrects size and
- * checksum. Some bytes for the fuzzer itself precede the file.
+/* fuzz_model.h - .vit files for fuzzers. Changes the numbers in the metadata of a file, and
+ * corrects its size and checksum. In the input of a fuzzer, a few bytes for the fuzzer itself
+ * precede the file.
  */
 #ifndef FUZZ_MODEL_H
 #define FUZZ_MODEL_H
@@ -22,11 +23,13 @@ static inline uint64_t fuzz_interesting(uint32_t choice, size_t size) {
                                         UINT64_MAX - 63 };
     /* clang-format on */
     const uint32_t count = sizeof numbers / sizeof numbers[0];
-    if (choice % 4 == 0) return size + choice / 4 % 3 - 1; /* right, or off by one */
+    if (choice % 4 == 0) return size + choice / 4 % 3 - 1; /* the right size, or one less or more */
     return numbers[choice / 4 % count];
 }
 
-/* Changes a number of the header, of a section's entry, of a field or of a tensor's record. */
+/* Calls LLVMFuzzerMutate, or changes one to three numbers in the metadata: in the header, in a
+ * section's entry, in a field or in a tensor's record. `before` is the number of bytes before the
+ * file. */
 static inline size_t fuzz_mutate_model(uint8_t *data, size_t size, size_t max_size, unsigned seed,
                                        size_t before) {
     uint32_t state = seed * 2654435761u + 1;
@@ -43,10 +46,11 @@ static inline size_t fuzz_mutate_model(uint8_t *data, size_t size, size_t max_si
     return size;
 }
 
-/* Bits of `switches`. */
+/* Bits of the argument `switches` of fuzz_take_model. */
 enum { FUZZ_LEAVE_CHECKSUM = 1, FUZZ_LEAVE_SIZE = 2 };
 
-/* Returns a block of exactly the file's size; free it with tiny_free. */
+/* Returns the file in a block of exactly its size, with the right size and checksum in its header,
+ * unless `switches` has the bits above. Free the file with tiny_free. */
 static inline tiny_file fuzz_take_model(const uint8_t *data, size_t size, uint8_t switches) {
     tiny_file f;
     f.size = size;

@@ -1,5 +1,5 @@
-/* fuzz_path.h - gives the input to functions that take a path: a file in memory, always with the
- * same name.
+/* fuzz_path.h - writes the input of a fuzzer to a file in memory, for functions that read from a
+ * path. The path is always the same.
  */
 #ifndef FUZZ_PATH_H
 #define FUZZ_PATH_H

@@ -1,5 +1,6 @@
-/* fuzz_zip.h - zip archives for fuzzers: an archive made from the input, or the input itself with
- * corrected checksums, which no mutation would guess.
+/* fuzz_zip.h - zip archives for fuzzers. An archive is made from the input, or is the input itself
+ * with corrected checksums. Without this correction, almost every mutation would have a wrong
+ * checksum.
  */
 #ifndef FUZZ_ZIP_H
 #define FUZZ_ZIP_H
@@ -38,7 +39,8 @@ typedef struct fuzz_zip {
     unsigned count;
 } fuzz_zip;
 
-/* The fields that the local header and the directory both have for a stored entry. */
+/* Writes the fields of a stored entry that are the same in the local header and in the
+ * directory. */
 static inline void fuzz_zip_fields(uint8_t *at, const char *name, const void *data, size_t size) {
     fuzz_put(at, 20, 2);
     fuzz_put(at + 10, crc32_add(0, data, size), 4);

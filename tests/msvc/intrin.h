@@ -1,5 +1,5 @@
-/* intrin.h - the functions that vit.h uses from the header of that name in Microsoft's SDK. clang's
- * own header conflicts with MinGW-w64's declaration of setjmp. */
+/* intrin.h - declares the functions that vit.h uses from Microsoft's header intrin.h. This file
+ * replaces clang's own intrin.h, which conflicts with MinGW-w64's declaration of setjmp. */
 #ifndef STUB_INTRIN_H
 #define STUB_INTRIN_H
 

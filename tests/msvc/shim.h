@@ -1,5 +1,6 @@
-/* shim.h - included first: adapts MinGW-w64's headers to a compiler of Microsoft's dialect, for
- * which they have no attributes, and to 64-bit ARM, which they do not support.
+/* shim.h - adapts MinGW-w64's headers to a compiler of Microsoft's dialect of C, for which the
+ * headers have no attributes. Also adapts them to 64-bit ARM, which they do not support. This file
+ * is included before all others.
  */
 #if defined(_M_ARM64)
 #include <stdarg.h>

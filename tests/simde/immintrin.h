@@ -1,20 +1,20 @@
 /* immintrin.h - runs the AVX-512 and AVX-VNNI kernels of vit.h on CPUs that have only AVX2.
  *
  * The include path finds this file before the compiler's own header, which it includes. SIMDe
- * computes 512 bits in two halves. vit.h then marks no function for a larger instruction set and
- * takes every tier as available; this file emulates the instructions that vit.h writes in assembly.
- * Such a build tests the arithmetic of the kernels, but not the encoding of their instructions or
- * their speed.
+ * computes an operation on 512 bits in two halves. With this file, vit.h compiles all functions for
+ * AVX2, and uses every instruction set as if the CPU had it. This file also emulates the
+ * instructions that vit.h writes in assembly. Such a build tests the arithmetic of the kernels, but
+ * not the encoding of their instructions or their speed.
  *
- * SIMDe 0.7 lacks five conversions and a shuffle, and its vdpbf16ps adds in another order, does not
- * fuse and keeps denormals. This file defines these seven. The vdpbf16ps of this file may return
- * another NaN than the CPU, and may keep a result that rounds up to 2^-126, where the CPU returns
- * zero.
+ * SIMDe 0.7 lacks five conversions and a shuffle. Its vdpbf16ps adds in another order than a CPU,
+ * does not fuse multiplications with additions, and keeps denormals. This file defines these seven
+ * operations. Its vdpbf16ps may return another NaN than a CPU. It may also return 2^-126 for a
+ * result that rounds up to 2^-126, where a CPU returns zero.
  */
 #ifndef EMULATED_IMMINTRIN_H
 #define EMULATED_IMMINTRIN_H
 
-#pragma GCC system_header /* as strict as the original */
+#pragma GCC system_header /* this file then gets no warnings, like the original header */
 #include_next <immintrin.h>
 
 #define SIMDE_ENABLE_NATIVE_ALIASES
@@ -41,13 +41,13 @@
                                                    : emulated_dpbf16)(c, x, w);
 #define EMULATED_IS_DPWSSD(instruction) (strstr(instruction, "vpdpwssd") != NULL)
 
-/* A call without a parameter becomes "all"; a definition with (void) becomes that of another
- * function. */
+/* vit__detect_x86() becomes ~0u, which means all instruction sets. The definition, which has the
+ * parameter (void), becomes the definition of another function. */
 #define vit__detect_x86(parameters) EMULATED_DETECT_##parameters
 #define EMULATED_DETECT_            ~0u
 #define EMULATED_DETECT_void        __attribute__((unused)) vit__detect_real(void)
 
-#undef _mm512_madd_epi16 /* an alias of another function, by mistake */
+#undef _mm512_madd_epi16 /* in SIMDe, it is by mistake an alias of another function */
 #define _mm512_madd_epi16 simde_mm512_madd_epi16
 
 #undef _mm512_cvtepi32_ps
@@ -124,7 +124,8 @@ static inline float emulated_bf16(uint32_t upper) {
     return emulated_flush(x);
 }
 
-/* Pairs of bf16, with the second of each pair first. */
+/* Emulates vdpbf16ps: adds the products of pairs of bf16 to c. The second product of each pair is
+ * added first. */
 static inline __m512 emulated_dpbf16(__m512 c, __m512 x, __m512 w) {
     const uint32_t upper = 0xffff0000u;
     uint32_t a[16], b[16];

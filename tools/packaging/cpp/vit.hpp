@@ -1,5 +1,5 @@
-// vit.hpp - vit.h for C++17: destructors close the objects that constructors open, and errors are
-// exceptions.
+// vit.hpp - the functions of vit.h as classes for C++17. Destructors close the objects that
+// constructors open, and errors are exceptions.
 //
 //     #define VIT_IMPLEMENTATION // in one file
 //     #include "vit.hpp"
@@ -9,11 +9,12 @@
 //     const vit::Answer answer = session.run(vit_image{ pixels, 640, 480, 0, VIT_PIXEL_RGB8 });
 //     std::puts(model.label(answer.top(1)[0].index));
 //
-// vit.h lies beside this file. Structs, enums and outputs are those of vit.h; the comments of vit.h
-// describe them. All classes move and do not copy; a moved-from object can only be assigned to or
-// destroyed. A session keeps its model and its pool open. Any number of threads may use a Model or
-// a Pool; a Session serves one thread at a time. Functions that are not noexcept throw vit::Error,
-// whose what() is the library's message, and std::bad_alloc.
+// vit.h must be in the same folder as this file. Structs, enums and outputs are those of vit.h,
+// whose comments describe them. Objects of all classes can be moved but not copied. A moved-from
+// object can only be assigned to or destroyed. A Session keeps its model and its pool open. Any
+// number of threads may use a Model or a Pool at once; only one thread at a time may use a Session.
+// Functions that are not noexcept may throw std::bad_alloc, or vit::Error, whose what() returns the
+// message of vit.h.
 #ifndef VIT_HPP
 #define VIT_HPP
 #include "vit.h"
@@ -42,7 +43,8 @@ class Error : public std::runtime_error {
     vit_result result_;
 };
 
-// Thrown if Options::stop ended a pass; not a vit::Error, because nothing failed.
+// The exception that is thrown if Options::stop has ended a forward pass. It is not a vit::Error,
+// because nothing has failed.
 class Cancelled : public std::exception {
   public:
     const char *what() const noexcept override { return "the forward pass was cancelled"; }
@@ -52,7 +54,7 @@ inline void check(vit_result result) {
     if (result) throw Error(result);
 }
 
-// Floats in the memory of another object.
+// An array of floats in the memory of another object. It is valid as long as this memory.
 class Floats {
   public:
     Floats(const float *data, std::size_t size) noexcept : data_(data), size_(size) {}
@@ -69,7 +71,7 @@ class Floats {
     std::size_t size_;
 };
 
-// Returns the k best of some scores, best first.
+// Returns the k highest scores with their indices, the highest first.
 inline std::vector<vit_prediction> top(Floats scores, int k) {
     if (k < 0) throw Error(VIT_ERROR_ARGUMENT);
     std::vector<vit_prediction> best(std::size_t(k) < scores.size() ? std::size_t(k)
@@ -104,7 +106,8 @@ class Model {
     const char *label(int index) const noexcept { return vit_label(get(), index); } // or nullptr
 
 #ifndef VIT_NO_DOUBLE
-    // Returns a model of the same file for another input size, if the file has dynamic_img_size.
+    // Returns a model of the same file for another input size. Throws vit::Error if the config of
+    // the file does not have dynamic_img_size.
     Model resized(int height, int width) const {
         Model other(std::make_shared<File>(file_));
         const vit_result result = vit_model_resize(&other.file_->c, height, width);
@@ -113,13 +116,13 @@ class Model {
     }
 #endif
 #ifndef VIT_NO_PREPROCESS
-    // Returns the input of Session::forward.
+    // Preprocesses a photo. Returns the input for Session::forward.
     std::vector<float> preprocess(const vit_image &photo) const {
         std::vector<float> input(input_size());
         check(vit_preprocess(get(), &photo, input.data(), nullptr, 0));
         return input;
     }
-    // Runs one photo, without a session.
+    // Runs the model on one photo, without a session. Returns the k most likely classes.
     std::vector<vit_prediction> classify(const vit_image &photo, int k) const {
         if (k < 0) throw Error(VIT_ERROR_ARGUMENT);
         std::vector<vit_prediction> best(std::size_t(k < num_classes() ? k : num_classes()));
@@ -142,7 +145,7 @@ class Model {
 
   private:
     friend class Session;
-    // The model keeps one address, because sessions point to the model.
+    // The vit_model. Its address never changes, because sessions have a pointer to it.
     struct File {
         File() = default;
         explicit File(std::shared_ptr<File> from) noexcept : c(from->c), owner(std::move(from)) {}
@@ -152,15 +155,15 @@ class Model {
             if (!owner) vit_model_close(&c);
         }
         vit_model c{};
-        std::shared_ptr<File> owner; // owns the bytes, if this is a copy
+        std::shared_ptr<File> owner; // owns the bytes if c is a resized copy
     };
     explicit Model(std::shared_ptr<File> file) noexcept : file_(std::move(file)) {}
     std::shared_ptr<File> file_;
 };
 
 #if !defined(VIT_NO_THREADS)
-// Threads that sessions share. The number of threads includes the calling thread; 0 means one per
-// core.
+// Threads that several sessions may use. num_threads includes the calling thread; 0 means one thread
+// per core.
 class Pool {
   public:
     explicit Pool(int num_threads = 0) {
@@ -179,9 +182,10 @@ class Pool {
 };
 #endif
 
-// Makes an executor of the program's own threads. parallel_for(count, task) calls task(i) once for
-// every i below count, at most num_threads at a time, and returns after the last call. An exception
-// from parallel_for ends the program. parallel_for must outlive the sessions.
+// Makes an executor from the program's own threads. parallel_for(count, task) must call task(i) once
+// for every i from 0 to count - 1, with at most num_threads calls at a time. It must return after
+// the last call has ended. An exception from parallel_for ends the program. The object parallel_for
+// must outlive the sessions.
 template <class ParallelFor> vit_executor executor(ParallelFor &parallel_for, int num_threads) {
     const auto call = [](void *user, int count, vit_task *task, void *arg) noexcept {
         (*static_cast<ParallelFor *>(user))(count, [task, arg](int i) { task(arg, i); });
@@ -198,18 +202,20 @@ struct Options {
     bool low_memory = false;
     int batch = 0;
 #if !defined(VIT_NO_TRACE)
-    // While the flag is true, run and forward throw Cancelled, at the latest when the current phase
-    // ends (VIT_PHASE_LIST). Runs of VIT_CROP_ASPECT complete first. Any thread may set the flag.
-    // The flag must outlive the session. The session can be used again.
+    // A flag that cancels forward passes; nullptr for none. While it is true, Session::run and
+    // Session::forward throw Cancelled, at the latest at the end of the current phase
+    // (VIT_PHASE_LIST). If the model has VIT_CROP_ASPECT, a run that has begun completes first. Any
+    // thread may set the flag. The flag must outlive the session, which can be used again.
     const std::atomic<bool> *stop = nullptr;
 #endif
 };
 
 #ifndef VIT_NO_PREPROCESS
-// The answer of a run, in memory of the session. It is valid until the session's next run or end.
+// The answer of a run. It points to memory of the session, and is valid until the next run of the
+// session or until the end of the session.
 class Answer {
   public:
-    int count() const noexcept { return count_; } // of photos
+    int count() const noexcept { return count_; } // number of photos
     Floats scores(int photo = 0) const noexcept { return row(answer_.scores, photo, classes_); }
     Floats embedding(int photo = 0) const noexcept { return row(answer_.embedding, photo, dim_); }
     std::vector<vit_prediction> top(int k, int photo = 0) const {
@@ -280,7 +286,7 @@ class Session {
     }
 
   private:
-    struct State { // at one address, because vit_params points to it
+    struct State { // its address must not change, because vit_params has a pointer to it
         State() = default;
         State(const State &) = delete;
         State &operator=(const State &) = delete;
@@ -294,14 +300,14 @@ class Session {
         vit_session c{};
     };
 
-    // Between two phases, no other thread works for the session, and nothing is locked or
-    // allocated.
+    // vit.h calls this between two phases. Then no other thread works for the session, and nothing
+    // is locked or allocated, so longjmp is safe.
     static void on_phase(void *user, vit_phase) {
         State *s = static_cast<State *>(user);
         if (s->stop->load(std::memory_order_relaxed)) std::longjmp(s->leave, 1);
     }
 
-    // The frames that a jump skips have nothing to destroy.
+    // The stack frames that longjmp skips have no objects with destructors.
     template <class Call> void attempt(const Call &call) {
         State *const s = state_.get();
         if (s->stop && (s->stop->load(std::memory_order_relaxed) || setjmp(s->leave)))
@@ -313,7 +319,8 @@ class Session {
 };
 
 #if defined(VIT_HAS_IMAGE_LOAD)
-// Available if stb_image.h is included first. Ignores the EXIF orientation, like vit_image_load.
+// A photo that vit_image_load decodes. This class exists only if stb_image.h is included before this
+// file. It ignores the EXIF orientation, like vit_image_load.
 class Photo {
   public:
     explicit Photo(const std::string &path) : c_(vit_image_load(path.c_str())) {
