@@ -1,4 +1,4 @@
-/* The texts of vit-convert --help TOPIC. */
+/* help.c - the texts that vit-convert --help TOPIC prints. */
 #include "convert/conversion.h"
 
 #include <stdio.h>

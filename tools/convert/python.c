@@ -21,12 +21,14 @@ typedef struct token {
     token_kind kind;
     const char *text;
     size_t size;
-    int line, column; /* column of the first token of the line */
+    /* The number of the line, and the column in which the first token of this line begins. */
+    int line, column;
 } token;
 
 typedef struct parser {
     memory_arena *memory;
-    const char *at, *end, *last; /* last: the end of the previous token */
+    /* The next character, the end of the text, and the end of the previous token. */
+    const char *at, *end, *last;
     int line, file, depth, nesting, column;
     bool is_line_start, is_full;
     token now;
@@ -38,7 +40,7 @@ static bool is_letter(char c) {
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Skips spaces, comments, line joints, and lines without tokens. */
+/* Skips spaces, comments, backslashes that join two lines, and lines without tokens. */
 static void skip_space(parser *p) {
     for (; p->at < p->end; p->at++) {
         const char c = *p->at;
@@ -70,7 +72,7 @@ static void read_string(parser *p) {
     p->now.text = p->at;
     for (; p->at < p->end; p->at++) {
         if (*p->at == '\n') {
-            if (!is_long) break; /* an unclosed string ends with its line */
+            if (!is_long) break; /* An unclosed string ends with its line. */
             p->line++;
         }
         if (*p->at == '\\' && p->at + 1 < p->end && p->at[1] != '\n') p->at++;
@@ -174,7 +176,7 @@ static const char *copy_token(parser *p) {
     return text ? text : "";
 }
 
-/* === Expressions === Each function returns NULL only if memory is exhausted. */
+/* === Expressions === Each parsing function returns NULL only if memory is exhausted. */
 
 static python_node *parse_test(parser *p);
 
@@ -191,7 +193,7 @@ static python_node *pair(parser *p, python_node_kind kind, const char *text, pyt
     return n;
 }
 
-/* Parses "for x in y if z" after an element, any number of times. */
+/* Parses any number of clauses "for x in y if z" after the element of a comprehension. */
 static python_node *parse_each(parser *p, python_node *element) {
     python_node *n = element;
     while (n && (is_token(p, "for") || is_token(p, "async"))) {
@@ -230,7 +232,7 @@ static python_node *parse_argument(parser *p, bool has_values) {
     return n;
 }
 
-/* Parses arguments or items up to the closing bracket. */
+/* Parses arguments or items up to the closing bracket `close`. */
 static python_node *parse_items(parser *p, const char *close, bool has_values, bool *has_comma) {
     python_node *first = NULL, **last = &first;
     while (p->now.kind != TOKEN_END && p->now.kind != TOKEN_LINE && !is_token(p, close)) {
@@ -264,7 +266,7 @@ static python_node *parse_string(parser *p) {
     if (!n) return NULL;
     n->text = copy_token(p);
     advance(p);
-    while (p->now.kind == TOKEN_STRING) { /* parts of one string */
+    while (p->now.kind == TOKEN_STRING) { /* Adjacent strings are parts of one string. */
         const char *rest = copy_token(p);
         const size_t size = strlen(n->text) + strlen(rest);
         char *both = memory_take(p->memory, size + 1);
@@ -354,7 +356,8 @@ static python_node *parse_postfix(parser *p) {
     return n;
 }
 
-/* Returns the precedence of an operator with two operands, 0 for other tokens. */
+/* Returns the precedence of an operator with two operands. Returns 0 if the token is not such an
+ * operator. */
 static int strength(const parser *p, const char **text) {
     static const struct {
         const char *text;
@@ -421,8 +424,8 @@ static python_node *parse_test(parser *p) {
     return n;
 }
 
-/* Parses expressions. Several expressions with commas between them, as in "a, b = c", are a
- * tuple. */
+/* Parses one or more expressions with commas between them. Several expressions, as in "a, b = c",
+ * become a tuple. */
 static python_node *parse_row(parser *p) {
     python_node *n = parse_test(p), *tuple, **last;
     if (!n || !is_token(p, ",")) return n;
@@ -448,7 +451,7 @@ static void skip_line(parser *p) {
     if (p->now.kind == TOKEN_LINE) advance(p);
 }
 
-/* Parses the parameters of a function, up to ")". */
+/* Parses the parameters of a function up to the closing bracket. */
 static python_node *parse_parameters(parser *p) {
     python_node *first = NULL, **last = &first;
     while (p->now.kind != TOKEN_END && p->now.kind != TOKEN_LINE && !is_token(p, ")")) {
@@ -457,7 +460,8 @@ static python_node *parse_parameters(parser *p) {
         n->text = "";
         if (is_token(p, "*") || is_token(p, "**")) {
             advance(p);
-            n->number = 1; /* collects other arguments, so no argument has its name */
+            /* This parameter collects other arguments, so no argument has its name. */
+            n->number = 1;
         }
         if (p->now.kind == TOKEN_NAME) {
             n->text = copy_token(p);
@@ -475,11 +479,13 @@ static python_node *parse_parameters(parser *p) {
     return first;
 }
 
-/* Parses the body after ":", in the same line or indented. */
+/* Parses the body of a statement after the ":". The body is on the same line, or on indented lines
+ * below it. */
 static python_node *parse_body(parser *p, int column) {
     while (p->now.kind != TOKEN_LINE && p->now.kind != TOKEN_END && !is_token(p, ":")) advance(p);
     take_token(p, ":");
-    if (p->now.kind != TOKEN_LINE) return parse_suite(p, -2); /* up to the end of the line */
+    /* The body is the rest of this line. */
+    if (p->now.kind != TOKEN_LINE) return parse_suite(p, -2);
     advance(p);
     return p->now.column > column ? parse_suite(p, p->now.column) : NULL;
 }
@@ -532,14 +538,15 @@ static python_node *parse_simple(parser *p) {
     if (!n) return NULL;
     if (returns) advance(p);
     n->a = p->now.kind == TOKEN_LINE ? NULL : parse_row(p);
-    if (take_token(p, ":") && n->a) (void)parse_test(p); /* a type */
+    if (take_token(p, ":") && n->a) (void)parse_test(p); /* a type annotation */
     if (!returns && n->a && p->now.kind == TOKEN_SIGN && p->now.size <= 3 &&
         p->now.text[p->now.size - 1] == '=') {
         n->kind = NODE_ASSIGN;
         n->text = p->now.size == 1 ? "=" : "+=";
         advance(p);
         value = parse_row(p);
-        while (value && take_token(p, "=")) value = parse_row(p); /* a = b = c: keeps only a */
+        /* In a = b = c, only the name a is kept. */
+        while (value && take_token(p, "=")) value = parse_row(p);
         n->b = value;
     }
     if (!take_token(p, ";")) skip_line(p);
@@ -567,8 +574,8 @@ static python_node *parse_statement(parser *p, int column) {
     return parse_simple(p);
 }
 
-/* Parses the statements at this column or deeper. For column -2, parses the statements in the rest
- * of a line. */
+/* Parses the statements that begin in this column or further right. If `column` is -2, parses the
+ * statements on the rest of the line. */
 static python_node *parse_suite(parser *p, int column) {
     python_node *first = NULL, **last = &first;
     const int line = p->now.line;

@@ -11,10 +11,13 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum {
-    MOST_STEPS = 400000, /* of one candidate */
+    /* The largest number of steps in which one candidate class is evaluated. */
+    MOST_STEPS = 400000,
     WORK_OF_STEP = 8,
-    MOST_TIMES = 128,     /* copies of an item that is repeated */
-    MOST_MODULES = 20000, /* of one candidate */
+    /* The largest number of copies of a repeated item. */
+    MOST_TIMES = 128,
+    /* The largest number of modules that one candidate class may make. */
+    MOST_MODULES = 20000,
 };
 
 /* === Values === */
@@ -77,7 +80,8 @@ void python_put_item(python_reader *r, python_list *l, const char *key, python_v
     l->count++;
 }
 
-/* Adds a part under the next number. After a repeated part the number is unknown. */
+/* Adds a part to the list under the next number. After a repeated part, the next number is
+ * unknown. */
 static void put_next(python_reader *r, python_list *l, python_value v, bool is_repeated) {
     char number[16];
     const bool any = is_repeated || l->is_repeated;
@@ -134,8 +138,8 @@ int python_truth(const python_value *v) {
 
 /* === Names === */
 
-/* Evaluates all assignments to a name, also in nested statements. The result is unknown if their
- * values differ. */
+/* Evaluates all assignments to a name, including assignments in nested statements. If the assigned
+ * values differ, the result is unknown. */
 static void find_assigned(python_reader *r, python_scope *s, const python_node *body,
                           const char *name, python_value *found, int *count) {
     const python_node *n, *t;
@@ -191,7 +195,8 @@ python_value python_value_of_name(python_reader *r, python_scope *s, const char 
         const int file = s->file;
         if (look_up(r, s, name, &v)) return v;
         if (s->outer) continue;
-        for (i = 0; i < r->count; i++) /* the name may be imported */
+        /* An import may have another file's global under this name. */
+        for (i = 0; i < r->count; i++)
             if (i != file && look_up(r, &r->globals[i], name, &v)) return v;
     }
     return of_text(VALUE_NAME, name);
@@ -199,7 +204,7 @@ python_value python_value_of_name(python_reader *r, python_scope *s, const char 
 
 /* === Options of programs === */
 
-/* An option that the files give. Options are sorted by name. */
+/* A program option whose value the Python files give. The list of options is sorted by name. */
 typedef struct python_option {
     const char *name;
     const python_node *stated;
@@ -215,7 +220,8 @@ static bool add_option(python_reader *r, const char *name, const python_node *st
     return true;
 }
 
-/* Collects an option from parser.add_argument("--num-heads", default=4). */
+/* Adds the option and its default value from a call such as parser.add_argument("--num-heads",
+ * default=4). */
 static bool add_argparse(python_reader *r, const python_node *call) {
     const python_node *a, *given = NULL;
     for (a = call->b; a; a = a->next)
@@ -239,8 +245,8 @@ static bool has_methods(const python_node *own) {
     return false;
 }
 
-/* Collects options from dictionaries, from attributes of classes without methods, and from
- * argparse. */
+/* Collects the options in dictionaries, in attributes of classes without methods, and in calls of
+ * add_argument. */
 static bool find_options(python_reader *r, const python_node *n, bool in_plain, int depth) {
     for (; n && depth < 4 * PYTHON_MOST_NESTING; n = n->next) {
         const bool is_plain = n->kind == NODE_CLASS && !has_methods(n);
@@ -272,7 +278,7 @@ bool python_find_options(python_reader *r) {
     return true;
 }
 
-/* Returns the value of the option. The value is unknown if the files give several. */
+/* Returns the value of the option. If the files give several values, the result is unknown. */
 static python_value value_of_option(python_reader *r, const char *name) {
     python_value found = python_of_kind(VALUE_UNKNOWN);
     size_t low = 0, high = r->option_count;
@@ -337,7 +343,7 @@ void python_bind(python_reader *r, python_scope *s, const python_node *function,
         python_value v = python_of_kind(VALUE_UNKNOWN);
         bool is_given = false;
         int at = 0;
-        if (n->number > 0) { /* *rest or **rest: keywords */
+        if (n->number > 0) { /* *rest or **rest takes the keyword arguments */
             v = new_list(r, VALUE_DICT);
             for (i = all->first; v.list && i; i = i->next)
                 if (i->key) python_put_item(r, v.list, i->key, i->value);
@@ -370,8 +376,8 @@ const python_node *python_method_of(python_reader *r, const python_node *own, co
     return NULL;
 }
 
-/* Stores a constructor's arguments for the input's size or channels, even if no attribute holds
- * them. */
+/* Stores those arguments of a constructor that give the input's size or channels, even if no
+ * attribute holds them. */
 static void keep_input(python_reader *r, const python_scope *s, python_module *m) {
     static const char *const kept[][2] = {
         { "channels", "in_chans" },   { "in_channels", "in_chans" },
@@ -427,7 +433,8 @@ python_value python_instantiate(python_reader *r, const python_node *own, const 
     return v;
 }
 
-/* Returns the parameters of one of PyTorch's modules, in their order and with their defaults. */
+/* Returns the parameters of one of PyTorch's own modules as text. The parameters have PyTorch's
+ * order and default values. Returns NULL for other modules. */
 static const char *parameters_of(const char *kind) {
     static const char *const rows[][2] = {
         { "Linear", "in_features out_features" },
@@ -498,7 +505,7 @@ static void copy_part(python_reader *r, python_module *to, const char *key,
     if (to && i) python_put_item(r, &to->parts, key, i->value);
 }
 
-/* Adds the modules that a module of torch.nn contains. */
+/* Adds the modules that one of PyTorch's own modules contains. */
 static void put_inner(python_reader *r, python_module *m) {
     const char *kind = python_last_part(m->kind);
     const python_item *layer;
@@ -521,7 +528,7 @@ static void put_inner(python_reader *r, python_module *m) {
                                                            : NULL;
         if (inner) put_next(r, &inner->parts, layer->value, true);
         python_put_item(r, &m->parts, "encoder_layer",
-                        python_of_kind(VALUE_UNKNOWN)); /* not kept */
+                        python_of_kind(VALUE_UNKNOWN)); /* its value is not kept */
     }
 }
 
@@ -541,7 +548,7 @@ static void fill_container(python_reader *r, python_module *m, bool is_list,
     }
 }
 
-/* Evaluates dict(a=1) and OrderedDict([("a", 1)]). */
+/* Evaluates a call such as dict(a=1) or OrderedDict([("a", 1)]). */
 static python_value call_dict(python_reader *r, const python_list *all) {
     python_value v = new_list(r, VALUE_DICT);
     const python_item *i;
@@ -571,7 +578,7 @@ static python_value call_isinstance(const python_value *v, const python_value *k
     return result;
 }
 
-/* Calls a function or a class that the files do not define. */
+/* Evaluates the call of a function or class that the files do not define. */
 static python_value call_library(python_reader *r, python_scope *s, const char *name,
                                  const python_node *call, const python_list *all) {
     const char *last = python_last_part(name);
@@ -633,7 +640,7 @@ static bool is_super(const python_node *n) {
     return n->kind == NODE_CALL && n->a && n->a->kind == NODE_NAME && !strcmp(n->a->text, "super");
 }
 
-/* Follows super().__init__(...) if the author wrote the base class. */
+/* Evaluates super().__init__(...) if the files define the base class. */
 static python_value call_super(python_reader *r, python_scope *s, const python_node *call,
                                const python_list *all) {
     python_value base;
@@ -678,7 +685,7 @@ static python_value call_method(python_reader *r, python_scope *s, const python_
                             ? second
                             : new_module(r, "Parameter", NULL, call));
     } else if (base->kind == VALUE_MODULE) {
-        return *base; /* .to(device), .eval() */
+        return *base; /* a method that returns its own object, such as .to(device) or .eval() */
     }
     return python_of_kind(VALUE_UNKNOWN);
 }
@@ -726,7 +733,7 @@ static python_value evaluate_numbers(const char *sign, double a, double b) {
     return python_of_kind(VALUE_UNKNOWN);
 }
 
-/* Evaluates "==", "is" and their opposites. */
+/* Evaluates "==" and "is" or, if `is_not` is true, "!=" and "is not". */
 static python_value evaluate_same(const python_value *a, const python_value *b, bool is_not) {
     python_value v = python_of_kind(VALUE_BOOL);
     if (a->kind == VALUE_UNKNOWN || b->kind == VALUE_UNKNOWN || a->kind == VALUE_NAME ||
@@ -736,7 +743,7 @@ static python_value evaluate_same(const python_value *a, const python_value *b, 
     return v;
 }
 
-/* Evaluates [a] * n and a + b. */
+/* Evaluates operators on lists, such as [a] * n and a + b. */
 static python_value evaluate_lists(python_reader *r, const char *sign, const python_value *a,
                                    const python_value *b) {
     python_value v = new_list(r, VALUE_LIST);
@@ -811,7 +818,8 @@ static python_value evaluate_items(python_reader *r, python_scope *s, const pyth
     return v;
 }
 
-/* Returns the number of iterations of "for x in range(...)", 0 if unknown. */
+/* Returns the number of iterations of a loop such as "for x in range(...)". Returns 0 if the number
+ * is unknown. */
 static int turns_of(python_reader *r, python_scope *s, const python_node *range) {
     python_value first, last;
     if (!range || range->kind != NODE_CALL || strcmp(python_name_of(range->a), "range") != 0 ||
@@ -831,7 +839,7 @@ static int turns_of(python_reader *r, python_scope *s, const python_node *range)
                : 0;
 }
 
-/* Evaluates a comprehension, but its element only once. */
+/* Evaluates a comprehension. Evaluates its element only once, as a repeated item. */
 static python_value evaluate_each(python_reader *r, python_scope *s, const python_node *n) {
     python_value v = new_list(r, VALUE_LIST), element;
     const int loops = r->loops++;
@@ -863,7 +871,7 @@ static python_value evaluate_index(python_reader *r, python_scope *s, const pyth
     return python_of_kind(VALUE_UNKNOWN);
 }
 
-/* Returns the value of a constant in the body of a class. */
+/* Returns the value of a constant that is assigned in the body of a class. */
 static python_value value_in_class(python_reader *r, const python_node *own, const char *name) {
     const python_node *n;
     for (n = own->b; n; n = n->next)
@@ -976,7 +984,8 @@ static void execute_assign(python_reader *r, python_scope *s, const python_node 
     assign(r, s, n->a, v);
 }
 
-/* Runs both branches if a condition is unknown; the result is unknown if one of them returns. */
+/* Executes an if statement. Runs both branches if the condition is unknown. If one of these
+ * branches returns, the result of the function is unknown. */
 static bool execute_if(python_reader *r, python_scope *s, const python_node *n,
                        python_value *result) {
     const python_value test = python_evaluate(r, s, n->a);
@@ -990,7 +999,7 @@ static bool execute_if(python_reader *r, python_scope *s, const python_node *n,
     return returned;
 }
 
-/* Executes statements. True after a return. */
+/* Executes statements. Returns true if a return statement was executed. */
 static bool execute(python_reader *r, python_scope *s, const python_node *body,
                     python_value *result) {
     const python_node *n;

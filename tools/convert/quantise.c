@@ -6,7 +6,8 @@
 
 static size_t round16(int n) { return ((size_t)n + 15) / 16 * 16; }
 
-/* Computes y += factor * x. n is a multiple of 16, so compilers can use vectors. */
+/* Computes y += factor * x for n values. n is a multiple of 16, so compilers can use vector
+ * instructions. */
 static void add_scaled(float *restrict y, const float *restrict x, float factor, size_t n) {
     size_t i, l;
     for (i = 0; i < n; i += 16)
@@ -26,7 +27,7 @@ bool quantise_knows(vit_dtype dtype) {
 
 /* === The values of each type === */
 
-/* Rounds to nearest, ties to even. */
+/* Rounds a value to the nearest bf16 value. Ties go to the value with an even last bit. */
 static float to_bf16(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -50,7 +51,8 @@ static float to_f16(float x) {
     return x;
 }
 
-/* Rounds the values of a token to 255 steps. The steps cover the range of the values and zero. */
+/* Rounds the values of one token in place, as an 8-bit input of a layer. The 255 steps cover the
+ * range of the values and zero. */
 static void input_u8(float *row, int n) {
     float low = 0, high = 0, step, zero;
     int i;
@@ -63,7 +65,7 @@ static void input_u8(float *row, int n) {
     zero = rintf(-low / step);
     for (i = 0; i < n; i++) {
         float q = rintf(row[i] / step) + zero;
-        row[i] = ((q > 255 ? 255 : q) - zero) * step; /* the lowest value becomes exactly 0 */
+        row[i] = ((q > 255 ? 255 : q) - zero) * step; /* q is exactly 0 for the lowest value */
     }
 }
 
@@ -75,24 +77,28 @@ void quantise_input(vit_dtype dtype, float *row, int n) {
 
 /* === Steps === */
 
-/* The steps of a row: one step in int8, a step for each group in int4. */
+/* The quantisation grid of one row of weights. A step is the distance between two neighbouring
+ * values. A row in int8 has a single step. A row in int4 has a step for each group. */
 typedef struct row_grid {
     vit_dtype dtype;
-    int group;       /* weights that share a step; 0 for a type without steps */
-    float low, high; /* of weight / step */
+    /* The number of weights that share a step; 0 for a type without steps. */
+    int group;
+    /* The lowest and the highest value of weight / step. */
+    float low, high;
 } row_grid;
 
-/* In int8, a lane has four weights. LANE_MAX is the largest allowed sum of the weights of one sign
- * in a lane; see section "fits16" in vit.h. */
+/* In int8, a lane is a set of four weights whose products are added in 16 bits. LANE_MAX is the
+ * largest allowed sum of the positive weights of a lane, and also of its negative weights. See
+ * section "fits16" in vit.h. */
 enum { LANE = 4, LANE_MAX = 127 };
 
-/* Returns the index of weight `i` of a lane. */
+/* Returns the index in the row of weight `i` of a lane. */
 static int lane_weight(int lane, int i) { return lane / 2 * 8 + lane % 2 * 2 + i / 2 * 4 + i % 2; }
 
 static int lane_of(int k) { return k / 8 * 2 + k / 2 % 2; }
 
-/* Returns the magnitude of the sum of a lane's weights of this sign, 1 or -1. The lane may reach
- * beyond the n weights. */
+/* Adds up those weights of a lane that have the given sign (1 or -1). Returns the absolute value of
+ * the sum. The lane may extend past the n weights. */
 static float lane_sum(const float *w, int n, int lane, float sign) {
     float sum = 0;
     int i;
@@ -126,15 +132,16 @@ static float nearest(const row_grid *grid, float x, float step) {
     return (q < grid->low ? grid->low : q > grid->high ? grid->high : q) * step;
 }
 
-/* Returns a step. In int8, this step puts a lane with the sum `extreme` just within the limit. In
- * int4, it puts a weight of this size at an end of the grid, usually the low end. */
+/* Returns the step that just holds the weights. In int8, `extreme` is the sum of a lane, and the
+ * step puts this sum at the limit of a lane. In int4, `extreme` is a weight, and the step puts this
+ * weight at an end of the grid, usually at the low end. */
 static float step_for(const row_grid *grid, float extreme, bool high) {
     if (grid->dtype == VIT_I8) return fabsf(extreme) / (float)LANE_MAX;
     return to_f16(extreme / (high ? grid->high : grid->low));
 }
 
-/* Moves the weights of one sign by single steps until their sum is at most LANE_MAX. In the largest
- * lane, the sum becomes exactly LANE_MAX. */
+/* Changes the rounded weights of one sign in a lane by single steps, until their sum is at most
+ * LANE_MAX steps. If `largest` is true, the sum becomes exactly LANE_MAX steps. */
 static void fit_lane(const float *w, int n, float step, int lane, float sign, bool largest,
                      float *q) {
     float sum = rintf(lane_sum(q, n, lane, sign) / step);
@@ -155,7 +162,7 @@ static void fit_lane(const float *w, int n, float step, int lane, float sign, bo
     }
 }
 
-/* Rounds all weights of a group to the nearest values. */
+/* Rounds all weights of a group to the nearest values that the grid and the lanes allow. */
 static void round_group(const row_grid *grid, const float *w, int n, float step, float *q) {
     int k, lane;
     for (k = 0; k < n; k++) q[k] = nearest(grid, w[k], step);
@@ -166,7 +173,9 @@ static void round_group(const row_grid *grid, const float *w, int n, float step,
     }
 }
 
-/* Finds the largest weight in int4, and a weight of the largest lane in int8. Returns the size. */
+/* Finds the weight that determines the step. In int4, it is the largest weight. In int8, it is a
+ * weight of the lane with the largest sum. Returns the weight or the sum, and puts the weight's
+ * index into *extreme. */
 static float find_extreme(const row_grid *grid, const float *w, int n, int *extreme) {
     float largest = 0;
     int k;
@@ -202,7 +211,7 @@ static bool pack_nearest(vit_dtype dtype, float *rows, int num_rows, int depth) 
     return panel != NULL;
 }
 
-/* Does the first step of quantise_rows. */
+/* Rounds int8 rows for quantise_nearest. The lanes of the result are within their limit. */
 static bool nearest_lanes(float *rows, int num_rows, int depth) {
     const row_grid grid = grid_of(VIT_I8, depth);
     float *q = malloc((size_t)depth * sizeof *q);
@@ -223,18 +232,22 @@ bool quantise_nearest(vit_dtype dtype, float *rows, int num_rows, int depth) {
 
 /* === Smoothing === */
 
-enum { SMOOTH_SAMPLES = 256, SMOOTH_ROWS = 256 }; /* enough to compare alphas */
+enum { SMOOTH_SAMPLES = 256, SMOOTH_ROWS = 256 }; /* enough to compare the values of alpha */
 
 typedef struct smoothing {
     vit_dtype dtype;
     int count, num_rows, depth;
-    float *x, *w;        /* [count][depth], [num_rows][depth]: some of the given rows */
-    float *y;            /* [count][round16(num_rows)]: the output to reproduce */
-    float *x2, *w2, *y2; /* the same, scaled and quantised */
-    float *columns;      /* [depth][round16(num_rows)]: w or w2, transposed */
+    /* The chosen samples and the chosen weights, [count][depth] and [num_rows][depth]. */
+    float *x, *w;
+    /* The exact output, which the quantised layer should reproduce, [count][round16(num_rows)]. */
+    float *y;
+    /* x, w and y after scaling and quantisation. */
+    float *x2, *w2, *y2;
+    /* w or w2, transposed, [depth][round16(num_rows)]. */
+    float *columns;
 } smoothing;
 
-/* Computes y = x w^T. */
+/* Computes y = x w^T, the output of the layer. */
 static void multiply(smoothing *s, const float *x, const float *w, float *y) {
     const size_t width = round16(s->num_rows), depth = (size_t)s->depth;
     size_t i, k;
@@ -247,8 +260,8 @@ static void multiply(smoothing *s, const float *x, const float *w, float *y) {
             add_scaled(y + i * width, s->columns + k * width, x[i * depth + k], width);
 }
 
-/* Returns the squared error of the output with these factors; a negative number if memory is
- * exhausted. */
+/* Returns the squared error of the layer's output if its input is divided, and its weights are
+ * multiplied, by these factors. Returns a negative number if memory is exhausted. */
 static double error_with(smoothing *s, const float *factors) {
     const size_t depth = (size_t)s->depth, width = round16(s->num_rows);
     double sum = 0;
@@ -268,7 +281,8 @@ static double error_with(smoothing *s, const float *factors) {
     return sum;
 }
 
-/* Copies n evenly spaced rows into malloc'ed memory, with room for a second copy. */
+/* Returns a malloc'ed copy of n evenly spaced rows. The memory is large enough for a second copy of
+ * these rows. */
 static float *take_rows(const quantise_matrix *from, int n) {
     const size_t depth = (size_t)from->depth;
     float *taken = malloc(2 * (size_t)n * depth * sizeof *taken);
@@ -301,7 +315,8 @@ static bool smoothing_start(smoothing *s, vit_dtype dtype, const quantise_matrix
     return true;
 }
 
-/* Computes largest[k] = max |values[.][k]|, but at least a thousandth of the overall maximum. */
+/* Computes the largest absolute value of each column. Raises values below a thousandth of the
+ * overall maximum to that thousandth. */
 static void column_maxima(const quantise_matrix *of, float *largest) {
     const int depth = of->depth;
     const float *rows = of->values;
@@ -318,7 +333,8 @@ static void column_maxima(const quantise_matrix *of, float *largest) {
         if (!(largest[k] > most * 1e-3f)) largest[k] = most > 0 ? most * 1e-3f : 1;
 }
 
-/* Scales the factors to the geometric mean 1, so inputs and weights keep their size. */
+/* Computes the factors for one alpha. Their geometric mean is 1, so inputs and weights keep their
+ * overall size. */
 static void make_factors(const float *x, const float *w, int depth, double alpha, float *factors) {
     double mean = 0;
     int k;
@@ -328,7 +344,7 @@ static void make_factors(const float *x, const float *w, int depth, double alpha
         factors[k] = (float)exp(alpha * log((double)x[k]) - (1 - alpha) * log((double)w[k]) - mean);
 }
 
-/* Finds the best of several alphas; `maxima` and `candidate` are [depth]. */
+/* Finds the factors of the best alpha. `candidate` is scratch memory of `depth` floats. */
 static bool try_alphas(smoothing *s, const float *x_max, const float *w_max, float *candidate,
                        float *factors, float *alpha) {
     static const double alphas[] = { 0.25, 0.4, 0.5, 0.6, 0.7, 0.8 };
@@ -373,14 +389,17 @@ bool quantise_smooth(vit_dtype dtype, const quantise_matrix *x, const quantise_m
 
 /* === What a layer reads === */
 
-/* A product of samples is computed in tiles of TILE x TILE_COLS elements of the result. */
+/* The product of two sets of samples is a matrix. Each task computes one tile of the matrix, with
+ * TILE x TILE_COLS elements. */
 enum { TILE = 16, TILE_COLS = 64 };
 
 typedef struct gram_job {
-    const float *a, *b; /* [count][stride]; count is a multiple of 4 */
+    /* The two sets of samples, [count][stride]. `count` is a multiple of 4. */
+    const float *a, *b;
     int count;
     size_t stride;
-    float *product; /* [stride][stride] */
+    /* The result, [stride][stride]. */
+    float *product;
 } gram_job;
 
 static void gram_tile(const gram_job *job, size_t row, size_t column) {
@@ -414,9 +433,11 @@ static void run_gram(gram_job *job, const vit_executor *executor) {
     parallel_for(executor, (int)(job->stride / TILE * (job->stride / TILE_COLS)), gram_task, job);
 }
 
-/* Padded copies of the samples, for the products. */
+/* Copies of the samples with padding, for the products. `x` has the exact samples, and `seen` has
+ * the samples as the quantised layer reads them. */
 typedef struct sample_copies {
-    int count; /* a multiple of 4 */
+    /* The number of samples, rounded up to a multiple of 4. */
+    int count;
     size_t stride;
     float *x, *seen;
 } sample_copies;
@@ -437,11 +458,12 @@ static bool copy_samples(sample_copies *copies, vit_dtype dtype, const quantise_
     return true;
 }
 
-/* The damping is this share of the mean square of an input. */
+/* The damping is DAMPING times the mean square of an input channel. */
 #define DAMPING 0.4
 
-/* Pulls the weights towards their original values. This damping is strong, because other photos
- * differ, and because earlier layers lost precision in directions that the samples do not show. */
+/* Adds the damping, which pulls the rounded weights towards their original values. The damping is
+ * strong for two reasons. Other photos differ from the samples. Earlier layers lost precision in
+ * directions that the samples do not show. */
 static void dampen(quantise_layer *layer) {
     const size_t stride = (size_t)layer->stride + 1;
     double mean = 0;
@@ -518,8 +540,9 @@ static double group_error(const float *w, const float *q, int n, const float *gr
     return sum;
 }
 
-/* Chooses the clipping of a group of weights. In int8, the lane at *extreme is then certainly the
- * largest, so packing finds the same step. `q` has room for the group. */
+/* Chooses how far the weights of a group are clipped, and returns the step. In int8, the lane of
+ * weight *extreme is the largest lane of the result, so that packing finds the same step. `q` is
+ * scratch memory of n floats. */
 static float choose_step(const row_grid *grid, const float *w, int n, const float *gram,
                          size_t gram_stride, float *q, int *extreme) {
     const float largest = find_extreme(grid, w, n, extreme);
@@ -540,16 +563,20 @@ static float choose_step(const row_grid *grid, const float *w, int n, const floa
     return step;
 }
 
-/* Sixteen rows are rounded together, because they share the columns of gram. */
+/* The rounding of up to ROWS rows per task. The rows of a task are rounded together because they
+ * read the same columns of gram. */
 typedef struct rounding {
     const quantise_layer *layer;
     row_grid grid;
-    float *weights; /* [num_rows][depth] */
+    /* The rows of weights, [num_rows][depth]. */
+    float *weights;
     int num_rows;
-    float *scratch; /* for each task [3][ROWS][stride]: weights, steps, slopes */
+    /* Scratch memory of [3][ROWS][stride] floats for each task: weights, steps and slopes. */
+    float *scratch;
 } rounding;
 
-/* Fixes the weights that decide the step when int8 is packed, by setting their steps to zero. */
+/* Fixes those int8 weights from which packing computes the step. Their entries in `steps` become
+ * zero, so the weights are not changed again. */
 static void keep_extreme(const row_grid *grid, const float *w, int n, float step, int extreme,
                          float *q, float *steps) {
     int i;
@@ -561,8 +588,8 @@ static void keep_extreme(const row_grid *grid, const float *w, int n, float step
         if (lane_weight(lane_of(extreme), i) < n) steps[lane_weight(lane_of(extreme), i)] = 0;
 }
 
-/* Finds the step of each weight, and rounds all weights to the nearest values. slope = cross w -
- * gram q. */
+/* Rounds all weights of a row to the nearest values, and stores the step of each weight. Also
+ * computes slope = cross w - gram q, the slope of the error. */
 static void start_row(const rounding *job, const float *w, float *q, float *steps, float *slope) {
     const quantise_layer *layer = job->layer;
     const row_grid *grid = &job->grid;
@@ -587,8 +614,9 @@ static void start_row(const rounding *job, const float *w, float *q, float *step
     }
 }
 
-/* Improves weight k. q is a row, with zeros after its end. The bound of the weight is the limit of
- * its lane minus the other weights. */
+/* Sets weight k of a row to its best value while the other weights stay. `q` is the row, with zeros
+ * after its end. In int8, the bound of the weight is the limit of its lane minus the other weights
+ * of the lane. */
 static void improve(const rounding *job, int k, float *q, float step, float *slope) {
     const size_t stride = (size_t)job->layer->stride;
     const float *gram = job->layer->gram + (size_t)k * stride;
@@ -605,7 +633,7 @@ static void improve(const rounding *job, int k, float *q, float step, float *slo
     if (better < before || better > before) add_scaled(slope, gram, before - better, stride);
 }
 
-/* Finds the best int4 step of a group for its rounded weights. */
+/* Finds the best int4 step for the rounded weights of a group, and applies it. */
 static void refit_group(const quantise_layer *layer, int first, int n, float *q, float *steps,
                         float *slope) {
     const size_t stride = (size_t)layer->stride;

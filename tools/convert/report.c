@@ -19,10 +19,11 @@
 
 /* === Notes === */
 
-enum { MAX_NOTES = 12 }; /* there are 9 kinds of notes, and each occurs at most once */
+enum { MAX_NOTES = 12 }; /* There are 9 kinds of notes, and each occurs at most once. */
 
 typedef struct note_list {
-    char text[MAX_NOTES][REPORT_SIZE + 32]; /* each entry can hold the text of a report */
+    /* The texts of the notes. Each entry can hold the text of a report. */
+    char text[MAX_NOTES][REPORT_SIZE + 32];
     int count;
 } note_list;
 
@@ -65,8 +66,8 @@ static void collect_notes(const blueprint *b, note_list *notes) {
 
 /* === Lines that are always printed === */
 
-/* Returns the architecture that the file's name contains. The result is only a hint, because names
- * may be wrong. */
+/* Returns the name of the architecture that occurs in the file's name. Returns NULL if there is
+ * none. The result is only a hint, because file names may be wrong. */
 static const char *name_in_file(const char *path) {
     const char *file = paths_file_name(path), *best = NULL;
     const arch *a;
@@ -78,8 +79,8 @@ static const char *name_in_file(const char *path) {
 
 enum { EFFECT_SIZE = 224 };
 
-/* Prints unimportant assumptions in one line. Prints either the assumptions with a measured effect,
- * or the others. */
+/* Prints the unimportant assumptions in one line. If `measured` is true, prints those whose effect
+ * was measured. Otherwise prints the others. */
 static void print_minor(const finding_list *list, bool measured, const char *program) {
     char text[REPORT_SIZE / 2] = "";
     for (size_t i = 0; i < list->count; i++)
@@ -92,7 +93,8 @@ static void print_minor(const finding_list *list, bool measured, const char *pro
             measured ? "moving the output by less than 0.01 %" : "rarely important", text);
 }
 
-/* Returns a text such as "relu moves the output by 14 %; "; "" if the effect was not measured. */
+/* Returns the effect of a wrong assumption as text, such as "relu moves the output by 14 %; ".
+ * Returns "" if the effect was not measured. */
 static const char *effect_text(const finding *item, char text[EFFECT_SIZE]) {
     const double percent = 100 * item->effect;
     *text = '\0';
@@ -109,8 +111,8 @@ static bool assumes_colours(const finding_list *list) {
     return false;
 }
 
-/* Prints the options that would decide the assumptions. The last line is about the most harmful
- * assumption. */
+/* Prints the options that would replace the assumptions by facts. The last line concerns the
+ * assumption that would do the most harm if it were wrong. */
 static void print_help(const convert_options *o, const blueprint *b, const char *program) {
     const facts *f = &b->facts;
     const char *hint = name_in_file(o->checkpoint);
@@ -137,7 +139,8 @@ static void print_help(const convert_options *o, const blueprint *b, const char 
                      "the preprocessing; no --arch fits the tensors");
 }
 
-/* Prints assumptions in the order of their harm, and marks the first of many. */
+/* Prints the assumptions. Those that would do the most harm come first. If there are many, marks
+ * the first one. */
 static void print_assumed(const convert_options *o, const blueprint *b, const char *program) {
     const finding_list *list = &b->found.assumed;
     char effect[EFFECT_SIZE];
@@ -160,7 +163,7 @@ static void print_assumed(const convert_options *o, const blueprint *b, const ch
     print_help(o, b, program);
 }
 
-/* Prints the tensors that are dropped for one reason. */
+/* Prints the tensors that were dropped for one reason. */
 static void print_dropped(const name_groups *groups, const char *why, size_t count,
                           const char *program) {
     char text[REPORT_SIZE / 2] = "", name[GROUP_TEXT_SIZE];
@@ -180,9 +183,10 @@ static void print_dropped(const name_groups *groups, const char *why, size_t cou
                      count - named);
 }
 
-enum { MAX_REASONS = 64 }; /* more than any layout has */
+enum { MAX_REASONS = 64 }; /* more reasons than any layout has */
 
-/* Prints one line for each reason; false if memory is exhausted. */
+/* Prints one line for each reason for which tensors were dropped. Returns false if memory is
+ * exhausted. */
 static bool print_all_dropped(const layout_plan *plan, name_groups *groups, const char *program) {
     const char *said[MAX_REASONS];
     size_t reasons = 0, first, i, count;
@@ -202,7 +206,7 @@ static bool print_all_dropped(const layout_plan *plan, name_groups *groups, cons
     return true;
 }
 
-/* Returns the original's output in words; NULL for logits. */
+/* Describes the original's output in words. Returns NULL if the output is logits. */
 static const char *end_words(model_end end) {
     switch (end) {
     case MODEL_END_SOFTMAX: return "probabilities (softmax)";
@@ -216,7 +220,7 @@ static const char *end_words(model_end end) {
 
 static model_end end_of(const blueprint *b) { return match_end(b->match, b->facts.told.end); }
 
-/* Prints how the original's numbers differ from those of vit-run. */
+/* Explains how the original's output differs from the output of vit-run. */
 static void print_end(const blueprint *b, const char *program) {
     const model_end end = end_of(b);
     if (match_is_by_embedding(b->match))
@@ -249,7 +253,8 @@ void convert_report_findings(const conversion *c, const char *program) {
 /* === As text === */
 
 static part_list list_parts(const layout_plan *plan) {
-    part_list list = { .items = { { "patch_embed", 0 } }, .count = 1 }; /* comes first */
+    /* The patch embedding comes first. */
+    part_list list = { .items = { { "patch_embed", 0 } }, .count = 1 };
     size_t t;
     for (t = 0; t < plan->count; t++)
         if (layout_is_stored(&plan->items[t])) parts_add(&list, &plan->items[t].tensor);
@@ -283,7 +288,7 @@ static void print_resize(const vit_config *c) {
     else printf("squash to %d, crop the centre", c->resize_height);
 }
 
-/* Prints one value if all channels agree. */
+/* Prints the values of all channels, or one value if all channels have the same. */
 static void print_vector(const char *name, const float *values, int n) {
     bool equal = true;
     int i;
@@ -497,7 +502,8 @@ void convert_report_failure_json(const conversion *c, bool planned, const report
 
 /* === The mapping === */
 
-/* A line of the table. Items that differ only in the number of their block share a line. */
+/* A line of the mapping table. An item is one tensor of the .vit file. Items that differ only in
+ * the number of their block share a line. */
 typedef struct mapping_row {
     name_groups *ours;
     name_groups *theirs[LAYOUT_MAX_PARTS];
@@ -505,8 +511,8 @@ typedef struct mapping_row {
     const char *why;
 } mapping_row;
 
-/* Returns the reason for an item. The matching by structure gives a reason for each tensor. A table
- * gives one reason for all tensors. */
+/* Returns the reason why an item has its name. The search by structure has a reason for each
+ * tensor. A table of a known layout gives the same reason for all tensors. */
 static const char *reason_of(const blueprint *b, const layout_item *item) {
     const checkpoint_tensor_info *info = item->part_count ? item->parts[0].info : NULL;
     const size_t index = info ? (size_t)(info - checkpoint_tensor(b->checkpoint, 0)) : 0;
@@ -546,7 +552,7 @@ static bool add_item(mapping_row *row, const blueprint *b, const layout_item *it
     return add_name(&row->ours, item->tensor.name);
 }
 
-/* True if both items have the same name in different blocks. */
+/* True if both items are the same tensor of two different blocks. */
 static bool is_same_item(const layout_item *a, const layout_item *b) {
     const char *x = strchr(a->tensor.name + strlen("blocks."), '.');
     const char *y = strchr(b->tensor.name + strlen("blocks."), '.');
@@ -563,7 +569,8 @@ static void print_row(const mapping_row *row) {
     text_print(stdout, "%s(%s)\n", i ? "  " : "", row->why);
 }
 
-/* Prints one line for all blocks if their names are alike. */
+/* Prints one line for all blocks if the names in the checkpoint follow one pattern. Otherwise
+ * prints one line for each block. */
 static bool print_blocks(const blueprint *b, const layout_item *first) {
     mapping_row row = { 0 };
     const layout_item *item = first, *end = b->plan.items + b->plan.count;
@@ -584,7 +591,7 @@ static bool print_blocks(const blueprint *b, const layout_item *first) {
     return good;
 }
 
-/* True if the item is printed with an earlier block that has the same item. */
+/* True if an earlier block has the same item. The line of that block then covers this item. */
 static bool is_printed(const blueprint *b, const layout_item *item) {
     const layout_item *other;
     for (other = b->plan.items; item->block > 0 && other < item; other++)
@@ -603,7 +610,7 @@ static bool print_item(const blueprint *b, const layout_item *item) {
     return good;
 }
 
-/* Puts a tensor that the matching by structure named into the form of a plan. */
+/* Turns a tensor that the search by structure named into an item of a plan. */
 static layout_item name_item(const checkpoint_tensor_info *info) {
     layout_item item;
     memset(&item, 0, sizeof item);
@@ -668,7 +675,7 @@ void mapping_put(json_writer *w, const blueprint *b) {
 
 /* === Provenance === */
 
-/* Writes the line "KEY: VALUE". */
+/* Writes a line of the form "KEY: VALUE". */
 static void put_line(FILE *file, const char *key, const char *value) {
     text_print(file, "%s%s%s\n", key, strncmp(key, "option", 6) ? ": " : " ", value);
 }
@@ -705,7 +712,7 @@ static bool put_sources(const checkpoint *c, bool quiet, FILE *file, report *r) 
     return good;
 }
 
-/* Lists the settings given by hand, as command-line options. */
+/* Writes the settings that the user gave, as command-line options. */
 static void put_overrides(const convert_options *o, FILE *file) {
     int i;
     if (o->arch) put_line(file, "option: --arch", o->arch);
@@ -747,7 +754,7 @@ static void put_assumptions(const finding_list *list, FILE *file) {
     }
 }
 
-/* Lists weights that differ from the checkpoint's. */
+/* Writes which tensors the converter changed, so they differ from the checkpoint's. */
 static void put_changes(const blueprint *b, FILE *file) {
     const settings_stored *stored = &b->model.stored;
     const settings_notes *notes = &b->model.notes;

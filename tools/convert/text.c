@@ -11,8 +11,8 @@
 
 /* === Sizes, from the tensors === */
 
-/* Returns the number of rows of a matrix, or of its columns, in the checkpoint. Dimensions of 1 may
- * precede them. Returns 0 if the tensor does not exist. */
+/* Returns the number of rows of a matrix in the checkpoint or, if `columns` is true, the number of
+ * its columns. Leading dimensions of 1 are ignored. Returns 0 if there is no such matrix. */
 static int64_t size_of(const layout_map *map, const char *tensor, bool columns) {
     layout_part part;
     const char *axes;
@@ -20,7 +20,8 @@ static int64_t size_of(const layout_map *map, const char *tensor, bool columns) 
     return part.view.dims[part.view.ndim - (columns ? 1 : 2)];
 }
 
-/* Returns the number of rows of the projection, which CLIP stores transposed. */
+/* Returns the number of rows of the projection matrix, or 0 if there is none. CLIP stores this
+ * matrix transposed. */
 static int64_t projected(const layout_map *map) {
     layout_part part;
     const char *axes;
@@ -47,11 +48,13 @@ static bool put_sizes(const layout_map *map, vit_config *c, report *r) {
 
 /* === Settings that no tensor shows === */
 
-/* Parts of config.json that describe the text encoder. */
+/* The parts of config.json that describe the text encoder. */
 typedef struct described {
-    const json_value *text; /* NULL: nothing does */
+    /* The settings of the text encoder; NULL if the file has none. */
+    const json_value *text;
     bool is_open_clip, is_siglip, is_mobileclip;
-    const json_value *model; /* of open_clip */
+    /* The settings of the whole model in a file of open_clip; otherwise NULL. */
+    const json_value *model;
 } described;
 
 static described describe(const json_value *root) {
@@ -69,16 +72,17 @@ static bool assume(findings *f, const char *what, const char *why, report *r) {
     return findings_assume(f, what, why, "--config FILE") || report_no_memory(r);
 }
 
-/* The published text encoders have heads of 64. Only SigLIP's largest differ, but their files give
- * the number of heads. */
+/* Finds the number of heads. The published text encoders have heads with a width of 64. Only the
+ * largest model of SigLIP differs, but its files give the number of heads. */
 static bool put_heads(const described *d, vit_config *c, findings *f, report *r) {
     const json_value *told = json_get(d->text, d->is_open_clip    ? "heads"
                                                : d->is_mobileclip ? "n_heads_per_layer"
                                                                   : "num_attention_heads");
     char what[64];
     c->num_heads = (int)json_integer(told, 0);
-    if (!told && d->text && d->is_open_clip) c->num_heads = 8; /* its default */
-    if (!told && d->text && !d->is_open_clip) c->num_heads = d->is_siglip ? 12 : 8; /* theirs */
+    if (!told && d->text && d->is_open_clip) c->num_heads = 8; /* the default of open_clip */
+    /* the defaults of transformers */
+    if (!told && d->text && !d->is_open_clip) c->num_heads = d->is_siglip ? 12 : 8;
     if (!c->num_heads && c->embed_dim % 64 == 0) {
         c->num_heads = c->embed_dim / 64;
         snprintf(what, sizeof what, "text num_heads=%d", c->num_heads);
@@ -119,7 +123,8 @@ static bool put_activation(const described *d, const vit_config *image, vit_conf
     return assume(f, what, "as in the image encoder", r);
 }
 
-/* SigLIP attends to all 64 tokens, including padding, and reads the last one. */
+/* Finds which tokens attend to each other and which token is read. In SigLIP, all 64 tokens attend
+ * to each other, including the padding, and the last token is read. */
 static bool put_attention(const described *d, bool is_siglip, vit_config *c, report *r) {
     const json_value *mask = json_get(d->text, "no_causal_mask");
     const char *pool = json_string(json_get(d->text, "pool_type"), is_siglip ? "last" : "argmax");
@@ -131,8 +136,8 @@ static bool put_attention(const described *d, bool is_siglip, vit_config *c, rep
            report_fail(r, "the text encoder's pool_type %.40s: expected argmax or last", pool);
 }
 
-/* Reads a tensor of one number beside the model. *value stays unchanged if there is no such
- * tensor. */
+/* Reads a tensor that holds a single number, which is stored beside the model's weights. If there
+ * is no such tensor, *value stays unchanged. */
 static bool read_number(const layout_map *map, const char *name, bool *found, float *value,
                         report *r) {
     const checkpoint_tensor_info *info = layout_find_key(map, name, 0);

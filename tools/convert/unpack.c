@@ -23,8 +23,8 @@ typedef struct unpacking {
     unpack_result *result;
 } unpacking;
 
-/* Returns the type in safetensors. Quantised weights become f32, because safetensors has no type
- * for them. */
+/* Returns the name of the tensor's type in safetensors. Quantised weights become F32, because
+ * safetensors has no type for them. */
 static const char *stored_type(const vit_tensor *t) {
     switch (t->dtype) {
     case VIT_F16: return "F16";
@@ -43,8 +43,8 @@ static size_t element_size(const vit_tensor *t) { return is_half(t) ? 2 : 4; }
 
 static uint64_t plain_size(const vit_tensor *t) { return tensor_count(t) * element_size(t); }
 
-/* Finds a section. Opening the file verified the table of sections and its checksum, but not the
- * sections. */
+/* Finds a section of the .vit file. Returns NULL if there is none. vit_model_open has verified the
+ * table of sections and its checksum, but not the sections themselves. */
 static const unsigned char *find_section(const vit_model *model, const char name[8], size_t *size,
                                          size_t *count) {
     const unsigned char *entry = model->data + VIT_HEADER_SIZE;
@@ -73,7 +73,9 @@ static void put_entry(FILE *file, const vit_tensor *t, uint64_t *offset) {
     *offset = end;
 }
 
-/* Writes room for the length, then JSON padded with spaces to 8 bytes. *size excludes the NUL. */
+/* Makes the header of the safetensors file. It consists of 8 zero bytes for the length and the JSON
+ * text, padded with spaces to a multiple of 8 bytes. *size excludes the final NUL. The caller frees
+ * the result. */
 static char *make_header(unpacking *u, size_t *size) {
     char *text = NULL;
     FILE *memory = os_memory_open(&text, size);
@@ -115,7 +117,8 @@ static bool put_header(unpacking *u, report *r) {
 
 /* === Data === */
 
-/* Copies a row of 16-bit values unchanged. Section ">>format" of vit.h describes panels. */
+/* Copies a row of 16-bit values out of its panel, without a conversion. Section ">>format" of vit.h
+ * describes panels. */
 static void unpack_half(const vit_tensor *t, int row, size_t depth, unsigned char *out) {
     const size_t panel = t->dtype == VIT_BF16 ? (depth + 1) / 2 * 64 : depth * 32;
     const unsigned char *data = (const unsigned char *)t->data + (size_t)(row / 16) * panel;
@@ -141,8 +144,8 @@ static bool put_panels(unpacking *u, const vit_tensor *t, report *r) {
     return good;
 }
 
-/* Checks one tensor. The tensors are checked one after the other, instead of at the opening of the
- * file, because pages can then be dropped. */
+/* Verifies the checksum of one tensor. Each tensor is verified when it is needed instead of when
+ * the file is opened. The pages of the tensor can then be dropped early. */
 static bool check_tensor(const vit_tensor *t, report *r) {
     vit_hash hash;
     vit_hash_init(&hash);
@@ -208,9 +211,9 @@ static bool find_tensor(const vit_model *model, const char *name, vit_tensor *t)
     return false;
 }
 
-/* Writes a row of a head, or of its biases. The logits of a distilled model are the mean of two
- * heads. So the row of the class token is doubled, and the row of the distillation token is
- * zero. */
+/* Writes a matrix of weights or a vector of biases of a head. The logits of a distilled model are
+ * the mean of two heads. The head of the class token therefore gets doubled values, and the head of
+ * the distillation token gets zeros. */
 static bool put_head_row(vit_writer *w, const vit_config *config, const head_contents *head,
                          const vit_tensor *t, int dim, float *rows, report *r) {
     const double factor = !strncmp(t->name, "head_dist.", 10) ? 0 : config->has_dist_token ? 2 : 1;
@@ -254,7 +257,7 @@ static bool put_all(vit_writer *w, const vit_model *backbone, const vit_config *
     return good;
 }
 
-/* Runs the written file, and stores the logits in the file. */
+/* Runs the model in the written file, and stores its logits in the file as the self-test. */
 static bool renew_selftest(vit_writer *w, const char *path, report *r) {
     vit_model model;
     runner run;

@@ -47,7 +47,8 @@ static unsigned char *put_field(unsigned char *at, const char *name, unsigned ch
     return at + VIT_FIELD_SIZE;
 }
 
-/* Options of kind 2 are omitted if zero. */
+/* Returns the number of fields to write. An option of kind 2 (VIT_FIELD_LIST) is left out if its
+ * value is zero. */
 static size_t count_fields(const vit_config *config) {
     size_t count = 0;
 #define X(type, name, required, smallest, largest)                                                 \
@@ -69,10 +70,12 @@ static void put_fields(unsigned char *at, const vit_config *config) {
 
 typedef struct section_writer {
     unsigned char *meta, *entry;
-    uint64_t offset; /* of the next section */
+    /* The offset in the file at which the next section begins. */
+    uint64_t offset;
 } section_writer;
 
-/* Enters a section into the table. If meta is NULL, only measures the section. */
+/* Adds a section to the table of sections and advances the offset. If s->meta is NULL, only
+ * advances the offset. */
 static void put_section(section_writer *s, const char *tag, int required, size_t count,
                         uint64_t size) {
     s->offset = align(s->offset, 8);
@@ -119,8 +122,8 @@ static bool has_int8(const vit_writer *w) {
     return false;
 }
 
-/* Puts all sections. A first pass measures, and a second pass writes; only the second pass has
- * data_size. */
+/* Adds all sections. A first pass measures their sizes, and a second pass writes. data_size is
+ * known only in the second pass. */
 static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections,
                          const vit_writer_contents *contents, uint64_t data_size) {
     const size_t fields = count_fields(contents->config);
@@ -156,7 +159,7 @@ static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections
                    contents->tokenizer_size);
     }
     s->offset = align(s->offset, VIT_ALIGN);
-    if (!s->meta) return; /* the sections after it do not count in meta_size */
+    if (!s->meta) return; /* meta_size does not include the sections after this line. */
     put_section(s, "data", 1, 0, data_size);
     s->offset = align(s->offset, VIT_ALIGN);
     if (contents->text) put_section(s, "text", 0, 0, contents->text_size);
@@ -177,9 +180,10 @@ static void put_tensor(unsigned char *at, const vit_tensor *tensor) {
     store64(at + VIT_TENSOR_CHECKSUM, tensor->checksum);
 }
 
-/* Rounding errors average out less in narrow models. These are small anyway, so some of their
- * tensors keep more bits. In int8, they are the first two blocks and the head. attn.proj keeps
- * int8, because its 8-bit input keeps the workspace of low_memory small. */
+/* Returns patterns for the names of the tensors that keep more bits than `dtype`. Narrow models
+ * have such tensors because rounding errors average out less in them, and because they are small
+ * anyway. In int8, the tensors are those of the first two blocks and of the head. attn.proj still
+ * gets int8, because its 8-bit input keeps the workspace of low_memory small. */
 vit_writer_keep vit_writer_kept(const vit_config *config, vit_dtype dtype) {
     static const char *const int8[] = { "blocks.[01].attn.qkv.*", "blocks.[01].mlp.*",
                                         "head.weight" };
@@ -198,8 +202,9 @@ static bool is_kept(const vit_writer_keep *keep, const char *name) {
     return false;
 }
 
-/* The patch embedding, and a stem before it, keep more bits. These layers are small. In flat areas
- * of a photo all pixels are alike, so the rounding errors of weights and of pixels add up. */
+/* Returns the type of the patch embedding and of a stem before it. These layers are small and keep
+ * more bits. In flat areas of a photo all pixels are alike, so the rounding errors of weights and
+ * pixels would add up. */
 static vit_dtype input_dtype(vit_dtype dtype) {
     switch (dtype) {
     case VIT_F32:
@@ -212,11 +217,11 @@ static vit_dtype input_dtype(vit_dtype dtype) {
     return VIT_F16;
 }
 
-/* Returns the type of kept tensors: the next type with more bits. */
+/* Returns the type of the tensors that keep more bits. It is the next larger type. */
 static vit_dtype kept_dtype(vit_dtype dtype) { return dtype == VIT_I4 ? VIT_I8 : VIT_BF16; }
 
-/* Returns the type of the tensor in the backbone, or f32 for heads and for tensors that the
- * backbone lacks. */
+/* Returns the type that the tensor has in the backbone. Returns f32 for tensors of a head, and for
+ * tensors that the backbone does not have. */
 static vit_dtype backbone_dtype(const vit_model *backbone, const char *name) {
     vit_tensor tensor;
     for (int i = 0; strncmp(name, "head", 4) != 0 && vit_model_tensor(backbone, i, &tensor); i++)
@@ -224,8 +229,8 @@ static vit_dtype backbone_dtype(const vit_model *backbone, const char *name) {
     return VIT_F32;
 }
 
-/* Like vit_architecture_tensor, but with the types of this file: some matrices have another
- * type. */
+/* Describes tensor number `index`, as vit_architecture_tensor does. The type is the type that the
+ * tensor has in this file, which may differ from contents->dtype. */
 static bool describe(const vit_writer_contents *contents, int index, vit_tensor *tensor) {
     vit_dtype dtype = contents->dtype;
     if (!vit_architecture_tensor(contents->config, dtype, index, tensor)) return false;
@@ -237,7 +242,7 @@ static bool describe(const vit_writer_contents *contents, int index, vit_tensor 
     return vit_architecture_tensor(contents->config, dtype, index, tensor) != 0;
 }
 
-/* Lists the tensors and finds the largest panel. */
+/* Lists the tensors of the file. Also allocates memory for the largest panel. */
 static bool list_tensors(vit_writer *w, const vit_writer_contents *contents, report *r) {
     size_t largest = 1, i;
     vit_tensor tensor;
@@ -294,7 +299,7 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
     memcpy(w->meta, VIT_FILE_MAGIC, 8);
     store32(w->meta + VIT_HEADER_VERSION, VIT_FILE_VERSION);
     store32(w->meta + VIT_HEADER_NUM_SECTIONS, sections);
-    for (i = 0; i < w->count; i++) /* true as long as no panel breaks the rule */
+    for (i = 0; i < w->count; i++) /* The value is true as long as no panel breaks the rule. */
         if (w->tensors[i].dtype == VIT_I8) w->meta[w->fits16 + i] = 1;
     store64(w->meta + VIT_HEADER_FILE_SIZE, w->file_size);
     store64(w->meta + VIT_HEADER_META_SIZE, w->meta_size);
@@ -303,8 +308,8 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
 
 /* === Bytes to the file === */
 
-/* Writes to the file in aligned pieces of os_write_size. A system may keep each piece as one
- * page. */
+/* Writes to the file in aligned pieces of os_write_size bytes. The system may cache each piece as
+ * one large page. */
 static bool write_pages(vit_writer *w, const unsigned char *bytes, size_t size) {
     const size_t page = os_write_size();
     uint64_t at = w->position;
@@ -337,7 +342,7 @@ static bool put_zeros(vit_writer *w, uint64_t until, report *r) {
 }
 
 static bool go_to(vit_writer *w, uint64_t offset, report *r) {
-    if (offset >= w->position && offset - w->position < VIT_ALIGN) /* only padding */
+    if (offset >= w->position && offset - w->position < VIT_ALIGN) /* the gap is only padding */
         return put_zeros(w, offset, r);
     if (!w->memory && !os_seek(w->file, offset))
         return report_fail(r, "cannot be written: %s", strerror(errno));
@@ -345,7 +350,7 @@ static bool go_to(vit_writer *w, uint64_t offset, report *r) {
     return true;
 }
 
-/* Allocates memory with vit.h's preferred alignment. */
+/* Allocates memory for the file with the alignment that vit.h prefers. */
 static bool take_memory(vit_writer *w, report *r) {
     if (w->file_size <= SIZE_MAX) w->memory = os_allocate(VIT_ALIGN, (size_t)w->file_size);
     return w->memory || report_no_memory(r);
@@ -386,8 +391,8 @@ bool vit_writer_go_to(vit_writer *w, size_t tensor, report *r) {
 
 enum { BLOCK_NUMBERS = 1024 };
 
-/* Copies as many of n values as fit, in the form of the file. Returns the number of copied
- * values. */
+/* Copies values into the block in the byte order of the file. Copies n values, or fewer if the
+ * block is too small. Returns the number of copied values. */
 static size_t fill_block(unsigned char block[4 * BLOCK_NUMBERS], const float *values, size_t n) {
     if (n > BLOCK_NUMBERS) n = BLOCK_NUMBERS;
     bytes_store_floats(block, values, n);
@@ -435,7 +440,7 @@ bool vit_writer_copy(vit_writer *w, const vit_tensor *from, report *r) {
     return append(w, data, (size_t)from->size, r);
 }
 
-/* Copies the text encoder to the end of the file. */
+/* Copies the .vit file of the text encoder to the end of the file. */
 static bool put_text(vit_writer *w, report *r) {
     if (!w->text) return true;
     if (!go_to(w, w->file_size - w->text_size, r) || !put_bytes(w, w->text, w->text_size, r))

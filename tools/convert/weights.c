@@ -18,13 +18,15 @@ typedef struct stream {
     const weights_source *from;
     vit_writer *writer;
     cli_progress progress;
-    const vit_tensor *target; /* the writer's current tensor */
-    float *buffer;            /* rows being written */
+    /* The tensor that the writer is writing. */
+    const vit_tensor *target;
+    /* Memory for the rows that are being written. */
+    float *buffer;
     size_t nonfinite, overflows;
 } stream;
 
-/* Returns the largest value of the type; larger values would become infinity. int4 has f16 scales,
- * and values of at most 8 times the scale. int8 has f32 scales. */
+/* Returns the largest value that the type can hold. Larger values would become infinity. int4 has
+ * f16 scales, and its values are at most 8 times the scale. int8 has f32 scales. */
 static float largest_of(vit_dtype dtype) {
     switch (dtype) {
     case VIT_F16: return 65504.0f;
@@ -45,8 +47,8 @@ static void count_bad(stream *s, const float *values, size_t n, float largest) {
     }
 }
 
-/* False for quantised types, which cannot store such values, and with a calibration, which would
- * spread them. */
+/* True if the tensor may contain NaN or infinity. Quantised types cannot store such values, and a
+ * calibration would spread them. */
 static bool may_be_nonfinite(const stream *s) {
     return !tensor_is_quantised(s->target->dtype) && !s->from->is_calibrated;
 }
@@ -81,7 +83,8 @@ static bool read_values(stream *s, const layout_item *item, int64_t first, int64
     return true;
 }
 
-/* Copies a tensor unchanged: 16 rows at a time for panels, otherwise in pieces of any size. */
+/* Copies a tensor without changes. Panels are copied 16 rows at a time, and other tensors in pieces
+ * of any size. */
 static bool stream_copy(stream *s, const layout_item *item, report *r) {
     const bool panels = item->tensor.layout != VIT_LAYOUT_PLAIN;
     const int64_t count = (int64_t)tensor_count(&item->tensor);
@@ -99,8 +102,9 @@ static bool stream_copy(stream *s, const layout_item *item, report *r) {
     return true;
 }
 
-/* Adapts the patch embedding, or the first convolution of a stem, to other channels or another
- * patch size, 16 rows at a time. The result is then standardised. */
+/* Adapts the patch embedding, or the first convolution of a stem, to another number of channels or
+ * another patch size. Handles 16 rows at a time. The rows are then standardised, if the model
+ * requires that. */
 static bool stream_adapted(stream *s, const layout_item *item, const adaptation *a, float *from,
                            report *r) {
     const int64_t old = (int64_t)a->from.chans * a->from.side * a->from.side;
@@ -138,7 +142,8 @@ static bool stream_patches(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Resamples positions for another grid. The positions of prefix tokens stay unchanged. */
+/* Resamples the positions of the patches for another grid. The positions of prefix tokens stay
+ * unchanged. */
 static bool stream_positions(stream *s, const layout_item *item, report *r) {
     const vit_config *config = &s->from->model->config;
     const settings_stored *stored = &s->from->model->stored;
@@ -160,8 +165,8 @@ static bool stream_positions(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Resamples relative positions for another grid. Each head has a row that ends with the class
- * token's values. */
+/* Resamples relative positions for another grid. There is one row for each head. The values of the
+ * class token are at the end of the row. */
 static bool stream_relative(stream *s, const layout_item *item, report *r) {
     const vit_config *config = &s->from->model->config;
     const settings_stored *stored = &s->from->model->stored;
@@ -194,7 +199,8 @@ static bool stream_sincos(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Reserves room for the self-test. The outputs come from the finished file. */
+/* Writes zeros in the place of the self-test's outputs. The finished file's outputs replace them
+ * later. */
 static bool stream_zeros(stream *s, const layout_item *item, report *r) {
     const size_t count = (size_t)tensor_count(&item->tensor);
     float *zeros = calloc(count, sizeof *zeros);
@@ -203,7 +209,7 @@ static bool stream_zeros(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Writes a tensor that comes from the calibration. The calibration may have changed the tensor. */
+/* Writes a tensor that the calibration provides. The calibration may have changed its values. */
 static bool stream_calibrated(stream *s, const layout_item *item, report *r) {
     const int64_t depth = (int64_t)tensor_depth(&item->tensor);
     const int index = (int)(s->target - s->writer->tensors);
@@ -256,7 +262,8 @@ static size_t buffer_size(const layout_plan *plan) {
     return (size_t)largest;
 }
 
-/* Writes the wanted tensors of a plan. NULL stands for all tensors. */
+/* Writes those tensors of the plan for which `wanted` is true. Writes all tensors if `wanted` is
+ * NULL. */
 static bool write_items(stream *s, const bool *wanted, report *r) {
     const layout_plan *plan = s->from->plan;
     bool good = true;
