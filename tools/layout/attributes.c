@@ -17,6 +17,8 @@ typedef struct vote {
     const char *module, *name, *where; /* the place of the first statement */
 } vote;
 
+/* The state of reading the attributes of a model, module by module. Each vote is for the setting of
+ * the same name. */
 typedef struct walk {
     const checkpoint *checkpoint;
     /* where the attributes come from; NULL if they come from the checkpoint */
@@ -529,7 +531,7 @@ static bool heads_divide(const walk *w, const vote *v) {
     return !found;
 }
 
-/* Sets the setting that the statements agree on in *tensors, and mentions it in *told. Statements
+/* Stores the value that the statements agree on in *tensors, and mentions it in *told. Statements
  * in the code count only for settings that the file itself does not give. */
 static void put(const vote *v, setting_key key, settings *tensors, attributes_told *told) {
     char text[32];
@@ -577,7 +579,7 @@ static const char *doubt_activation(const walk *w) {
                : NULL;
 }
 
-/* Sets the stride of the patches. The default, 0, is put if the patches lie side by side. */
+/* Sets the stride of the patches. It is 0, the default, if the patches lie side by side. */
 static void put_stride(const walk *w, settings *tensors, attributes_told *told) {
     const bool side_by_side = w->kernel.given && w->kernel.value == w->stride.value;
     if (w->kernel.disputed || w->stride.disputed || !w->stride.given) return;
@@ -599,7 +601,7 @@ static bool refuse_cut(const walk *w, const settings all[FROM_COUNT], report *r)
                        w->stride.module);
 }
 
-/* Sets the settings that all statements agree on. */
+/* Stores all settings on which the statements agree. */
 static void put_all(walk *w, settings *tensors, attributes_told *told) {
     const vote *heads = w->heads.given ? &w->heads : &w->model_heads;
     if (!heads->given || heads_divide(w, heads)) put(heads, SETTING_NUM_HEADS, tensors, told);

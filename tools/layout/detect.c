@@ -365,6 +365,7 @@ static bool is_told_absent(const settings all[FROM_COUNT], const char *tensor) {
     return false;
 }
 
+/* The state of searching for missing tensors. */
 typedef struct missing {
     const layout_map *map;
     const settings *all;

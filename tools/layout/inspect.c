@@ -236,7 +236,7 @@ static void inspect_heads(const layout_map *map, settings *s, settings_seen *see
     put_size(s, SETTING_HEAD_DIM, layout_axis_size(axes, &part.view, 'k'));
 }
 
-/* Sets the settings of the blocks. Block 0 stands for all blocks; layout_check_names compares the
+/* Stores the settings of the blocks. Block 0 stands for all blocks; layout_check_names compares the
  * other blocks with it. In a gated MLP, fc1 holds the gate and the values, so fc1 has twice as many
  * rows as fc2 reads. Blocks without an MLP have no norm2 either. */
 static void inspect_block(const layout_map *map, settings *s, settings_seen *seen, int64_t width) {
@@ -249,7 +249,7 @@ static void inspect_block(const layout_map *map, settings *s, settings_seen *see
     inspect_heads(map, s, seen);
 }
 
-/* Sets the settings of the head. With token_avg the head reads two vectors, so the rows of its
+/* Stores the settings of the head. With token_avg the head reads two vectors, so the rows of its
  * weight are twice as long. */
 static void inspect_head(const layout_map *map, settings *s, int64_t width) {
     const int64_t classes = rows_of(map, "head.weight");
@@ -262,7 +262,7 @@ static void inspect_head(const layout_map *map, settings *s, int64_t width) {
         settings_put(s, SETTING_POOL, VIT_POOL_TOKEN_AVG);
 }
 
-/* Sets the settings of the merger. If no source gives merge_size, the merger is used. The columns
+/* Stores the settings of the merger. If no source gives merge_size, the merger is used. The columns
  * of its first layer show how many patches are merged. */
 static void inspect_merger(const layout_map *map, settings all[FROM_COUNT], int64_t width) {
     settings *s = &all[FROM_TENSORS];
@@ -307,7 +307,7 @@ static bool is_ggml(const checkpoint *c) {
     return !strcmp(checkpoint_kind(c), "vit.cpp") || !strcmp(checkpoint_kind(c), "GGUF");
 }
 
-/* Sets the settings in the metadata. The headers of vit.cpp and GGUF have settings, which must
+/* Stores the settings in the metadata. The headers of vit.cpp and GGUF have settings, which must
  * agree with the tensors. */
 static bool put_metadata(const layout_map *map, settings *s, report *r) {
     settings told;

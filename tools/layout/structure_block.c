@@ -8,10 +8,12 @@
 
 /* === Blocks === */
 
-/* Finds the role of each part of the first block; the other blocks have the same parts. Words in
- * the names are tried first. Shapes decide the remaining roles: the matrices of attention read and
- * write tokens, and the MLP has matrices [F, D] and [D, F]. The order of the parts in the file is
- * the last resort, and is reported. */
+/* A part is a weight and its bias. Its role is its name in layout_own, such as "attn.q".
+ *
+ * This file finds the role of each part of the first block; the other blocks have the same parts.
+ * Words in the names are tried first. Shapes decide the remaining roles: the matrices of attention
+ * read and write tokens, and the MLP has matrices [F, D] and [D, F]. The order of the parts in the
+ * file is the last resort, and is reported. */
 
 #define ATTENTION_WORDS "attn att attention self mha msa mhsa sa multihead multi+head heads"
 #define QUERY_WORDS     "q query queries wq toq toqueries"
@@ -31,6 +33,7 @@ enum { MAX_MATRICES = 16 };
 static const char by_number[] = "by the number in its name";
 static const char by_order[] = "by its place in the file";
 
+/* The matrices of the first block that have no role yet. */
 typedef struct matrix_list {
     structure_part *items[MAX_MATRICES];
     int count;

@@ -70,6 +70,7 @@ bool structure_says(const structure_part *part, const char *words) {
 
 /* === Parts === */
 
+/* The last component of a name, and whether it is that of a bias. */
 typedef struct leaf_name {
     const char *text;
     bool is_bias;
@@ -407,6 +408,7 @@ typedef struct block_run {
     bool is_complete;
 } block_run;
 
+/* All numbers in the paths of the parts. */
 typedef struct group_search {
     numbered *entries;
     size_t count, capacity;

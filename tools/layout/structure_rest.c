@@ -707,6 +707,7 @@ typedef struct layer {
     uint64_t likeness;
 } layer;
 
+/* The state of reading arrays without names: the arrays, and the layers that they form. */
 typedef struct order {
     structure_parts *parts;
     /* the indices, in the checkpoint, of the arrays that are used, in the order of the file */

@@ -23,6 +23,7 @@ static const char left_out[] = "the model has none";
 
 enum { NEW_NAME_SIZE = 64 };
 
+/* A tensor of the resulting checkpoint, and the reason for its role. */
 typedef struct new_tensor {
     checkpoint_tensor_info view;
     char name[NEW_NAME_SIZE];
@@ -30,6 +31,7 @@ typedef struct new_tensor {
     const char *reason;
 } new_tensor;
 
+/* All tensors of the resulting checkpoint. */
 typedef struct new_tensors {
     structure_parts *parts;
     new_tensor *items;

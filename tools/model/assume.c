@@ -10,6 +10,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+/* The arguments of assume_settings. */
 typedef struct assumer {
     const settings *all;
     const settings_seen *seen;

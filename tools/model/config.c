@@ -154,6 +154,7 @@ bool config_open_clip_apply(config_file *config, settings *s, report *r) {
 /* === Models and image processors ===
  * The default values of transformers, which its files omit. */
 
+/* An image processor of transformers, with its default values. */
 typedef struct hf_processor {
     const char *name; /* the name of the class, without "ImageProcessor" at its end */
     /* size 0 means that each photo has its own size; crop 0 means that there is no crop */
@@ -195,6 +196,7 @@ static const hf_processor processors[] = {
     { "DPT", 384, 0, false, true, ARCH_HALF, false },
 };
 
+/* A type of model in transformers, with the values that its config.json may omit. */
 typedef struct hf_model {
     const char *type, *activation;
     double eps;
@@ -361,8 +363,8 @@ static bool put_numbers(settings *s, const json_value *object, const hf_model *m
 
 /* === Labels === */
 
-/* Sets how probabilities are computed, as in the pipeline of transformers. It uses the sigmoid if a
- * photo may have several classes, or if there is only one class. */
+/* Sets how probabilities are computed, as in the pipeline of transformers. That pipeline uses
+ * the sigmoid if a photo may have several classes, or if there is only one class. */
 static bool put_problem(settings *s, const json_value *root, report *r) {
     static const char *const types[] = { "single_label_classification", "regression",
                                          "multi_label_classification" };
@@ -413,6 +415,7 @@ static bool put_labels(config_file *config, const json_value *id2label, report *
 
 /* === preprocessor_config.json === */
 
+/* A size of images in pixels. */
 typedef struct hf_frame {
     int64_t height, width; /* 0 if they are not given */
     /* the sides of photos are multiples of this number; 0 if any length is possible */
@@ -709,7 +712,7 @@ static bool check_fields(const json_value *root, const hf_processor *processor, 
     return true;
 }
 
-/* Sets all settings of the preprocessing. `root` is NULL if the file is missing; the defaults of
+/* Stores all settings of the preprocessing. `root` is NULL if the file is missing; the defaults of
  * the class then apply. */
 static bool apply_preprocessor(settings *s, const json_value *root, const hf_processor *processor,
                                hf_frame *input, report *r) {
@@ -816,6 +819,7 @@ bool config_hf_apply(config_file *config, settings *s, const char *path, report 
 
 enum { OWN_DEPTH = 16, OWN_NAME = 64, OWN_VALUE = 160 };
 
+/* The state of reading an author's own configuration file. Each value is passed to `take`. */
 typedef struct own_reader {
     config_take *take;
     void *user;

@@ -6,6 +6,7 @@
 
 /* === Tables === */
 
+/* How the value of a key is read. */
 typedef enum key_action {
     TO_SETTING,    /* the value of `setting`, a number or a flag; null leaves `setting` unchanged */
     TO_SIZE,       /* the image size, n or [height, width] */
@@ -32,6 +33,7 @@ typedef enum key_action {
     TO_NOTHING, /* vit.h lacks this option, so any value but null is refused */
 } key_action;
 
+/* A key of timm's config.json, and how its value is read. */
 typedef struct key_rule {
     const char *key;
     key_action action;

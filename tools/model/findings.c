@@ -348,8 +348,8 @@ static void add_options(char *give, size_t size, const char *options) {
     }
 }
 
-/* Appends an option with its value if both fit. Puts the value in quotes if a shell would split
- * it. */
+/* Appends an option with its value if both fit. Writes quotes around the value if a shell would
+ * split it. */
 static void add_option(char *give, size_t size, const char *option, const char *name,
                        const char *value, size_t length) {
     static const char plain[] =
@@ -377,6 +377,7 @@ static void add_assumed(char *give, size_t size, const char *what) {
 
 /* === One message === */
 
+/* A message with one line for each finding, and the number of lines that did not fit. */
 typedef struct message {
     report *r;
     size_t left_out;
@@ -466,6 +467,7 @@ bool findings_refuse(const findings *f, bool strict, report *r) {
 
 enum { MAX_CHOICES = 32, MAX_NOTE = 160 };
 
+/* One possible answer to a question, and a note about it, or "". */
 typedef struct choice {
     char value[64], note[MAX_NOTE];
 } choice;

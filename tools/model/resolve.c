@@ -339,9 +339,9 @@ static bool grid_explains_rows(resolver *m) {
     return stored->patch_rows == stored->position_rows;
 }
 
-/* Takes a square grid of patches if pos_embed has the number of rows for it. Returns the number of
- * ways in which the rows may be used, 0 to 2: for all tokens, or for the patches only. If both ways
- * are possible, SETTING_POSITIONS decides between them. */
+/* Takes a square grid of patches if pos_embed has as many rows as such a grid needs. Returns the
+ * number of ways in which the rows may be used, 0 to 2: for all tokens, or for the patches only. If
+ * both ways are possible, SETTING_POSITIONS decides between them. */
 static int square_grid(resolver *m) {
     settings_stored *stored = m->stored;
     const int rows = stored->position_rows, prefix = m->config->num_prefix_tokens;
@@ -553,7 +553,7 @@ static bool resolve_overlap(resolver *m, report *r) {
     return ask(m, "patch_stride", why, options, r);
 }
 
-/* Sets the requested input size. If no source gives a size, puts the size of the grid. */
+/* Sets the requested input size. If no source gives a size, sets the size of the grid. */
 static bool put_img_size(resolver *m, report *r) {
     const double height = pixels_of(m->config, m->stored->grid_height);
     const double width = pixels_of(m->config, m->stored->grid_width);

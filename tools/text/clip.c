@@ -205,7 +205,7 @@ bool clip_read_bpe(tplan *p, const char *path, report *r) {
     if (!read_text(path, &text, &size, r)) return false;
     if (size > 2 && (unsigned char)text[0] == 0x1f) good = gunzip(&text, &size, r);
     for (int end = 0; end < 2;
-         end++) /* single bytes, in GPT-2's order; then those that end a word */
+         end++) /* first single bytes, in GPT-2's order; then bytes that end a word */
         for (int k = 0; k < 2; k++)
             for (int byte = 0; byte < 256; byte++) {
                 char bytes[2] = { (char)byte, (char)TPLAN_END_OF_WORD };

@@ -7,6 +7,7 @@
 
 /* === Protocol Buffers === */
 
+/* A field of a message. */
 typedef struct field {
     uint32_t number, wire;
     uint64_t value;      /* the value of a field of wire type 0, 1 or 5 */
@@ -14,6 +15,7 @@ typedef struct field {
     size_t size;
 } field;
 
+/* The bytes of a message that are not read yet. */
 typedef struct message {
     const uint8_t *at, *end;
 } message;
@@ -66,6 +68,7 @@ static message message_of(const field *f) {
 /* Several keys may share nodes at their ends, so a node may be visited several times. */
 enum { MAX_KEY = 64, MAX_VISITS = 1000000 };
 
+/* The state of reading a map of characters. `key` holds the bytes that lead to the current node. */
 typedef struct charsmap {
     const uint8_t *units;
     size_t num_units, visited;
@@ -132,6 +135,7 @@ bool spiece_charsmap(tplan *p, const uint8_t *data, size_t size, const tplan_tab
 
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE, NUM_TYPES };
 
+/* A piece of the vocabulary. */
 typedef struct piece {
     const char *text;
     size_t size;
@@ -139,6 +143,7 @@ typedef struct piece {
     uint32_t type;
 } piece;
 
+/* The values that are read from a .model file. */
 typedef struct model {
     piece *pieces;
     size_t count, capacity;

@@ -9,6 +9,7 @@
 
 #define SPACE_MARK "\xe2\x96\x81" /* U+2581 */
 
+/* The state of reading a tokenizer.json. */
 typedef struct reader {
     tplan *p;
     report *r;
