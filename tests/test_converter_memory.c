@@ -40,10 +40,12 @@ void __wrap_free(void *p);
 
 enum { MAX_LIVE = 1 << 16, PHOTOS = 8 };
 
-/* A hash table of blocks that are not freed yet. It does not contain blocks that the C library
- * allocates for its caller (realpath, open_memstream). */
+/* A hash table of all blocks that are not freed yet. It does not contain blocks that the C library
+ * allocates for its caller, such as those of realpath and open_memstream. */
 static void *live[MAX_LIVE];
-static long live_count, calls, fail_at; /* fail_at 0: never */
+/* The number of live blocks, the number of calls, and the number of the call that fails. If fail_at
+ * is 0, no call fails. */
+static long live_count, calls, fail_at;
 
 static size_t find_live(const void *p) {
     size_t i = ((uintptr_t)p >> 4) * 2654435761u % MAX_LIVE;
@@ -58,7 +60,7 @@ static void *add_live(void *p) {
     return p;
 }
 
-/* Moves back entries that a collision had moved. */
+/* Removes a block from the hash table. Entries that a collision had moved are moved back. */
 static void remove_live(const void *p) {
     size_t i = find_live(p);
     if (!p || !live[i]) return;
@@ -121,8 +123,8 @@ static bool breaks(void) {
     return true;
 }
 
-/* Makes ferror true by reading a file that is open for writing, or the reverse. This does not work
- * for streams in memory, which fail only if an allocation fails. */
+/* Makes ferror return true. A file that is open for writing is read, or the reverse. This does not
+ * work for streams in memory, where only allocations can fail. */
 size_t __wrap_fread(void *to, size_t size, size_t count, FILE *file) {
     if (!breaks()) return __real_fread(to, size, count, file);
     fputc(0, file);
@@ -178,12 +180,16 @@ static char folder[64], output[96], model[96], labels[96];
 #define PLAIN "norm_eps=1e-6 activation=gelu"
 
 typedef struct job {
-    const char *checkpoint; /* in tests/data */
+    /* The path of the checkpoint in tests/data. */
+    const char *checkpoint;
     vit_dtype dtype;
-    bool photos; /* photos for calibration and comparison */
+    /* True if photos are used for calibration and comparison. */
+    bool photos;
     bool labels;
-    const char *settings; /* --set, with spaces between them */
-    int chans, patch;     /* --in-chans, --patch-size; or 0 */
+    /* The settings for --set, with spaces between them. */
+    const char *settings;
+    /* The values of --in-chans and --patch-size, or 0. */
+    int chans, patch;
     const char *rename;
 } job;
 
@@ -196,7 +202,8 @@ static bool put_settings(settings *s, const char *words, report *r) {
     return true;
 }
 
-static bool skipped; /* an unreadable photo; the calibration without it would give other bytes */
+/* True if a photo could not be read. The calibration without this photo would give other bytes. */
+static bool skipped;
 
 static bool convert(const job *j, report *r) {
     static const char *const photos[PHOTOS] = {
@@ -221,7 +228,8 @@ static bool convert(const job *j, report *r) {
     options.output = output;
     options.dtype = j->dtype;
     options.quiet = true;
-    options.decoding.no_sandbox = true; /* its children would share the counters */
+    /* The processes of a sandbox would share the counters, so the sandbox is off. */
+    options.decoding.no_sandbox = true;
     options.labels = j->labels ? labels : NULL;
     options.calibrate.items = options.compare.items = items;
     options.calibrate.count = options.compare.count = j->photos ? PHOTOS : 0;
@@ -306,7 +314,8 @@ static void fail_each(const char *what, operation *perform, const job *j, long m
     const long before = live_count;
     long total, tried, i;
     uint64_t wanted;
-    write_old(); /* the check for its existence allocates */
+    /* The old output must exist, because the test for its existence may allocate memory. */
+    write_old();
     calls = 0;
     CHECK_MSG(perform(j, &r), "%s: %s", what, r.text);
     total = calls;

@@ -8,7 +8,7 @@ static char system_root[64];
 #define VIT_STATIC
 #define VIT_NO_SIMD
 #define VIT_NO_PREPROCESS
-#define VIT_UNOPTIMIZED /* its speed does not matter */
+#define VIT_UNOPTIMIZED /* The speed of this program does not matter. */
 #define VIT_IMPLEMENTATION
 #include "vit.h"
 
@@ -24,14 +24,15 @@ static char system_root[64];
 #define V1 "/sys/fs/cgroup/cpu,cpuacct"
 #define V2 "/sys/fs/cgroup"
 
-static char written[64][1024]; /* to be removed, deepest last */
+/* The files and folders that must be removed at the end. The deepest ones come last. */
+static char written[64][1024];
 static int num_written;
 
 static void remember(const char *path) {
     snprintf(written[num_written++], sizeof written[0], "%s", path);
 }
 
-/* Writes a file below root, with the folders above it. */
+/* Writes a file below the test's root folder, and makes the folders above the file. */
 static void put(const char *path, const char *text) {
     char whole[1024];
     FILE *file;
@@ -59,7 +60,7 @@ static void check_allowed(const char *status, int expected) {
 
 static void test_affinity(void) {
     static char text[20000];
-    CHECK(vit__allowed_cores() == 0); /* no /proc at all */
+    CHECK(vit__allowed_cores() == 0); /* There is no /proc at all. */
     check_allowed("Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t0-7\n", 8);
     check_allowed("Cpus_allowed:\t1\n", 1);
     check_allowed("Cpus_allowed:\t5\n", 2);
@@ -71,13 +72,13 @@ static void test_affinity(void) {
     check_allowed("Cpus_allowed_list:\t0-7\n", 0);
     check_allowed("Mems_allowed:\tffff\n", 0);
     check_allowed("", 0);
-    /* 4,096 CPUs: a line longer than a buffer */
+    /* With 4,096 CPUs, the line is longer than the buffer. */
     memset(text, 0, sizeof text);
     strcpy(text, "Cpus_allowed:\t");
     for (int i = 0; i < 128; i++) strcat(text, i ? ",00000f00" : "80000000");
     strcat(text, "\nMems_allowed:\tff\n");
     check_allowed(text, 1 + 127 * 4);
-    /* after the 3,000 groups of a user, which are longer than a buffer */
+    /* The line comes after the 3,000 groups of a user, which are longer than the buffer. */
     memset(text, 0, sizeof text);
     strcpy(text, "Groups:\t");
     for (int i = 0; i < 3000; i++) strcat(text, "1ffff ");
@@ -90,7 +91,7 @@ static void test_affinity(void) {
         CHECK_MSG(vit__allowed_cores() == 2, "%d characters before: %d", pad, vit__allowed_cores());
         clear();
     }
-    /* the thread's own file comes before the process's */
+    /* The file of the thread has priority over the file of the process. */
     put("/proc/self/status", "Cpus_allowed:\tff\n");
     put("/proc/thread-self/status", "Cpus_allowed:\t3\n");
     CHECK(vit__allowed_cores() == 2);
@@ -101,7 +102,7 @@ static void check_quota(const char *what, int expected) {
     CHECK_MSG(vit__quota_cores() == expected, "%s: %d, not %d", what, vit__quota_cores(), expected);
 }
 
-/* Tests a single file cpu.max, in the root group. */
+/* Tests a file cpu.max in the root group, without any other groups. */
 static void check_max(const char *text, int expected) {
     put("/proc/self/cgroup", "0::/\n");
     put(V2 "/cpu.max", text);
@@ -122,7 +123,7 @@ static void test_numbers(void) {
     check_max("max 100000\n", 0);
     check_max("100000 100000\n", 1);
     check_max("200000 100000\n", 2);
-    check_max("150000 100000\n", 2); /* one and a half */
+    check_max("150000 100000\n", 2); /* This quota is one and a half CPUs. */
     check_max("50000 100000\n", 1);
     check_max("1000 100000\n", 1);
     check_max("200001 100000\n", 3);
@@ -153,7 +154,7 @@ static void test_numbers(void) {
 
 static void test_groups(void) {
     static char line[5000];
-    /* a service of systemd: its own limit, and its slice's */
+    /* A service of systemd has its own limit, and its slice has another limit. */
     put("/proc/self/cgroup", "0::/system.slice/vit.service\n");
     put(V2 "/system.slice/vit.service/cpu.max", "400000 100000\n");
     check_quota("the service's", 4);
@@ -164,7 +165,8 @@ static void test_groups(void) {
     put(V2 "/system.slice/other/cpu.max", "1000 100000\n");
     check_quota("not its neighbour's", 1);
     clear();
-    /* a container sees its own group as the root, whatever the group's name outside */
+    /* A container sees its own group as the root. The name that the group has outside does not
+     * matter. */
     put("/proc/self/cgroup", "0::/docker/0123456789abcdef\n");
     put(V2 "/cpu.max", "200000 100000\n");
     check_quota("the root's", 2);
@@ -173,7 +175,8 @@ static void test_groups(void) {
     put(V2 "/cpu.max", "200000 100000\n");
     check_quota("the root's of a group outside", 2);
     clear();
-    /* Kubernetes, version 1, from outside and from inside */
+    /* This is Kubernetes with version 1 of control groups, seen from outside and from inside a
+     * container. */
     put("/proc/self/cgroup", "11:cpu,cpuacct:" POD "/cri-0a1b.scope\n1:name=systemd:/\n");
     put(V1 POD "/cri-0a1b.scope/cpu.cfs_quota_us", "250000\n");
     put(V1 POD "/cri-0a1b.scope/cpu.cfs_period_us", "100000\n");
@@ -190,7 +193,7 @@ static void test_groups(void) {
     put(V1 "/cpu.cfs_period_us", "50000\n");
     check_quota("the root's", 2);
     clear();
-    /* another order of the controllers, or another name of the folder */
+    /* The controllers are in another order, or the folder has another name. */
     put("/proc/self/cgroup", "7:cpuacct,cpu:/a\n");
     put("/sys/fs/cgroup/cpuacct,cpu/a/cpu.cfs_quota_us", "100000\n");
     put("/sys/fs/cgroup/cpuacct,cpu/a/cpu.cfs_period_us", "100000\n");
@@ -206,14 +209,14 @@ static void test_groups(void) {
     put("/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000\n");
     check_quota("controllers that are not cpu", 0);
     clear();
-    /* both versions at once: the lower limit counts */
+    /* If both versions are in use, the lower limit counts. */
     put("/proc/self/cgroup", "4:cpu,cpuacct:/a\n0::/a\n");
     put(V1 "/a/cpu.cfs_quota_us", "300000\n");
     put(V1 "/a/cpu.cfs_period_us", "100000\n");
     put(V2 "/a/cpu.max", "200000 100000\n");
     check_quota("both", 2);
     clear();
-    /* invalid contents */
+    /* These contents are invalid. */
     put("/proc/self/cgroup", "0:\n:\n\n0\n4:cpu\n0::\n");
     check_quota("no lines of three parts", 0);
     clear();
@@ -221,7 +224,7 @@ static void test_groups(void) {
     put(V2 "/a/cpu.max", "200000 100000\n");
     check_quota("no newline", 2);
     clear();
-    /* a path that is longer than any buffer: groups beyond the part that is read are ignored */
+    /* This path is longer than any buffer. Groups beyond the part that is read are ignored. */
     strcpy(line, "0::");
     for (int i = 0; i < 400; i++) strcat(line, "/abcdefghi");
     strcat(line, "\n4:cpu,cpuacct:/a\n");
@@ -245,7 +248,7 @@ static void check_num_cores(const char *what, int expected) {
     vit_threads_destroy(pool);
 }
 
-/* Returns the expected number: the lowest of the CPUs online, the affinity and the quota. */
+/* Tests all limits together. The lowest of the CPUs online, the affinity and the quota counts. */
 static void test_all(void) {
     const int online = vit__online_cores();
     check_num_cores("no /proc", online);
@@ -260,7 +263,7 @@ static void test_all(void) {
     clear();
 }
 
-/* Returns the number of this process's threads with this name. */
+/* Returns the number of threads of this process that have this name. */
 static int count_named(const char *name) {
     char path[300], found[64];
     int count = 0;
@@ -292,7 +295,7 @@ static void test_names(void) {
     CHECK(vit_threads_create(4, &pool, &executor) == VIT_OK);
     executor.parallel_for(executor.user, 100, count_a_job, &jobs);
     CHECK(jobs == 100);
-    for (tries = 0; tries < 1000 && named != 3; tries++) { /* a thread may start late */
+    for (tries = 0; tries < 1000 && named != 3; tries++) { /* A thread may start late. */
         named = count_named("vit-worker\n");
         if (named != 3) nanosleep(&(struct timespec){ 0, 5000000 }, NULL);
     }

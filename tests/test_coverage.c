@@ -29,17 +29,22 @@
 
 enum { IMAGES = 2, MAX_PATH = 1024 };
 
-/* Bound relative to the largest number, for f32 compared with PyTorch's f32. */
+/* The largest accepted difference between f32 results and PyTorch's f32 results, relative to the
+ * largest number. */
 static const double tolerance = 2e-5;
 
 typedef struct fixture {
     const char *name;
     char folder[MAX_PATH], work[MAX_PATH], model_path[MAX_PATH];
-    int in_chans;        /* input size and channels for the conversion; 0 leaves them unchanged */
-    vit_config config;   /* as converted with config.json */
-    char full_name[192]; /* name of the architecture, with its tag */
+    /* The number of channels for the conversion. 0 leaves the number unchanged. */
+    int in_chans;
+    /* The configuration after the conversion with config.json. */
+    vit_config config;
+    /* The name of the architecture, with its tag. */
+    char full_name[192];
     vit_model model;
-    float *images; /* [IMAGES, chans, height, width] */
+    /* The input images: [IMAGES, chans, height, width]. */
+    float *images;
     float *logits, *embedding, *tokens;
 } fixture;
 
@@ -50,7 +55,8 @@ static void *allocate(size_t count) {
     exit(2);
 }
 
-/* All names here fit. With a longer name, opening would fail. */
+/* Joins the two parts of a path. All paths of this test fit. If a path were too long, opening it
+ * would fail. */
 static const char *join(char path[MAX_PATH], const char *folder, const char *name) {
     const size_t length = strlen(folder);
     snprintf(path, MAX_PATH, "%.*s/%.250s", (int)(length < 700 ? length : 700), folder, name);
@@ -105,7 +111,7 @@ static void same_config(const fixture *f, const vit_config *named) {
                   "%s by name: mean or std of channel %d", f->name, i);
 }
 
-/* These options give the sizes of the shrunk model, which its name does not. */
+/* Gives the sizes of the model as options. The model is smaller than its name implies. */
 static void tell_sizes(const fixture *f, settings *told) {
     const vit_config *c = &f->config;
     settings_start(told, "--set");
@@ -117,7 +123,7 @@ static void tell_sizes(const fixture *f, settings *told) {
     settings_put(told, SETTING_NUM_HEADS, c->num_heads);
 }
 
-/* Repeats the conversion without config.json. */
+/* Converts the model again without config.json. The settings must be the same. */
 static void check_name(const fixture *f) {
     char from[MAX_PATH], target[MAX_PATH], alone[MAX_PATH];
     settings told;
@@ -137,7 +143,8 @@ static bool same_number(double expected, float found) {
     return fabs(expected - (double)found) <= 1e-6 * fabs(expected);
 }
 
-/* Prints one line: height and width before the crop, crop mode, interpolation, mean, std. */
+/* Checks the line of the file that contains the height and width before the crop, the crop mode,
+ * the interpolation, the mean and the std. */
 static void check_preprocessing(const fixture *f) {
     const vit_config *c = &f->config;
     char path[MAX_PATH], crop_mode[16], interpolation[16];
@@ -166,7 +173,7 @@ static void check_preprocessing(const fixture *f) {
 
 /* === Numbers === */
 
-/* Returns a number of a 32-bit LCG, which has a sequence for each image, like image() of
+/* Fills the images with numbers from a 32-bit LCG. Each image has its own sequence, like image() of
  * tests/make_fixtures.py. */
 static void make_images(float *images, size_t size) {
     uint32_t image;
@@ -180,7 +187,8 @@ static void make_images(float *images, size_t size) {
     }
 }
 
-/* Returns max|got - expected| / max|expected|. A NaN counts as the largest error. */
+/* Returns max|got - expected| / max|expected|. If a number is NaN, the error is the largest
+ * possible. */
 static double relative_error(const float *got, const float *expected, size_t count) {
     double error = 0, top = 0;
     size_t i;
@@ -267,7 +275,8 @@ static int is_resized(const struct dirent *entry) {
     return !strncmp(entry->d_name, "img_size_", 9) || !strncmp(entry->d_name, "in_chans_", 9);
 }
 
-/* Converts the model for the input that the file's name states. */
+/* Converts the model for the input size or channels in the file's name, and compares the
+ * results. */
 static void check_input(fixture *f, const char *file) {
     settings told;
     vit_config config;

@@ -31,28 +31,35 @@ enum { TRUNCATIONS = 1000, FLIPS = 100, SHUFFLES = 3, MAX_OPTIONS = 24 };
 /* One line of cases.txt. */
 typedef struct damage_case {
     char name[64], file[64];
-    char options[512]; /* cut into words ... */
+    /* The options of the conversion. This text is cut into words. */
+    char options[512];
     const char *set[MAX_OPTIONS];
-    int set_count; /* ... those after --set */
+    /* The number of words that follow --set. */
+    int set_count;
     char twin_options[512];
-    const char *told[MAX_OPTIONS]; /* options for GGUF's metadata, which changed files lack */
+    /* Options that replace the metadata of a GGUF file, because changed files have no metadata. */
+    const char *told[MAX_OPTIONS];
     int told_count;
     const char *rename_items[MAX_OPTIONS];
     text_list rename;
     const char *img_size, *arch, *weights;
-    bool refused; /* even the undamaged file is refused; otherwise it is damaged in all ways */
+    /* If true, even the undamaged file is refused. Otherwise the file is damaged in all ways. */
+    bool refused;
 } damage_case;
 
 /* The result of a conversion. */
 typedef struct outcome {
     bool good;
-    uint64_t signature;     /* of settings and tensors */
-    char text[REPORT_SIZE]; /* the refusal */
+    /* A hash of the settings and the tensors. */
+    uint64_t signature;
+    /* The message of the refusal. */
+    char text[REPORT_SIZE];
     int num_heads;
     const char *layout;
 } outcome;
 
-static int share = 1, chosen; /* tries the damages with the numbers chosen, chosen + share, ... */
+/* The test tries the damages with the numbers `chosen`, `chosen` + `share` and so on. */
+static int share = 1, chosen;
 static uint32_t random_state;
 
 static uint32_t random_below(uint32_t n) {
@@ -63,8 +70,10 @@ static uint32_t random_below(uint32_t n) {
 /* === A folder to work in === */
 
 static char folder[64];
-static char damaged[160], output[160]; /* paths in it */
-static int files_beside;               /* number of files that stay there */
+/* The paths of the damaged file and of the output in the folder. */
+static char damaged[160], output[160];
+/* The number of files that stay in the folder. */
+static int files_beside;
 
 static void path_of(char path[160], const char *name) {
     snprintf(path, 160, "%s/%s", folder, name);
@@ -151,7 +160,7 @@ static bool parse_options(const damage_case *t, int num_heads, settings *s, repo
     return true;
 }
 
-/* Converts the file in the folder, and checks the rules that every result must obey. */
+/* Converts the damaged file in the folder, and checks the rules that every result must obey. */
 static void convert_damaged(const damage_case *t, int num_heads, const char *what, outcome *o) {
     report r = report_make();
     convert_options options;
@@ -177,7 +186,7 @@ static void convert_damaged(const damage_case *t, int num_heads, const char *wha
         o->signature = signature_of(output);
         unlink(output);
     } else if (strncmp(o->text, folder, strlen(folder)) || !is_refusal(o->text) || !r.failed) {
-        if (t->refused && !strncmp(o->text, "--", 2)) return; /* the message is about an option */
+        if (t->refused && !strncmp(o->text, "--", 2)) return; /* This message is about an option. */
         CHECK_MSG(false, "%s, %s: no refusal that names the file: %s", t->name, what, o->text);
     }
     CHECK_MSG(count_files(false) == files_beside + 1, "%s, %s: left something", t->name, what);
@@ -199,8 +208,9 @@ static bool names_option(const char *text, const char *assignment) {
     return false;
 }
 
-/* Without options, one message must require all settings, and contain the options of cases.txt.
- * test_defaults.c tests the assumptions that replace questions. */
+/* Converts without options. A single message must list all missing settings, and must contain the
+ * options of cases.txt. test_defaults.c tests the assumptions that are made instead of such
+ * questions. */
 static void test_questions(const damage_case *t, const outcome *base) {
     damage_case asked = *t;
     outcome o;
@@ -226,8 +236,10 @@ typedef struct entry {
     int ndim;
     int64_t dims[CHECKPOINT_MAX_DIMS];
     int64_t count;
-    float *values; /* copies of the entry share them */
-    bool matters;  /* tensors that the undamaged model uses */
+    /* The values of the tensor. Copies of the entry share them. */
+    float *values;
+    /* True if the undamaged model uses the tensor. */
+    bool matters;
     bool omitted;
 } entry;
 
@@ -238,8 +250,10 @@ typedef struct entry_list {
     int count;
 } entry_list;
 
-static entry_list whole, changed; /* without options, damaged */
-static entry_list other;          /* the undamaged file of the previous case */
+/* The tensors of the undamaged file, and those of the damaged file. */
+static entry_list whole, changed;
+/* The tensors of the undamaged file of the previous case. */
+static entry_list other;
 static const char *other_layout = "";
 
 /* === The file itself === */
@@ -249,7 +263,8 @@ static int compare_sizes(const void *a, const void *b) {
     return *x < *y ? 1 : *x > *y ? -1 : 0;
 }
 
-/* Goes from the longest to the shortest prefix, so that the file only needs to be cut further. */
+/* Tests all prefixes of the file, from the longest to the shortest. Between two tests, the file
+ * only needs to be cut. */
 static void test_truncated(const damage_case *t, const unsigned char *bytes, size_t size) {
     static size_t sizes[TRUNCATIONS];
     const int count = (t->refused ? TRUNCATIONS / 10 : TRUNCATIONS) / share;
@@ -265,8 +280,9 @@ static void test_truncated(const damage_case *t, const unsigned char *bytes, siz
     }
 }
 
-/* Cuts the file where a tensor begins. In vit.cpp's files a tensor's name precedes its data, so
- * the result is a valid file without some tensors. In other files this is one more place to cut. */
+/* Cuts the file where a tensor begins. In the files of vit.cpp, the name of a tensor precedes its
+ * data. The result of the cut is therefore a valid file that lacks some tensors. In other files,
+ * this is merely one more place to cut. */
 static void test_cut_between(const damage_case *t, const unsigned char *bytes, size_t size) {
     outcome o;
     int i;
@@ -282,8 +298,8 @@ static void test_cut_between(const damage_case *t, const unsigned char *bytes, s
     }
 }
 
-/* A flipped bit of a weight may have any effect. Any other flipped bit must not cause a crash or
- * leave files. */
+/* Flips single bits. A flipped bit in a weight may have any effect. Any other flipped bit must not
+ * cause a crash or leave other files. */
 static void test_flipped(const damage_case *t, unsigned char *bytes, size_t size) {
     int i;
     outcome o;
@@ -367,7 +383,8 @@ static void free_entries(entry_list *list) {
 
 /* --- the change of the keys --- */
 
-/* True for tensors around torch.nn's encoder, which every author names differently. */
+/* Returns true for tensors outside torch.nn's encoder, because each author names these tensors
+ * differently. */
 static bool is_ones_own(const outcome *base, const char *name) {
     return !strncmp(base->layout, "torch.nn.TransformerEncoder", 27) && !strstr(name, "layers.");
 }
@@ -377,16 +394,17 @@ static bool ends_with(const char *name, const char *ending) {
     return length >= end && !strcmp(name + length - end, ending);
 }
 
-/* The absence of these tensors cannot be detected, because otherwise equal models lack them. */
+/* Returns true if the absence of the tensor cannot be detected, because there are models without
+ * this tensor that are otherwise equal. */
 static bool may_be_absent(const outcome *base, const char *name) {
     static const char *const ends[] = {
-        "register_tokens",                     /* DINOv2's own files: with or without registers */
-        "storage_tokens",                      /* DINOv3's likewise */
-        "embeds.reg_token",                    /* NaFlexViT, too */
-        "head.proj.weight",                    /* open_clip's timm_proj */
-        "visual_projection.weight",            /* AIMv2 without texts */
-        "image_encoder.model.cls_token",       /* MobileCLIP's own code then takes the mean */
-        "image_encoder.model.classifier.proj", /* and has no head */
+        "register_tokens",                     /* DINOv2's files may have none */
+        "storage_tokens",                      /* DINOv3's files may have none */
+        "embeds.reg_token",                    /* NaFlexViT may have none */
+        "head.proj.weight",                    /* this is open_clip's timm_proj */
+        "visual_projection.weight",            /* AIMv2 may have no text encoder */
+        "image_encoder.model.cls_token",       /* without it, MobileCLIP takes the mean */
+        "image_encoder.model.classifier.proj", /* without it, MobileCLIP has no head */
     };
     size_t i;
     if (is_ones_own(base, name)) return true;
@@ -395,9 +413,11 @@ static bool may_be_absent(const outcome *base, const char *name) {
     return false;
 }
 
-static bool drops_merger; /* true for the case Qwen3-VL without --set merge_size=2 */
+/* True for the case of Qwen3-VL without --set merge_size=2. */
+static bool drops_merger;
 
-/* Only the names of these tensors matter: they identify the tensor or others. No value is read. */
+/* Returns true if the values of the tensor are read. Of some tensors only the names matter, because
+ * they identify these or other tensors. */
 static bool is_read(const entry *e) {
     return e->matters && !ends_with(e->name, "rope.freqs_cos") &&
            !ends_with(e->name, "token_embedding.weight") &&
@@ -412,18 +432,19 @@ static bool same(const outcome *o, const outcome *base) {
     return o->good && o->signature == base->signature;
 }
 
-/* True if a refusal contains the key, unless --rename may have changed the key. */
+/* Returns true if the message of the refusal contains the key. If --rename may have changed the
+ * key, the function also returns true. */
 static bool names_key(const damage_case *t, const outcome *o, const char *key) {
     return !o->good && (t->rename.count > 0 || strstr(o->text, key));
 }
 
-/* If no table has the names, the tensors are matched by structure. This may find the same tensors,
- * or require settings that only the table fixed. */
+/* Returns true if no table has the names, so that the tensors were matched by structure. Matching
+ * by structure may find the same tensors, or may require settings that only the table fixed. */
 static bool is_by_structure(const outcome *o) {
     return o->layout && strstr(o->layout, "hand-written");
 }
 
-/* Writes the changed list as a file, and converts it. */
+/* Writes the changed list of tensors as a file, and converts the file. */
 static void convert_changed(const damage_case *t, const outcome *base, const char *what,
                             outcome *o) {
     write_entries(&changed);
@@ -446,7 +467,7 @@ static void test_shuffled(const damage_case *t, const outcome *base) {
     }
 }
 
-/* Finds the tensors that affect the model. */
+/* Leaves out each tensor in turn, to find the tensors that affect the model. */
 static void test_missing(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
@@ -460,9 +481,9 @@ static void test_missing(const damage_case *t, const outcome *base) {
     }
 }
 
-/* Changes one letter. The message must contain the old key or the new key, unless structure
- * explains it. If the key distinguished two layouts, the message contains the key that the other
- * layout lacks. */
+/* Changes one letter of a key. The message must contain the old key or the new key, unless the
+ * tensors are matched by structure. If the key distinguished two layouts, the message contains the
+ * key that the other layout lacks. */
 static void test_renamed(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
@@ -515,7 +536,7 @@ static bool has_entry(const entry_list *list, const char *name) {
     return false;
 }
 
-/* Adds the tensors of the previous case, which has another layout. */
+/* Adds the tensors of the previous case to the file. They have another layout. */
 static void test_two_models(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
@@ -528,13 +549,15 @@ static void test_two_models(const damage_case *t, const outcome *base) {
     CHECK_MSG(!o.good, "%s: a second model in it", t->name);
 }
 
-/* Projections without a bias and tokens without a position may have any number of rows. */
+/* Returns true for tensors that may have any number of rows: projections without a bias, and tokens
+ * without a position. */
 static bool may_be_cut(const char *name) {
     return ends_with(name, "visual_projection.weight") || ends_with(name, "head.proj.weight") ||
            ends_with(name, "register_tokens") || ends_with(name, "patch_generator.cls_token.token");
 }
 
-/* Swaps the first and last dimension, or removes a row. Neither change may give another model. */
+/* Swaps the first and last dimension of a tensor, or removes a row. Neither change may give another
+ * model. */
 static void test_misshapen(const damage_case *t, const outcome *base) {
     outcome o;
     int i;

@@ -20,12 +20,18 @@
 
 /* A conversion and its result. */
 typedef struct row {
-    const char *source;       /* who says so */
-    const char *checkpoint;   /* under tests/data/layouts, or a list of tensors: see write_list */
-    const char *options;      /* --set, with spaces between them */
-    const char *config;       /* config.json beside it; NULL: none */
-    const char *preprocessor; /* preprocessor_config.json */
-    const char *expected;     /* settings, with spaces between them; "!TEXT": the refusal */
+    /* The code or the documentation that this value comes from. */
+    const char *source;
+    /* The name of a checkpoint under tests/data/layouts, or a list of tensors (see write_list). */
+    const char *checkpoint;
+    /* The settings for --set, with spaces between them. */
+    const char *options;
+    /* The text of config.json beside the checkpoint, or NULL if there is no such file. */
+    const char *config;
+    /* The text of preprocessor_config.json, or NULL. */
+    const char *preprocessor;
+    /* The expected settings, with spaces between them, or "!TEXT" for a refusal with this text. */
+    const char *expected;
 } row;
 
 #define HEADS         "num_heads=2"
@@ -131,7 +137,8 @@ static const row transformers[] = {
       "norm_eps=1e-5 activation=silu norm_type=rms pool=avg" },
 };
 
-/* Tests the classes' defaults if their file omits a value, or does not exist. */
+/* Tests the defaults of the image processor classes. They apply if the file of the processor omits
+ * a value, or if there is no such file. */
 static const row image_processors[] = {
     { "ViTImageProcessor", HF_VIT, AT_224, TYPE("vit"), NULL, VIT_IMAGES },
     { "ViTImageProcessor", HF_VIT, AT_224, TYPE("vit"), "{}", VIT_IMAGES },
@@ -314,7 +321,8 @@ static const row others[] = {
     { "torch.nn: the module around it", "torch_nn/model.pt",
       HEADS " activation=relu block_type=post_norm", NULL, NULL, "pool=token" },
     { "torch.nn: nhead", "torch_nn/model.pt", "pool=token activation=relu block_type=post_norm",
-      NULL, NULL, "!num_heads: the weights show no heads" }, /* its weights are random */
+      /* The weights of this checkpoint are random. */
+      NULL, NULL, "!num_heads: the weights show no heads" },
     { "vit-pytorch: LayerNorm, nn.GELU", "lucidrains/model.safetensors", HEADS " pool=avg", NULL,
       NULL, "norm_eps=1e-5 activation=gelu pool_prefix=1 has_qkv_bias=0 has_fc_norm=1" },
     { "vit-pytorch 2025: a mean without a class token", "lucidrains_2025_mean/model.pt", HEADS,
@@ -379,7 +387,8 @@ static const row others[] = {
       "crop_mode=center interpolation=bicubic " RESIZE(224) " " IMAGENET },
 };
 
-/* The number of heads must follow from the width, also in models wider than the layouts'. */
+/* Tests the number of heads, which must follow from the width. These models are also wider than
+ * those of the layouts. */
 #define TIMM_TENSORS(width, wide3)                                                                 \
     "patch_embed.proj.weight " width ",3,1,1;patch_embed.proj.bias " width ";cls_token 1,1," width \
     ";pos_embed 1,2," width ";norm.weight " width ";norm.bias " width                              \
@@ -445,7 +454,7 @@ static void write_text(const char *name, const char *text) {
     if (file) fclose(file);
 }
 
-/* Writes a list such as "a 2,3;b 4" as safetensors of zeros. */
+/* Writes the tensors of a list such as "a 2,3;b 4" as a safetensors file. All values are zeros. */
 static void write_list(const char *list, const char *path) {
     static const unsigned char zeros[65536];
     char header[8192], size[8];
@@ -475,7 +484,8 @@ static void write_list(const char *list, const char *path) {
     if (file) fclose(file);
 }
 
-/* Puts the file into the folder under one name, whatever its kind. */
+/* Copies the checkpoint into the folder. The copy always has the same name, whatever the format of
+ * the file is. */
 static void place_checkpoint(const char *data, const char *which) {
     char path[128], from[1024], absolute[1024];
     path_of(path, "model.ckpt");
@@ -504,8 +514,9 @@ static double field_of(const vit_config *c, const char *name) {
     return -1;
 }
 
-/* Each field of config.json and preprocessor_config.json that can change a result gets an unusual
- * value. The value must change a setting, or be refused by name. Other fields follow. */
+/* Tests each field of config.json and preprocessor_config.json that can change a result. The field
+ * gets an unusual value, which must change a setting or be refused by name. The other fields of the
+ * file come after it. */
 #define FIELD(text) "{\"model_type\": \"vit\", " text "}"
 #define PLAIN       "activation=gelu norm_eps=1e-12 head_activation=softmax has_qkv_bias=1 " VIT_IMAGES
 
@@ -660,14 +671,15 @@ static bool vector_is(const float *values, const double *expected, int count) {
     return true;
 }
 
-/* Compares one "norm_eps=1e-6" with the configuration. */
+/* Compares one setting, such as "norm_eps=1e-6", with the configuration. */
 static void check_setting(const row *t, const vit_config *c, const char *assignment) {
     char name[64];
     report r = report_make();
     settings expected;
     int key;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(assignment, "="), assignment);
-    if (!strncmp(name, "rope", 4)) { /* it follows from settings, but is not one itself */
+    /* This field follows from settings, but is not itself a setting. */
+    if (!strncmp(name, "rope", 4)) {
         CHECK_MSG(field_of(c, name) == strtod(strchr(assignment, '=') + 1, NULL),
                   "%s: expected %s, found %g", t->source, assignment, field_of(c, name));
         return;

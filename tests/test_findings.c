@@ -29,7 +29,8 @@ static void test_messages(void) {
     check_message(&f, true,
                   "--strict refuses to assume norm_eps=1e-05: the usual; give --set norm_eps=N");
     CHECK(findings_ask(&f, "pool", "why", "--set pool=token (its default) or --set pool=avg"));
-    CHECK(findings_ask(&f, "pool", "again", "--set pool=max")); /* asked once */
+    /* The question is asked only once. */
+    CHECK(findings_ask(&f, "pool", "again", "--set pool=max"));
     CHECK(findings_are_open(&f) && findings_has_asked(&f, "pool"));
     check_message(&f, false, "pool: why; give --set pool=token (its default) or --set pool=avg");
     check_message(&f, true,
@@ -63,9 +64,9 @@ static void test_messages(void) {
     findings_free(&f);
 }
 
-/* The most harmful assumption must come first, in any order of finding. Equally harmful assumptions
- * keep their order. If the weights show the number of heads, that assumption follows the
- * preprocessing. */
+/* Tests the order of assumptions. The most harmful assumption must come first, in whatever order
+ * they are found. Equally harmful assumptions keep their order. If the weights show the number of
+ * heads, this assumption comes after the preprocessing. */
 static void test_order(void) {
     static const char *const found[] = {
         "no configuration", "norm_eps=1e-05",
@@ -103,7 +104,8 @@ static void test_order(void) {
     findings_free(&f);
 }
 
-/* Checks that the message has `before` and the example `expected`, or no example for "". */
+/* Checks that the message contains `before`, and the example `expected`. If `expected` is "", the
+ * message must contain no example. */
 static void check_example(findings *f, bool strict, const char *before, const char *expected) {
     report r = report_make();
     char wanted[128];
@@ -115,7 +117,8 @@ static void check_example(findings *f, bool strict, const char *before, const ch
     findings_free(f);
 }
 
-/* Tests the assumed values, quoted for a shell. Assumptions without an option are left out. */
+/* Tests the text of all assumed values, which is quoted for a shell. Assumptions that have no
+ * option are left out. */
 static void test_assumed_given(void) {
     static const struct {
         const char *what, *expected;
@@ -138,8 +141,8 @@ static void test_assumed_given(void) {
     }
 }
 
-/* Consecutive options must all be given. If words or commas separate options, one of the options is
- * enough. */
+/* Tests which options answer a question. Options that follow each other must all be given. If words
+ * or commas separate the options, one of them is enough. */
 static void test_given(void) {
     static const struct {
         const char *options, *expected;
@@ -159,7 +162,7 @@ static void test_given(void) {
     }
 }
 
-/* Entries that do not fit must be counted. No line may be cut. */
+/* Tests entries that do not fit into the message. They must be counted, and no line may be cut. */
 static void test_many(void) {
     findings f = { { NULL, 0, 0 }, { NULL, 0, 0 }, { NULL, 0, 0 } };
     report r = report_make();
@@ -202,7 +205,7 @@ static void test_groups(void) {
     char name[16];
     size_t i;
     for (i = 0; i < sizeof names / sizeof *names; i++) CHECK(groups_add(&groups, names[i], "[8]"));
-    CHECK(groups_add(&groups, "blocks.4.attn.foo", "[9]")); /* of another shape */
+    CHECK(groups_add(&groups, "blocks.4.attn.foo", "[9]")); /* This tensor has another shape. */
     CHECK(groups.count == sizeof expected / sizeof *expected + 1);
     for (i = 0; i < sizeof expected / sizeof *expected; i++)
         CHECK_MSG(!strcmp(group_text(&groups.items[i], text), expected[i].text) &&
@@ -264,7 +267,7 @@ static void check_json(putter *put, const findings *f, const char *expected) {
 #define DIGITS             "1234567890123456789012345678901234567890123456789012345678901234567890"
 #define NOTED(value, note) "{\"value\": \"" value "\", \"note\": \"" note "\"}"
 
-/* Tests the choices of a question's options, and the suggested choice. */
+/* Tests the choices that a question offers for its options, and the choice that it suggests. */
 static void test_offers(void) {
     static const struct {
         const char *setting, *options, *choices, *suggested;
@@ -350,8 +353,9 @@ static void test_json(void) {
     findings_free(&f);
 }
 
-/* A measured effect replaces the usual effect. An assumption without effect is minor. An assumption
- * that is wrong more often comes first, even with a smaller effect. */
+/* Tests measured effects. A measured effect replaces the usual effect of an assumption. An
+ * assumption without effect is minor. An assumption that is wrong more often comes first, even if
+ * its effect is smaller. */
 static void test_effects(void) {
     static const struct {
         const char *what, *otherwise;
@@ -369,7 +373,7 @@ static void test_effects(void) {
     size_t i, k;
     for (i = 0; i < sizeof found / sizeof *found; i++)
         CHECK(findings_assume(&f, found[i].what, "why", "--option"));
-    CHECK(findings_is_minor(&f.assumed.items[f.assumed.count - 1])); /* norm_eps */
+    CHECK(findings_is_minor(&f.assumed.items[f.assumed.count - 1])); /* This is norm_eps. */
     for (i = 0; i < sizeof found / sizeof *found; i++)
         for (k = 0; found[i].otherwise && k < f.assumed.count; k++)
             if (!strcmp(f.assumed.items[k].what, found[i].what))

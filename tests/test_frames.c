@@ -45,7 +45,8 @@ static void append_file(bytes *to, const char *name) {
 
 static const vit_image images = { NULL, 0, 0, 0, VIT_PIXEL_RGB8 };
 
-/* Reads all frames. Returns their sizes as text, "12 7", and then the message if reading failed. */
+/* Reads all frames of a stream. Returns their sizes as a text such as "12 7". If reading failed,
+ * the message follows. */
 static const char *sizes(const bytes *from, const vit_image *raw) {
     static char text[1024];
     static frame_stream stream;
@@ -81,7 +82,7 @@ static vit_image raw_of(const char *name, const char *size) {
     return raw;
 }
 
-/* Returns the error in the options, or "". */
+/* Returns the message about wrong options, or "" if the options are accepted. */
 static const char *wrong(const char *size, const char *pixels) {
     static report r;
     vit_image raw;
@@ -117,7 +118,8 @@ static void test_raw(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         raw = raw_of(cases[i].name, cases[i].size);
         data.size = 2 * (size_t)atoi(cases[i].expected);
-        SIZES(&data, &raw, cases[i].expected); /* black, not padding */
+        /* The frame is black, so its zeros are not padding. */
+        SIZES(&data, &raw, cases[i].expected);
     }
     raw = raw_of("gray", "5x2");
     data.size = 0;
@@ -131,7 +133,7 @@ static void test_raw(void) {
 
 /* --- images ----------------------------------------------------------------- */
 
-/* Makes a JPEG with another JPEG inside, like a thumbnail in an EXIF segment. */
+/* Appends a JPEG that contains another JPEG, like the thumbnail in an EXIF segment. */
 static void append_with_thumbnail(bytes *to) {
     static bytes plain;
     const unsigned char head[] = { 0xff, 0xd8, 0xff, 0xff, 0xe1 };
@@ -160,7 +162,7 @@ static void test_jpegs(void) {
     append_with_thumbnail(&data);
     snprintf(expected + length, sizeof expected - length, "%zu", data.size - before);
     SIZES(&data, &images, expected);
-    append(&data, "\0\0\0", 3); /* some cameras pad so */
+    append(&data, "\0\0\0", 3); /* Some cameras pad their JPEGs in this way. */
     SIZES(&data, &images, expected);
 
     append_with_thumbnail(&one);
@@ -200,7 +202,7 @@ static void test_pnm(void) {
     CHECK(strstr(sizes(&data, &images), "17: frame 2 is truncated"));
 }
 
-/* Removes the segments with Huffman tables. */
+/* Appends a JPEG without the segments of its Huffman tables. */
 static void append_without_tables(bytes *to, const bytes *jpeg) {
     const unsigned char *d = jpeg->data;
     size_t at = 2;
@@ -213,7 +215,7 @@ static void append_without_tables(bytes *to, const bytes *jpeg) {
     append(to, d + at, jpeg->size - at);
 }
 
-/* The standard tables are those that most encoders write. */
+/* Tests JPEGs without Huffman tables. They use the standard tables, which most encoders write. */
 static void test_tables(void) {
     static const char *const names[] = { "baseline.jpg", "grey.jpg", "cmyk.jpg" };
     static bytes whole, bare;
@@ -285,16 +287,18 @@ static void test_follow(void) {
     CHECK(!frames_follow(data.data, data.size));
     append_with_thumbnail(&data);
     CHECK(frames_follow(data.data, data.size));
-    memcpy(data.data + 20, "MPF", 4); /* in the thumbnail, but found anyway */
+    /* The bytes lie in the thumbnail, but they are found nevertheless. */
+    memcpy(data.data + 20, "MPF", 4);
     CHECK(!frames_follow(data.data, data.size));
 }
 
 /* --- readers ---------------------------------------------------------------- */
 
-/* Writes the bytes to a file. */
+/* Writes the bytes to a file. Returns its path. */
 static const char *write_file(const bytes *data) {
     static char path[] = "/tmp/test_frames.XXXXXX";
-    static bool named; /* the chosen name may also contain an X */
+    /* True if the path has been chosen. The chosen path may also contain an X. */
+    static bool named;
     FILE *file;
     if (!named && close(mkstemp(path))) exit(2);
     named = true;
@@ -336,7 +340,8 @@ static void test_every(void) {
     remove(path);
 }
 
-/* Images are decoded ahead. photo_decode reports images that cannot be decoded. */
+/* Tests images that are decoded ahead. photo_decode must report the images that cannot be
+ * decoded. */
 static void test_images(void) {
     static bytes data;
     const char *path;
@@ -388,7 +393,7 @@ static void test_realtime(void) {
     remove(path);
 }
 
-/* The failure must come after the last whole frame. */
+/* Tests a truncated stream. The failure must come after the last whole frame. */
 static void test_truncated(void) {
     static bytes data;
     const char *path;
@@ -411,7 +416,8 @@ static void test_truncated(void) {
     remove(path);
 }
 
-/* Closing must not wait for a frame that never comes, nor for a frame to be taken. */
+/* Tests closing a reader. Closing must not wait for a frame that never comes, nor until a frame is
+ * taken. */
 static void test_close(void) {
     static bytes data;
     const char *path;
@@ -428,7 +434,8 @@ static void test_close(void) {
     CHECK(frame_reader_open(&reader, path, &r));
     frame_reader_close(&reader);
     remove(path);
-#if !defined(_WIN32) /* under Wine this would use Wine's own pipe, which would lose bytes */
+/* Under Wine, this test would use Wine's own pipe, which loses bytes. */
+#if !defined(_WIN32)
     if (pipe(ends)) exit(2);
     snprintf(name, sizeof name, "/dev/fd/%d", ends[0]);
     reader = reader_of(raw_of("gray", "1x1"), 1, true);

@@ -12,7 +12,8 @@
 
 enum { WIDTH = 32, MOST_BYTES = 65536 };
 
-static const double chance = 7; /* uninformative weights do not score higher than this */
+/* Weights from which no number of heads can be read do not score higher than this. */
+static const double chance = 7;
 
 typedef struct fixture {
     unsigned char bytes[MOST_BYTES];
@@ -44,7 +45,7 @@ static uint16_t *values_of(fixture *f, const char *tensor) {
     return offsets ? (uint16_t *)(void *)(f->bytes + 8 + header + atoi(offsets + 17)) : NULL;
 }
 
-/* Returns the facts that a conversion sees. */
+/* Returns the facts about the model that a conversion shows. */
 static settings_seen inspect(const fixture *f, settings all[FROM_COUNT]) {
     report r = report_make();
     checkpoint *c = NULL;
@@ -87,7 +88,7 @@ static void test_trained(const char *folder) {
     }
 }
 
-/* If the number of heads is given, the weights must not be inspected. */
+/* Tests a model whose number of heads is given. Its weights must not be inspected. */
 static void test_told(const char *folder) {
     const fixture f = load(folder, 4);
     settings all[FROM_COUNT];
@@ -121,7 +122,8 @@ static void swap_rows(uint16_t *values, int a, int b) {
     for (k = 0; k < WIDTH; k++) swap_values(&values[a * WIDTH + k], &values[b * WIDTH + k]);
 }
 
-/* Permutes q with k, and v with proj, which does not change a model of one head. */
+/* Permutes the rows of q together with those of k, and the rows of v together with the columns of
+ * proj. This does not change the results of a model with one head. */
 static void shuffle(fixture *f, unsigned *state) {
     int block, i, k;
     for (block = 0; block < 2; block++) {
@@ -143,7 +145,7 @@ static void shuffle(fixture *f, unsigned *state) {
     }
 }
 
-/* After the shuffle, neighbouring rows are random, whatever training did. */
+/* Tests shuffled weights. Neighbouring rows are then random, however the model was trained. */
 static void test_shuffled(const char *folder) {
     const int heads[] = { 1, 4, 8 };
     unsigned state = 1;
@@ -158,7 +160,7 @@ static void test_shuffled(const char *folder) {
     }
 }
 
-/* Truncates to f16; the values are normal numbers in f16. */
+/* Returns the f16 value of x without its last bits. x must be a normal number in f16. */
 static uint16_t half_of(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -166,14 +168,14 @@ static uint16_t half_of(float x) {
                       (bits >> 13 & 1023));
 }
 
-/* Returns a number from about -1 to 1, but not too close to 0. */
+/* Returns a random number from about -1 to 1 that is not too close to 0. */
 static float noise(unsigned *state) {
     const float x = (float)(next_random(state) % 1000 + 10) / 1000;
     return next_random(state) % 2 ? x : -x;
 }
 
-/* Makes rows of four heads. Each head has its own direction, and each pair of heads shares another
- * direction. */
+/* Writes the rows of four heads. Each head has its own direction, and each pair of heads shares
+ * another direction. */
 static void write_alike(uint16_t *q, uint16_t *k, float shared, unsigned *state) {
     float own[4][2][WIDTH], common[2][2][WIDTH];
     int row, side, i;
@@ -189,7 +191,7 @@ static void write_alike(uint16_t *q, uint16_t *k, float shared, unsigned *state)
     }
 }
 
-/* Two pairs of similar heads must not count as two heads. */
+/* Tests two pairs of similar heads. They must not count as two heads. */
 static void test_alike(const char *folder) {
     unsigned state = 1;
     int i, block;
@@ -206,12 +208,13 @@ static void test_alike(const char *folder) {
         e = read_heads(&f);
         CHECK_MSG(e.ranked[0].heads == 4, "%d scores %g, %d %g", e.ranked[0].heads,
                   e.ranked[0].score, e.ranked[1].heads, e.ranked[1].score);
-        CHECK(e.is_clear == (i <= 4)); /* beyond, two heads score nearly as much */
+        CHECK(e.is_clear == (i <= 4)); /* For larger i, two heads score nearly as much as four. */
     }
 }
 
 static void test_broken(const char *folder) {
-    static const uint16_t fillers[] = { 0, 0x3C00, 0x7E00, 0xFC00 }; /* 0, 1, NaN, -inf */
+    /* the f16 values 0, 1, NaN and minus infinity */
+    static const uint16_t fillers[] = { 0, 0x3C00, 0x7E00, 0xFC00 };
     int i, k;
     for (i = 0; i < 4; i++) {
         fixture f = load(folder, 4);
@@ -223,7 +226,8 @@ static void test_broken(const char *folder) {
     }
 }
 
-/* A checkpoint must not be inspected at these widths: too small, too wide, or wrong. */
+/* Tests widths at which the weights must not be inspected, because the width is too small, too
+ * large or wrong. */
 static void test_widths(const char *folder) {
     static const int64_t widths[] = { 0, 3, 16, 64, 4097, INT64_MAX / 2 };
     const fixture f = load(folder, 4);

@@ -7,14 +7,17 @@
 #include "test.h"
 
 static const char *data_folder = "tests/data", *images = "images";
-static unsigned decoder; /* flags: IMAGE_FILE_STB, or 0 */
+/* Flags for the decoder: IMAGE_FILE_STB, or 0. */
+static unsigned decoder;
 
 /* ------------------------------------------------------------------------- */
 /* Files                                                                     */
 /* ------------------------------------------------------------------------- */
 
 typedef struct bytes {
-    unsigned char *data; /* malloc'ed with exactly `size` bytes, so that overruns are detected */
+    /* The block has exactly `size` bytes, so that sanitizers detect reads beyond its end. It is
+     * allocated with malloc. */
+    unsigned char *data;
     size_t size;
 } bytes;
 
@@ -47,8 +50,8 @@ static bytes read_file(const char *name) {
     return copy_bytes(buffer, size);
 }
 
-/* Decodes a copy that ends where its block of memory ends. Returns true if it was accepted. An
- * accepted image must have pixels. A refused image must have a reason. */
+/* Decodes a copy that ends where its block of memory ends. Returns true if the image was accepted.
+ * An accepted image must have pixels, and a refused image must have a reason. */
 static bool accepted(const void *data, size_t size, unsigned flags) {
     bytes exact = copy_bytes(data, size);
     report r = report_make();
@@ -60,7 +63,7 @@ static bool accepted(const void *data, size_t size, unsigned flags) {
         for (size_t i = 0; i < (size_t)image.width * (size_t)image.height * 3; i++) {
             sum += image.pixels[i];
         }
-        CHECK(sum != 1u || image.pixels); /* every pixel was read */
+        CHECK(sum != 1u || image.pixels); /* This reads every pixel. */
     } else {
         CHECK(r.text[0] && !image.pixels && image.width == 0 && image.height == 0);
     }
@@ -69,7 +72,7 @@ static bool accepted(const void *data, size_t size, unsigned flags) {
     return good;
 }
 
-/* True if the image is refused with this text in the message. */
+/* Returns true if the image is refused with a message that contains this text. */
 static bool refused(const void *data, size_t size, const char *text) {
     bytes exact = copy_bytes(data, size);
     report r = report_make();
@@ -97,7 +100,7 @@ static int hex_byte(const char *text) {
     return (int)value;
 }
 
-/* Returns the largest difference of any byte, or 999 if the sizes differ. */
+/* Returns the largest difference between two bytes, or 999 if the sizes differ. */
 static int difference(const image_file *image, int width, int height, const char *hex) {
     int worst = 0;
     if (image->width != width || image->height != height) return 999;
@@ -108,7 +111,7 @@ static int difference(const image_file *image, int width, int height, const char
     return worst;
 }
 
-/* One line of expected.txt. */
+/* Checks the image of one line of expected.txt. */
 static void check_line(const char *line) {
     static char hex[16384];
     char name[64];
@@ -127,14 +130,15 @@ static void check_line(const char *line) {
         return;
     }
     d = difference(&image, width, height, hex);
-    if (jpeg_library() && !decoder) tolerance = 0; /* Pillow's own decoder */
+    /* The expected pixels are from the same decoder, because Pillow also uses libjpeg-turbo. */
+    if (jpeg_library() && !decoder) tolerance = 0;
     CHECK_MSG(d <= tolerance, "%s: %d x %d, differs by %d, allowed %d", name, image.width,
               image.height, d, tolerance);
     image_file_free(&image);
     free(file.data);
 }
 
-/* Calls check for each name of expected.txt. */
+/* Calls `check` with each line of expected.txt. */
 static int for_each_line(void (*check)(const char *line)) {
     static char line[32768];
     char path[1024];
@@ -151,8 +155,8 @@ static int for_each_line(void (*check)(const char *line)) {
     return count;
 }
 
-/* Tests damaged JPEGs. Both decoders refuse the files that Pillow refuses. For files that Pillow
- * repairs, libjpeg-turbo gives the same pixels, with a warning unless the damage is invisible.
+/* Checks a damaged JPEG. Both decoders must refuse the files that Pillow refuses. If Pillow repairs
+ * the file, libjpeg-turbo must give the same pixels, with a warning unless the damage is invisible.
  * stb_image may refuse these files. */
 static void check_damaged(const char *line) {
     static const char *const unseen[] = { "bits.jpg", "bits_at_start.jpg", "garbage_behind.jpg",
@@ -180,7 +184,8 @@ static void check_damaged(const char *line) {
     free(file.data);
 }
 
-/* Only orientations 5 to 8 swap the sides. With IMAGE_FILE_NO_EXIF no orientation does. */
+/* Tests the orientations of Exif. Only orientations 5 to 8 swap the sides. With IMAGE_FILE_NO_EXIF,
+ * no orientation swaps them. */
 static void test_exif(void) {
     for (int orientation = 1; orientation <= 8; orientation++) {
         char name[32];
@@ -220,9 +225,10 @@ static void test_pnm(void) {
     PNM_IS("P5 2 1 255\n\x01\xff", 2, 1, "010101ffffff");
     PNM_IS("P5\n#a\n2#b\n 1\t255\r\x01\xff", 2, 1, "010101ffffff");
     PNM_IS("P5 2 1 15\n\x01\x0f", 2, 1, "111111ffffff");
-    PNM_IS("P5 2 1 15\n\x01\x7f", 2, 1, "111111ffffff"); /* above its own maximum */
+    /* The value is above the maximum of its file. */
+    PNM_IS("P5 2 1 15\n\x01\x7f", 2, 1, "111111ffffff");
     PNM_IS("P6 1 1 255\nabc", 1, 1, "616263");
-    PNM_IS("P6 1 1 255\nabcdef", 1, 1, "616263"); /* a second image after it */
+    PNM_IS("P6 1 1 255\nabcdef", 1, 1, "616263"); /* There is a second image after the first. */
     PNM_IS("P5 1 1 1023\n\x03\xff", 1, 1, "ffffff");
     REFUSED("P5 2 1 255\n\x01", "truncated");
     REFUSED("P5 2 1 65535\n\x01\x02\x03", "truncated");
@@ -251,8 +257,8 @@ static uint32_t next_random(void) {
     return random_state >> 8;
 }
 
-/* No prefix of a file is an image. A file may end only after the first frame of an
- * animation, or before Pillow's TGA footer of 26 bytes, which has no content. */
+/* Checks that no prefix of a file is accepted as an image. A file may end only after the first
+ * frame of an animation, or before Pillow's TGA footer of 26 bytes, which has no content. */
 static void check_truncated(const char *line) {
     char name[64] = "";
     bytes file;
@@ -263,7 +269,8 @@ static void check_truncated(const char *line) {
     enough = file.size;
     if (strcmp(name + strlen(name) - 4, ".tga") == 0) enough -= 26;
     if (strcmp(name, "animated.gif") == 0) enough = 300;
-    if (strcmp(name + strlen(name) - 4, ".gif") == 0) enough -= 2; /* end mark, and 0 before */
+    /* The last two bytes are the end mark and a 0 before it. */
+    if (strcmp(name + strlen(name) - 4, ".gif") == 0) enough -= 2;
     for (size_t size = 0; size < file.size; size++) {
         if (accepted(file.data, size, 0) && size < enough) {
             if (wrong++ == 0) printf("    %s accepted at %zu of %zu\n", name, size, file.size);
@@ -273,8 +280,8 @@ static void check_truncated(const char *line) {
     free(file.data);
 }
 
-/* Files with one to four changed bytes may be accepted or refused, but must never cause a wild
- * access. */
+/* Checks files with one to four changed bytes. They may be accepted or refused, but must never
+ * cause an access to other memory. */
 static void check_mutated(const char *line) {
     char name[64] = "";
     bytes file;
@@ -296,7 +303,8 @@ static void put32(unsigned char *at, uint32_t value) {
     for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
-/* Makes a PNG whose header has this size and a correct checksum. */
+/* Makes a PNG whose header has this size and a correct checksum. Returns true if it is refused with
+ * this message. */
 static bool png_refused(uint32_t width, uint32_t height, const char *message) {
     bytes file = read_file("rgb.png");
     bool right;
@@ -318,7 +326,8 @@ static void test_sizes(void) {
     CHECK(png_refused(0x7fffffff, 1, "too large: found 2147483647 x 1,"));
     CHECK(png_refused(0xffffffff, 0xffffffff, "too large: found 4294967295 x 4294967295,"));
     CHECK(png_refused(11000, 12000, "damaged or truncated: 11000 x 12000 in 115 bytes"));
-    CHECK(png_refused(11, 5000, "damaged")); /* fewer rows than announced */
+    /* The file has fewer rows than its header announces. */
+    CHECK(png_refused(11, 5000, "damaged"));
     CHECK(refused(bmp, sizeof bmp, "too large: found 2147483647 x 2147483648"));
 }
 
@@ -344,14 +353,15 @@ static void test_no_image(void) {
         for (size_t i = 0; i < size; i++) noise[i] = (unsigned char)next_random();
         accepted(noise, size, 0);
     }
-    for (int a = 0; a < 256; a++) { /* every file of one byte, some of two and three */
+    /* This covers every file of one byte, and some files of two and three bytes. */
+    for (int a = 0; a < 256; a++) {
         unsigned char small[3] = { (unsigned char)a, 0xd8, 0xff };
         for (size_t size = 1; size <= 3; size++) CHECK(!accepted(small, size, 0));
     }
 }
 
-/* A PNG's Exif chunk has a checksum. A file whose Exif chunk is too short must be refused, like
- * a file that ends inside the chunk. */
+/* Tests the Exif chunk of a PNG, which has a checksum. If the chunk is too short, the file must be
+ * refused, like a file that ends inside the chunk. */
 static void test_png_exif(void) {
     bytes file = read_file("exif6.png");
     size_t chunk = 0;
@@ -366,7 +376,8 @@ static void test_png_exif(void) {
         CHECK(orientation_of(&cut) == 1 || size >= chunk + 38);
         free(cut.data);
     }
-    for (int length = 0; length < 256; length++) { /* length of a chunk that is shorter or longer */
+    /* This is the length of a chunk that is shorter or longer than it should be. */
+    for (int length = 0; length < 256; length++) {
         file.data[chunk - 1] = (unsigned char)length;
         CHECK(orientation_of(&file) == (length < 20 ? 1 : 8) || length > 34);
         accepted(file.data, file.size, 0);
@@ -376,7 +387,8 @@ static void test_png_exif(void) {
     free(file.data);
 }
 
-/* Only grey of 16 bits must give a warning, because Pillow shows it differently. */
+/* Tests the warning about 16-bit grey images. No other image must give it, because only these look
+ * different in Pillow. */
 static void test_grey16(void) {
     static const struct {
         const char *name;
@@ -399,7 +411,7 @@ static void test_grey16(void) {
     image_file_free(&image);
 }
 
-/* Files that begin like a readable format must never reach a command. */
+/* Checks that a file which begins like a readable format never reaches a command. */
 static void check_known(const char *line) {
     char name[64] = "";
     bytes file;
@@ -412,7 +424,8 @@ static void check_known(const char *line) {
 
 static void test_known(void) {
     static const struct {
-        size_t enough; /* first bytes of the format */
+        /* The number of bytes at the start of a file by which the format is recognised. */
+        size_t enough;
         const char *file;
     } others[] = { { 12, "RIFF\x10\0\0\0WEBPVP8 ...." },
                    { 4, "II*\0\x08\0\0\0............" },
@@ -428,7 +441,8 @@ static void test_known(void) {
         }
 }
 
-/* Replaces numbers in the Exif block of exif6.jpg. Damage must only mean "upright". */
+/* Replaces numbers in the Exif block of exif6.jpg. A damaged block must only mean that the image is
+ * upright. */
 static void test_exif_damage(void) {
     bytes file = read_file("exif6.jpg");
     size_t tiff = 0;
@@ -455,14 +469,14 @@ static void test_exif_damage(void) {
         CHECK(found == 1 || found == 6);
         free(cut.data);
     }
-    put32(file.data + tiff + 4, 0x00000000); /* the directory is the header itself */
+    put32(file.data + tiff + 4, 0x00000000); /* The directory is the header itself. */
     CHECK(orientation_of(&file) == 1);
-    put32(file.data + tiff + 4, 0xffffffff); /* and far outside */
+    put32(file.data + tiff + 4, 0xffffffff); /* The directory lies far outside the block. */
     CHECK(orientation_of(&file) == 1);
     free(file.data);
 }
 
-/* Tests failures of stb_image's callbacks. The first has no reason. */
+/* Tests failures of stb_image's callbacks. The first failure has no reason. */
 static void test_guards(void) {
     static const uint8_t file[3] = { 'a', 'b', 'c' };
     char got[4] = "";
@@ -487,8 +501,8 @@ static void test_guards(void) {
     image_file_free(&image);
 }
 
-/* A reduced image must have the scaled sides, rounded up, the same orientation, and about the same
- * mean. */
+/* Tests reduced images. A reduced image must have the scaled sides, rounded up, the same
+ * orientation, and about the same mean. */
 static int fraction_of(const void *user, int width, int height) {
     const int *sides = user;
     CHECK(width == sides[1] && height == sides[2]);
@@ -525,7 +539,8 @@ static void test_fractions(void) {
     }
 }
 
-/* Images that Pillow repairs must be decoded with a warning. Others must be refused. */
+/* Tests images that Pillow repairs. They must be decoded with a warning. All other damaged images
+ * must be refused. */
 static void test_repairs(void) {
     bytes file = read_file("baseline.jpg");
     report r = report_make();
@@ -533,7 +548,7 @@ static void test_repairs(void) {
     if (!jpeg_library()) return;
     CHECK(!image_file_decode(file.data, file.size - 2, 0, NULL, NULL, &image, &r));
     CHECK(strstr(r.text, "is truncated"));
-    memcpy(file.data + file.size - 60, "\xff\xd3\xff\xd9", 4); /* the image ends early */
+    memcpy(file.data + file.size - 60, "\xff\xd3\xff\xd9", 4); /* The image ends early. */
     CHECK(image_file_decode(file.data, file.size, 0, NULL, NULL, &image, &r));
     CHECK_MSG(strstr(image.note, "nevertheless: Corrupt JPEG data: premature end of data segment"),
               "found '%s'", image.note);

@@ -23,8 +23,8 @@
 static vit_model model;
 static photo_decoder *decoder;
 
-/* A source of `count` photos: in turn raw pixels, the bytes of a file, a path, or something
- * unreadable. The source fails at photo `fails_at`. */
+/* A source of `count` photos. The photos are, in turn, raw pixels, the bytes of a file, a path, and
+ * something that cannot be read. The source fails at photo `fails_at`. */
 typedef struct generator {
     uint64_t count, next, fails_at;
 } generator;
@@ -61,7 +61,7 @@ static bool generate(void *user, photo *p, report *r) {
     return p->name || report_no_memory(r);
 }
 
-/* The result of each photo. */
+/* The largest number of photos in a run. */
 enum { MOST = 200 };
 
 typedef struct results {
@@ -116,8 +116,8 @@ static bool run(infer_settings *settings, uint64_t count, bool tells, infer_coun
     return infer_run(settings, &photos, counts, r);
 }
 
-/* For any number of threads and any batch, the results must be the same and in order, with and
- * without a known number of photos. */
+/* Tests all numbers of threads and all sizes of batches. The results must be the same and in order,
+ * whether the number of photos is known or not. */
 static void test_same(void) {
     static results first, all;
     static const int counts_of[] = { 0, 1, 2, 3, 8, 21 };
@@ -151,7 +151,8 @@ static void test_same(void) {
     }
 }
 
-/* Tokens must differ from block to block, and the last block's from the normed tokens. */
+/* Tests the tokens of each block. They must differ from block to block, and those of the last block
+ * must differ from the tokens after the final norm. */
 static void test_blocks(void) {
     static results normed, last, before;
     infer_settings settings = make_settings(&normed, INFER_TOKENS);
@@ -194,7 +195,7 @@ static void test_stops(void) {
 
 #ifndef _WIN32
 
-/* Photo 0 is a pipe, which gets its data after the other photos. */
+/* A source whose photo 0 is a pipe. The pipe gets its data only after all other photos. */
 typedef struct slow_source {
     const char *pipe;
     int next, count;
@@ -216,8 +217,8 @@ static bool generate_slow(void *user, photo *p, report *r) {
     return p->name || report_no_memory(r);
 }
 
-/* No thread may wait for another thread's slow photo, even if the photo takes as long as a hundred
- * others. */
+/* Tests that no thread waits for another thread's slow photo, even if this photo takes as long as a
+ * hundred other photos. */
 static void test_waits_for_none(void) {
     static results all;
     char pipe[] = "/tmp/test_infer.XXXXXX";
@@ -238,7 +239,7 @@ static void test_waits_for_none(void) {
     unlink(pipe);
 }
 
-/* Returns the KB of this process now, or 0 if unknown. */
+/* Returns the present memory of this process in KB, or 0 if it is unknown. */
 static long resident(void) {
     FILE *file = fopen("/proc/self/statm", "r");
     long pages = 0;
@@ -265,15 +266,16 @@ static bool generate_cats(void *user, photo *p, report *r) {
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { KEEPS_FREED = 1 }; /* a sanitizer keeps freed memory for a while */
+enum { KEEPS_FREED = 1 }; /* Sanitizers keep freed memory for a while. */
 #else
 enum { KEEPS_FREED = 0 };
 #endif
 
-/* The peak memory must not grow with the number of photos of 400 KB. Compares the two halves of a
- * run, and the decoders after their end. */
+/* Tests the peak of the memory, which must not grow with the number of photos. Each photo has 400
+ * KB. The two halves of a run are compared, and the decoders after they have ended. */
 static void test_memory(void) {
-    enum { SLACK = 4096 }; /* KB: stacks, and what malloc keeps */
+    /* The accepted growth in KB, which allows for stacks and for freed memory that malloc keeps. */
+    enum { SLACK = 4096 };
     long decoders[2] = { 0, 0 };
     for (int i = 0; i < 2; i++) {
         const photo_options options = { 0 };
@@ -310,7 +312,7 @@ static void test_classes(void) {
     CHECK(!strcmp(class_name(&model, 1000, text, sizeof text), "class 1000"));
 }
 
-/* Tests folders of tests/data with images, and folders with other files. */
+/* Tests folders of tests/data that contain images, and folders that contain other files. */
 static void test_labelled(const char *data) {
     labelled_photos all, some;
     report r = report_make();
@@ -339,7 +341,9 @@ int main(int argc, char **argv) {
     const photo_options confined = { 0 };
     report r = report_make();
     if (vit_model_open("models/cifar10-vit.vit", 0, &model) != VIT_OK) return puts(model.detail), 1;
-    if (!freopen("/dev/null", "w", stderr)) return 1; /* the unreadable photos' names */
+    /* Standard error is discarded, because it contains the names of the photos that cannot be
+     * read. */
+    if (!freopen("/dev/null", "w", stderr)) return 1;
     decoder = photo_decoder_open(&confined, "test", 3, &r);
     test_same();
     test_blocks();

@@ -12,7 +12,7 @@
 #include "base/report.h"
 #include "test.h"
 
-/* Parses a copy. If it is accepted, the caller frees *text and the document. */
+/* Parses a copy of the text. If the copy is accepted, the caller frees *text and the document. */
 static bool parse(json_document *document, const char *json, char **text, report *r) {
     size_t size = strlen(json);
     *r = report_make();
@@ -194,7 +194,7 @@ static void test_sha256(void) {
                  "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-/* Tests the hash of a file, with progress. An unreadable file has no hash. */
+/* Tests the hash of a file, with progress reports. A file that cannot be read has no hash. */
 static void add_read(void *user, size_t size) { *(size_t *)user += size; }
 
 static void test_sha256_file(void) {

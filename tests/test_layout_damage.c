@@ -27,8 +27,10 @@ const checkpoint_tensor_info *__wrap_checkpoint_find(const checkpoint *c, const 
 
 typedef enum damage { SOUND, RENAMED, JOINED, SPLIT, TURNED, EMPTY, DAMAGES } damage;
 
-static damage what;   /* is done ... */
-static size_t victim; /* ... to this tensor */
+/* The damage that is done to the tensor with the number `victim`. */
+static damage what;
+/* The number of the damaged tensor. */
+static size_t victim;
 static checkpoint_tensor_info damaged;
 static char damaged_name[1100];
 
@@ -40,7 +42,7 @@ static void put_dims(checkpoint_tensor_info *t, int ndim, int64_t a, int64_t b) 
     t->strides[1] = 1;
 }
 
-/* Gives the tensor another shape with as many numbers, or makes it empty. */
+/* Gives the tensor another shape with the same number of elements, or makes it empty. */
 static void apply_damage(checkpoint_tensor_info *t) {
     const int64_t rows = t->ndim > 0 && t->dims[0] > 0 ? t->dims[0] : 1;
     switch (what) {
@@ -87,7 +89,7 @@ static bool put_settings(settings *s, const char *words, report *r) {
     return true;
 }
 
-/* Puts the number of tensors into *count. */
+/* Converts the checkpoint. *count receives the number of its tensors. */
 static bool convert(const char *data, const job *j, size_t *count, report *r) {
     char path[512];
     convert_options options;

@@ -37,7 +37,8 @@ static const struct {
 
 /* === Tensors === */
 
-/* Makes a model with every tensor, which is possible because few options exclude others. */
+/* Sets the options of a model that has every tensor. Such a model exists, because few options
+ * exclude others. */
 static void put_everything(vit_config *c) {
     memset(c, 0, sizeof *c);
     c->in_chans = 3;
@@ -81,14 +82,15 @@ static bool is_tensor(const char *rule_tensor) {
 
 /* === Rules === */
 
-/* Checks a bound of a slice: "-3d" or "1". */
+/* Skips a bound of a slice, such as "-3d" or "1". Returns the rest of the text. */
 static const char *after_bound(const char *text) {
     const char *digits = text + (*text == '-');
     const char *end = digits + strspn(digits, "0123456789");
     return end == digits ? NULL : end + (*end == 'd');
 }
 
-/* Checks "#0/3", "@0", "@1:", "@:1d", "@,1d:"; see layout.h. */
+/* Returns true if the text is a slice such as "#0/3", "@0", "@1:", "@:1d" or "@,1d:" (see
+ * layout.h). */
 static bool is_slice(const char *text) {
     const bool before = *text && text[1 + (text[1] == ',')] == ':';
     const char *end;
@@ -105,8 +107,8 @@ static bool is_slice(const char *text) {
     return *text == '@' && end && (!*end || (*end == ':' && !end[1] && !before));
 }
 
-/* Checks axes such as "io>oi": the source has each letter once and every letter of the file's
- * order, and the sizes of letters in brackets are known. */
+/* Returns true if the text describes axes, such as "io>oi". The left side must contain each letter
+ * once, and every letter of the right side. The sizes of letters in brackets must be known. */
 static bool are_axes(const char *axes) {
     const char *order = strchr(axes, '>'), *at;
     const bool is_open = strstr(axes, "(patch)") != NULL;
@@ -132,8 +134,8 @@ static bool is_key(const char *key) {
     return *key && *key != '!' && *key != ':' && !strchr(key, ' ');
 }
 
-/* ":tensor" is valid only in defaults and questions, because only these are evaluated late
- * enough. */
+/* Returns true if the text is a valid condition. ":tensor" is valid only in defaults and questions,
+ * because only these are evaluated late enough. */
 static bool is_condition(const char *condition, bool may_name_tensor) {
     if (!condition) return true;
     if (*condition == ':') return may_name_tensor && is_tensor(condition + 1);
@@ -228,14 +230,16 @@ static bool has_checkpoint[MAX_LAYOUTS];
 static char case_names[MAX_CASES][64];
 static int case_count;
 
-/* Some refusals come when the file is opened. */
+/* Notes the layout of a file. If the file must be refused, this may already happen when it is
+ * opened. */
 static void note_layout(const char *path, bool is_refused) {
     report r = report_make();
     checkpoint *c;
     layout_map map;
     size_t i;
     CHECK_MSG(checkpoint_open(path, &c, &r) || is_refused, "%s", r.text);
-    if (c && layout_detect(c, &map, &r)) { /* not of files that only --rename fits */
+    /* Files that only fit with --rename have no layout here. */
+    if (c && layout_detect(c, &map, &r)) {
         for (i = 0; layout_all[i]; i++)
             if (layout_all[i] == map.layout) has_checkpoint[i] = true;
         layout_free_map(&map);
@@ -243,7 +247,7 @@ static void note_layout(const char *path, bool is_refused) {
     checkpoint_close(c);
 }
 
-/* "hf_vit | model.safetensors | ..." */
+/* Reads the lines of cases.txt, such as "hf_vit | model.safetensors | ...". */
 static void read_cases(const char *data) {
     char path[512], line[1024], file_name[64];
     FILE *file;
@@ -267,7 +271,7 @@ static bool is_case(const char *name) {
     return false;
 }
 
-/* Every file of tests/make_layouts.py must have a line in cases.txt. */
+/* Checks that every file of tests/make_layouts.py has a line in cases.txt. */
 static void check_folders(const char *data) {
     char path[512];
     const struct dirent *entry;
@@ -292,7 +296,7 @@ int main(int argc, char **argv) {
         CHECK_MSG(has_checkpoint[i], "layout_%s: no checkpoint of tests/make_layouts.py has it",
                   table_names[i]);
     }
-    /* inspect.c counts through them */
+    /* inspect.c relies on consecutive numbers. */
     CHECK(SETTING_STEM_STAGE4 == SETTING_STEM_STAGE1 + LAYOUT_STAGES - 1);
     CHECK(i < MAX_LAYOUTS && case_count > 0 && case_count < MAX_CASES);
     return test_summary();

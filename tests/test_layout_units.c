@@ -30,7 +30,8 @@ static checkpoint_tensor_info tensor(int ndim, int64_t a, int64_t b, int64_t c, 
     return t;
 }
 
-/* Returns the place in the storage of element `index` of the view, counted row by row. */
+/* Returns the position in the storage of element `index` of the view. Elements are counted row by
+ * row. */
 static int64_t place(const checkpoint_tensor_info *view, int64_t index) {
     int64_t at = view->storage_offset;
     int i;
@@ -55,27 +56,29 @@ static void refuse_form(const char *form, checkpoint_tensor_info t) {
 }
 
 static void test_forms(void) {
-    /* [in 5, out 7] -> row 2, column 3 */
+    /* A weight [in 5, out 7] becomes [out, in]; the element is in row 2, column 3. */
     check_form("io>oi", tensor(2, 5, 7, 0, 0), 2 * 5 + 3, 3 * 7 + 2);
-    /* kernel [P 2, P 2, C 3, D 8] -> [d 5, c 1, p 1, q 0] */
+    /* A kernel [P 2, P 2, C 3, D 8] becomes [D, C, P, P]; the element is d 5, c 1, p 1, q 0. */
     check_form("pqcd>dcpq", tensor(4, 2, 2, 3, 8), 5 * 12 + 1 * 4 + 1 * 2 + 0,
                1 * 48 + 0 * 24 + 1 * 8 + 5);
-    /* the same after a linear layer over (p q c) and over (c p q) */
+    /* The same kernel is stored as the weight of a linear layer over (p q c) or over (c p q). */
     check_form("d(pqc)>dcpq", tensor(2, 8, 12, 0, 0), 5 * 12 + 1 * 4 + 1 * 2 + 0,
                5 * 12 + (1 * 2 + 0) * 3 + 1);
     check_form("d(cpq)>dcpq", tensor(2, 8, 12, 0, 0), 5 * 12 + 7, 5 * 12 + 7);
-    /* [D 8, H 2, hd 4] -> row (h 1, k 2), column 6 */
+    /* A weight [D 8, H 2, hd 4] becomes rows (H, hd); the element is in row (h 1, k 2), column
+     * 6. */
     check_form("dhk>hkd", tensor(3, 8, 2, 4, 0), (1 * 4 + 2) * 8 + 6, 6 * 8 + 1 * 4 + 2);
     check_form("hkd>dhk", tensor(3, 2, 4, 8, 0), 6 * 8 + 1 * 4 + 2, (1 * 4 + 2) * 8 + 6);
-    /* rows interleaved as (h k z) -> [z 2, h 1, k 3, d 4] */
+    /* The rows are interleaved as (h k z); the element is z 2, h 1, k 3, d 4. */
     check_form("(hkz)d>zhkd", tensor(2, 24, 8, 0, 0), ((2 * 2 + 1) * 4 + 3) * 8 + 4,
                ((1 * 4 + 3) * 3 + 2) * 8 + 4);
     refuse_form("io>oi", tensor(3, 5, 7, 1, 0));
-    refuse_form("pqcd>dcpq", tensor(4, 2, 3, 3, 8)); /* not this patch */
+    refuse_form("pqcd>dcpq", tensor(4, 2, 3, 3, 8)); /* The patch has another size. */
     refuse_form("d(pqc)>dcpq", tensor(2, 8, 13, 0, 0));
     refuse_form("d(pqc)>dcpq", tensor(2, 8, 24, 0, 0));
-    refuse_form("dhk>hkd", tensor(3, 8, 4, 2, 0));    /* heads and their width swapped */
-    refuse_form("d(xy)>dxy", tensor(2, 8, 12, 0, 0)); /* nobody knows x */
+    /* The number of heads and their width are swapped. */
+    refuse_form("dhk>hkd", tensor(3, 8, 4, 2, 0));
+    refuse_form("d(xy)>dxy", tensor(2, 8, 12, 0, 0)); /* The size of x is unknown. */
     CHECK(layout_axes_ndim("d(pqc)>dcpq") == 2 && layout_axes_ndim("pqcd>dcpq") == 4);
 }
 
@@ -89,7 +92,7 @@ static void test_letters(void) {
 }
 
 static void check_slice(const char *slice, checkpoint_tensor_info t, int64_t first, int64_t count) {
-    const bool good = layout_slice(&t, slice, 2); /* "d" is 2 */
+    const bool good = layout_slice(&t, slice, 2); /* "d" is 2 in these slices. */
     CHECK_MSG(good == (count > 0), "%s", slice);
     if (good) CHECK_MSG(place(&t, 0) == first && t.count == count, "%s", slice);
 }
@@ -131,7 +134,7 @@ static void test_rows(void) {
     t = tensor(4, 7, 3, 2, 2);
     CHECK(layout_rows(&t, patch, 4, &rows) && rows == 7);
     t = tensor(2, 7, 12, 0, 0);
-    CHECK(!layout_rows(&t, patch, 4, &rows)); /* that takes a form */
+    CHECK(!layout_rows(&t, patch, 4, &rows)); /* These rows need a form. */
     t = tensor(2, 5, 8, 0, 0);
     CHECK(layout_rows(&t, tokens, 3, &rows) && rows == 1);
     t = tensor(3, 2, 5, 8, 0);
@@ -151,7 +154,7 @@ static void test_first_rows(void) {
 }
 
 static void test_standardise(void) {
-    float row[2] = { -2, 2 }; /* the distance to 0 is too large */
+    float row[2] = { -2, 2 }; /* The distance to 0 is too large. */
     layout_standardise(row, 2);
     CHECK(fabsf(row[0] + 1) < 1e-6f && fabsf(row[1] - 1) < 1e-6f);
 }
