@@ -54,28 +54,32 @@ typedef enum checkpoint_dtype {
     CHECKPOINT_I8,
     CHECKPOINT_U8,
     CHECKPOINT_BOOL,
-    CHECKPOINT_Q4_0, /* ggml's blocks of 32 */
+    CHECKPOINT_Q4_0, /* Q4_0 .. Q8_0 are ggml's types with 32 elements in a block. */
     CHECKPOINT_Q4_1,
     CHECKPOINT_Q5_0,
     CHECKPOINT_Q5_1,
     CHECKPOINT_Q8_0,
-    CHECKPOINT_Q4_K, /* of 256 */
+    CHECKPOINT_Q4_K, /* Q4_K .. Q6_K are ggml's types with 256 elements in a block. */
     CHECKPOINT_Q5_K,
     CHECKPOINT_Q6_K,
     CHECKPOINT_DTYPE_COUNT,
 } checkpoint_dtype;
 
 typedef struct checkpoint_tensor_info {
-    const char *name;           /* the key in the state dict; '.' joins the keys of nested dicts */
-    const char *stored_name;    /* the name before rename_tensors */
-    const char *container_name; /* its position in the file: shard, zip entry, storage key */
-    checkpoint_dtype dtype;     /* stored type; checkpoint_read always converts to float */
-    int ndim;                   /* 0 (one element) .. CHECKPOINT_MAX_DIMS */
+    const char *name;        /* the key in the state dict; '.' joins the keys of nested dicts */
+    const char *stored_name; /* the name before rename_tensors was called */
+    /* the place of the tensor in the file, in the container's terms: shard, zip entry or storage
+     * key */
+    const char *container_name;
+    checkpoint_dtype dtype; /* stored type; checkpoint_read always converts to float */
+    int ndim;               /* 0 (one element) .. CHECKPOINT_MAX_DIMS */
     int64_t dims[CHECKPOINT_MAX_DIMS];
-    int64_t strides[CHECKPOINT_MAX_DIMS]; /* in elements, >= 0; 0 for an expanded dimension */
-    int64_t count;                        /* product of dims */
-    size_t storage;                       /* private to the reader */
-    int64_t storage_offset;               /* in elements, private to the reader */
+    /* The distance between neighbours along each dimension, in elements. 0 for an expanded
+     * dimension. */
+    int64_t strides[CHECKPOINT_MAX_DIMS];
+    int64_t count;          /* product of dims */
+    size_t storage;         /* private to the reader */
+    int64_t storage_offset; /* in elements; private to the reader */
 } checkpoint_tensor_info;
 
 typedef struct checkpoint_file_info {
@@ -85,15 +89,19 @@ typedef struct checkpoint_file_info {
 
 typedef struct checkpoint_metadata_entry {
     const char *key;   /* "format", "epoch", "args.model" */
-    const char *value; /* as text */
+    const char *value; /* the value as text */
 } checkpoint_metadata_entry;
 
-/* An attribute of a module, in a model that was saved whole. */
+/* An attribute of a module in a model that was saved whole. */
 typedef struct checkpoint_attribute {
-    const char *module; /* path, as in the names of its tensors; "": the model */
-    const char *name;   /* "num_heads", "eps"; "class"; "config.num_heads" */
-    const char *value;  /* as text: "12", "1e-05", "true", "(16, 16)" */
-    const char *where;  /* "model.py:41: nn.ReLU()" of an author's code; otherwise NULL */
+    /* path of the module, as in the names of its tensors; "" for the whole model */
+    const char *module;
+    /* name such as "num_heads" or "config.num_heads"; "class" for the class of the module */
+    const char *name;
+    const char *value; /* the value as text: "12", "1e-05", "true", "(16, 16)" */
+    /* The line of an author's code that gives the value, such as "model.py:41: nn.ReLU()". NULL if
+     * the value is not from code. */
+    const char *where;
 } checkpoint_attribute;
 
 /* === Open and close === */
@@ -101,15 +109,16 @@ typedef struct checkpoint_attribute {
 /* Opens a file or folder and checks its whole structure. On failure *out is NULL. */
 bool checkpoint_open(const char *path, checkpoint **out, report *r);
 
-/* Opens the state dict at the path `weights`, if the file has several; NULL opens the usual one. */
+/* Does the same, but opens the state dict at the path `weights` of a file with several state dicts.
+ * If `weights` is NULL, opens the usual state dict. */
 bool checkpoint_open_weights(const char *path, const char *weights, checkpoint **out, report *r);
 
-/* Opens a file in memory. The memory must outlive the checkpoint. `name` is used only in messages.
- * Sharded checkpoints cannot be opened in this way. */
+/* Opens a file that is in memory. The memory must outlive the checkpoint. `name` is used only in
+ * messages. Sharded checkpoints cannot be opened in this way. */
 bool checkpoint_open_memory(const char *name, const void *data, size_t size, checkpoint **out,
                             report *r);
 
-/* NULL is allowed. */
+/* Closes the checkpoint and frees its memory. c may be NULL. */
 void checkpoint_close(checkpoint *c);
 
 /* === What is inside === */
@@ -134,13 +143,13 @@ size_t checkpoint_count(const checkpoint *c);
 const checkpoint_tensor_info *checkpoint_tensor(const checkpoint *c, size_t i);
 const checkpoint_tensor_info *checkpoint_find(const checkpoint *c, const char *name);
 
-/* Return the files that were read; an index of shards comes first. The provenance lists the hashes
- * of these files. */
+/* Return the files that were read. An index of shards precedes the shards. The provenance lists the
+ * hashes of these files. */
 size_t checkpoint_file_count(const checkpoint *c);
 const checkpoint_file_info *checkpoint_file(const checkpoint *c, size_t i);
 
-/* Return the tensors that cannot be converted (quantised, complex, float8). The value of an entry
- * is the reason. */
+/* Return the tensors that cannot be converted (quantised, complex, float8), as entries of name and
+ * reason: `key` is the name of the tensor, and `value` is the reason. */
 size_t checkpoint_skipped_count(const checkpoint *c);
 const checkpoint_metadata_entry *checkpoint_skipped(const checkpoint *c, size_t i);
 
@@ -158,10 +167,13 @@ const checkpoint_metadata_entry *checkpoint_metadata(const checkpoint *c, size_t
 size_t checkpoint_attribute_count(const checkpoint *c);
 const checkpoint_attribute *checkpoint_attribute_at(const checkpoint *c, size_t i);
 
-const char *checkpoint_dtype_name(checkpoint_dtype dtype); /* "F32" */
-size_t checkpoint_dtype_size(checkpoint_dtype dtype);      /* bytes of an element or block ... */
-size_t checkpoint_block(checkpoint_dtype dtype);           /* ... of this many elements */
-bool checkpoint_is_float(checkpoint_dtype dtype);          /* true for weights, false for indices */
+const char *checkpoint_dtype_name(checkpoint_dtype dtype); /* returns a name such as "F32" */
+/* returns the bytes of an element or of a block */
+size_t checkpoint_dtype_size(checkpoint_dtype dtype);
+/* returns the elements of a block; 1 for a type without blocks */
+size_t checkpoint_block(checkpoint_dtype dtype);
+/* true for floating-point types, which weights have */
+bool checkpoint_is_float(checkpoint_dtype dtype);
 
 /* Return the names of the classes, if the container has any. */
 size_t checkpoint_label_count(const checkpoint *c);
@@ -169,11 +181,11 @@ const char *const *checkpoint_labels(const checkpoint *c);
 
 /* === Read === */
 
-/* Reads elements first .. first + count - 1 in row-major order, for any strides, as float. f16 and
- * bf16 are exact, f64 and integers are rounded to nearest, and bool becomes 0 or 1. Contiguous
- * tensors are streamed through a small buffer. A strided tensor needs a part of its storage in
- * memory, and a deflated zip entry must be in memory whole. The part or entry stays there until
- * another is needed. */
+/* Reads elements `first` .. `first` + `count` - 1 of the tensor in row-major order, for any
+ * strides, as float. f16 and bf16 are converted exactly, f64 and integers are rounded to nearest,
+ * and bool becomes 0 or 1. Contiguous tensors are streamed through a small buffer. A strided tensor
+ * needs a part of its storage in memory, and a deflated zip entry must be in memory whole. The part
+ * or entry stays in memory until another one is needed. */
 bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *tensor, int64_t first,
                      int64_t count, float *destination, report *r);
 

@@ -22,16 +22,19 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/zip.h"
 
-/* A zip_entry also describes plain bytes of a file, as an entry that is stored and has no CRC. */
+/* A range of bytes in a source. `bytes` is an entry of a zip archive, or describes plain bytes of a
+ * file as an entry that is stored and has no CRC. */
 typedef struct checkpoint_storage {
-    size_t file; /* index of its source */
+    size_t file; /* index of its source in the checkpoint's list */
     zip_entry bytes;
-    const uint8_t *memory; /* the decoded bytes, if they were decoded; otherwise NULL */
+    const uint8_t *memory; /* the decoded bytes; NULL if the bytes are read from the source */
+    /* True if bytes.crc is the CRC-32 of the bytes. */
     bool has_crc;
     bool big_endian;
 } checkpoint_storage;
 
-/* The inflated bytes [start, start + size) of one storage; at most one such block exists. */
+/* The inflated bytes [start, start + size) of the storage with index `storage`. A checkpoint has at
+ * most one such cache. */
 typedef struct checkpoint_cache {
     uint8_t *data;
     size_t storage;
@@ -44,30 +47,31 @@ typedef struct checkpoint_list {
 } checkpoint_list;
 
 struct checkpoint {
-    memory_arena memory; /* all names and texts */
+    memory_arena memory; /* the memory of all names and texts */
     const char *kind;
     const char *wrapper;
-    const char *wanted; /* path of the state dict to take; or NULL */
-    source *sources;    /* parallel to files */
+    const char *wanted; /* the path of the state dict to open; NULL for the usual one */
+    source *sources;    /* sources[i] reads the file files[i] */
     checkpoint_file_info *files;
     size_t file_count, source_capacity, file_capacity;
     checkpoint_storage *storages;
     size_t storage_count, storage_capacity;
     checkpoint_tensor_info *tensors;
     size_t tensor_count, tensor_capacity;
+    /* Pointers to the tensors, sorted by name. */
     const checkpoint_tensor_info **by_name;
     checkpoint_list metadata, skipped;
     const char **choices;
     size_t choice_count, choice_capacity;
     checkpoint_attribute *attributes;
     size_t attribute_count, attribute_capacity, attribute_bytes;
-    uint8_t **blocks; /* memory of storages */
+    uint8_t **blocks; /* allocated memory for the decoded bytes of storages */
     size_t block_count, block_capacity;
     uint64_t block_bytes;
     const char **labels;
     size_t label_count, label_capacity;
     checkpoint_cache cache;
-    uint8_t *buffer; /* CHECKPOINT_BUFFER_SIZE bytes being converted to float */
+    uint8_t *buffer; /* a buffer of CHECKPOINT_BUFFER_SIZE bytes for conversion to float */
 };
 
 enum {
@@ -81,33 +85,37 @@ enum {
 
 /* === For the container readers === */
 
+/* Adds a storage. *index receives its index. */
 bool checkpoint_add_storage(checkpoint *c, const checkpoint_storage *storage, size_t *index,
                             report *r);
 
-/* Checks name, dimensions and strides, and that every element lies inside the storage. The storage
- * has `available` elements of this dtype. Fills in count. The caller must set the strides, and must
- * check that ndim <= CHECKPOINT_MAX_DIMS. */
+/* Adds a tensor. Checks its name, dimensions and strides, and that every element lies inside the
+ * storage. The storage has `available` elements of the tensor's dtype. The function fills in
+ * tensor->count. The caller must set the strides, and must check that ndim <=
+ * CHECKPOINT_MAX_DIMS. */
 bool checkpoint_add_tensor(checkpoint *c, const checkpoint_tensor_info *tensor, uint64_t available,
                            report *r);
+/* Sets the strides of a tensor whose elements are stored in row-major order without gaps. */
 void checkpoint_contiguous_strides(checkpoint_tensor_info *tensor);
 
-/* Copies both texts. */
+/* Add an entry to the lists that checkpoint.h declares, and copy the texts. */
 bool checkpoint_add_metadata(checkpoint *c, const char *key, const char *value, report *r);
 bool checkpoint_add_skipped(checkpoint *c, const char *name, const char *reason, report *r);
 bool checkpoint_add_label(checkpoint *c, const char *text, report *r);
 bool checkpoint_add_choice(checkpoint *c, const char *path, report *r);
 
-/* Copies all three texts. Entries that are too long, too many or unprintable are left out. */
+/* Adds an attribute, and copies all three texts. An attribute is left out if it is too long or
+ * unprintable, or if there are too many attributes. */
 bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *name,
                               const char *value, report *r);
 
-/* Allocates memory for the bytes of a storage, until the checkpoint is closed. The total is at most
- * 32 times the size of the files, plus 16 MiB, because one part of a file could be decoded many
- * times. */
+/* Allocates memory for the decoded bytes of a storage. checkpoint_close frees the memory. The total
+ * is at most 32 times the size of the files, plus 16 MiB, because one part of a file could be
+ * decoded many times. */
 uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r);
 
-/* Opens the file with this name in the folder of another file, unless it is open already. The name
- * must not lead out of the folder. */
+/* Opens the file `name` in the folder of the source number `file`, unless it is open already.
+ * *index receives the index of its source. The name must not lead out of the folder. */
 bool checkpoint_open_beside(checkpoint *c, size_t file, const char *name, size_t *index, report *r);
 
 /* === For open.c === */
@@ -136,7 +144,8 @@ bool checkpoint_replace(checkpoint *c, const checkpoint_tensor_info *tensors, si
 
 /* === The readers: each reads source number `file` into c === */
 
-/* Opens a container of any kind; some containers hold another container. */
+/* Opens a container of any kind as the source number `file`. For containers that hold another
+ * container. */
 bool checkpoint_open_inside(checkpoint *c, size_t file, report *r);
 
 bool safetensors_open(checkpoint *c, size_t file, report *r);
@@ -151,14 +160,16 @@ bool gguf_open(checkpoint *c, size_t file, report *r);
 
 /* === For both of ggml's containers === */
 
+/* Finds the dtype of a type number of ggml. Returns false for an unsupported type. */
 bool ggml_find_type(uint32_t type, checkpoint_dtype *dtype);
 
 /* Computes the bytes of the tensor's data, from its name, dims and dtype. */
 bool ggml_data_size(const checkpoint_tensor_info *t, uint64_t *size, report *r);
+/* Adds a tensor whose data are the `size` bytes at the offset `at` of the source number `file`. */
 bool ggml_add_tensor(checkpoint *c, size_t file, uint64_t at, uint64_t size,
                      checkpoint_tensor_info *t, report *r);
 
-/* Decodes the 256 values of a block of Q4_K, Q5_K or Q6_K. */
+/* Decodes a block of Q4_K, Q5_K or Q6_K to its 256 values. */
 void gguf_unpack_block(checkpoint_dtype dtype, const uint8_t *raw, float *values);
 
 #endif

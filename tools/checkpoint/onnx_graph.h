@@ -12,12 +12,13 @@
 
 enum {
     ONNX_MOST_INPUTS = 64,
-    ONNX_MOST_NUMBERS = 16, /* numbers of a shape or a list */
-    ONNX_MOST_STEPS = 64,   /* nodes from one layer back to the previous one */
+    ONNX_MOST_NUMBERS = 16, /* largest number of dimensions of a shape, or of numbers in a list */
+    ONNX_MOST_STEPS = 64,   /* largest number of nodes from one layer back to the previous one */
 };
 
 typedef enum onnx_op {
-    OP_OTHER, /* neither a layer nor a view of its result */
+    /* an operator that neither computes a layer nor changes the form of a layer's result */
+    OP_OTHER,
     OP_ADD,
     OP_CAST,
     OP_CONCAT,
@@ -62,47 +63,58 @@ typedef enum onnx_op {
     OP_UNSQUEEZE,
 } onnx_op;
 
-/* The layer that the node completes. */
+/* The layer that a node completes. */
 typedef enum onnx_part {
     PART_NONE,
-    PART_INSIDE, /* a step of a layer, but not its last */
+    PART_INSIDE, /* the node is a step of a layer, but not the last step */
     PART_CONV,
     PART_LINEAR,
     PART_NORM,
     PART_ACT,
-    PART_SCORES, /* the nodes of q k^T, the scale, the softmax, and the product with v */
+    /* the layer of attention's nodes: q k^T, the scale, the softmax, and the product with v */
+    PART_SCORES,
 } onnx_part;
 
 typedef struct onnx_attribute {
     const char *name, *text;
     int64_t integer, integers[ONNX_MOST_NUMBERS];
-    int count; /* number of integers; those beyond ONNX_MOST_NUMBERS are left out */
+    int count; /* Number of integers. Integers beyond ONNX_MOST_NUMBERS are left out. */
     float number;
-    int tensor; /* -1: none */
+    int tensor; /* index of the tensor in o->tensors; -1 if the attribute is no tensor */
 } onnx_attribute;
 
 typedef struct onnx_node {
     const char *name, *op_name, *domain;
     onnx_op op;
-    int *inputs, *next_use; /* values, -1 if left out; and the next user of each */
+    /* Indices of the input values, -1 for an input that is left out. next_use[i] is the next user
+     * of input i, in the form of onnx_value.user. */
+    int *inputs, *next_use;
     int *outputs;
     int input_count, output_count, attribute_count;
     onnx_attribute *attributes;
     onnx_part part;
-    int from, weight, bias;        /* values: the layer's input, and its parameters (-1: none) */
-    int scale_of;                  /* node with a quantised weight's scales; -1: this one */
-    const char *activation, *role; /* role: the module's name, if the order shows it */
-    int k, v;                      /* for a softmax: the layers that give k and v; `last` gives q */
+    /* Indices of values: the layer's input, and its parameters. -1 if the layer lacks a
+     * parameter. */
+    int from, weight, bias;
+    /* Index of the node that has the scales of a quantised weight; -1 if this node has them. */
+    int scale_of;
+    /* `role` is the name of the module, if the order of the layers shows it */
+    const char *activation, *role;
+    /* For a softmax: the layers that compute k and v. The layer that computes q is `last`. */
+    int k, v;
     double eps;
     int heads;
-    bool is_unscaled; /* scores without a factor */
-    int last;         /* the last node of the layer that this node begins */
+    bool is_unscaled; /* true if the scores of attention have no factor */
+    int last;         /* index of the last node of the layer that this node begins */
 } onnx_node;
 
 typedef struct onnx_value {
     const char *name;
-    int producer, tensor; /* -1: none */
-    int user;             /* node * ONNX_MOST_INPUTS + input; -1: none */
+    /* index of the node that computes the value, and of the stored tensor; -1 if there is none */
+    int producer, tensor;
+    /* The first user of the value, as node * ONNX_MOST_INPUTS + index of the input. -1 if nothing
+     * uses it. */
+    int user;
     bool from_image, is_ready, is_published;
 } onnx_value;
 
@@ -111,55 +123,59 @@ typedef struct onnx_reader {
     size_t file;
     report *report;
     memory_arena memory;
-    checkpoint_tensor_info *tensors; /* count is 0 for a type that weights cannot have */
+    /* `count` is 0 for a tensor of a type that weights cannot have */
+    checkpoint_tensor_info *tensors;
     size_t tensor_count, tensor_capacity;
     onnx_node *nodes;
     size_t node_count, node_capacity;
     onnx_value *values;
     size_t value_count, value_capacity;
-    int *table; /* of names; -1: empty */
+    int *table; /* hash table of the values' names; -1 marks an empty slot */
     size_t table_size;
-    int image;        /* value */
-    int work, nested; /* numbers of reads of constants; depth of nested shapes */
+    int image; /* index of the value that is the image */
+    /* `work` counts how often constants were read; `nested` is the depth of nested shapes */
+    int work, nested;
     bool has_graph, in_blocks, by_order, is_apart;
     uint8_t window[4096];
     uint64_t window_at;
     size_t window_size;
 } onnx_reader;
 
-/* Reads the graph, links its values with their users, and finds the values computed from the
- * image. */
+/* Reads the graph, links its values with the nodes that use them, and marks the values that are
+ * computed from the image. */
 bool onnx_read_model(onnx_reader *o);
 
 /* Reports that a plain ViT has no such node. Returns false. */
 bool onnx_refuse(const onnx_reader *o, const onnx_node *n, const char *why);
 
-/* Returns the value of input i; -1 if the node has none. */
+/* Returns the index of the value of input i; -1 if the node has no such input. */
 int onnx_input(const onnx_node *n, int i);
 
-/* Returns the node that computes a value; NULL for -1, inputs of the graph and stored tensors. */
+/* Returns the node that computes value v. Returns NULL if v is -1, an input of the graph or a
+ * stored tensor. */
 onnx_node *onnx_producer(const onnx_reader *o, int v);
 
-/* True if the value is computed from the image. */
+/* True if value v is computed from the image. */
 bool onnx_is_image(const onnx_reader *o, int v);
 
 /* Returns the attribute with this name, or NULL. */
 const onnx_attribute *onnx_attribute_of(const onnx_node *n, const char *name);
 
-/* Returns an integer attribute, or `otherwise` if the node lacks it. */
+/* Returns the value of an integer attribute, or `otherwise` if the node lacks the attribute. */
 int64_t onnx_integer(const onnx_node *n, const char *name, int64_t otherwise);
 
-/* Returns the next node after `after` that has this operator and reads the value. Returns the
- * first such node if `after` is NULL. */
+/* Returns the next node after `after` that has the operator `op` and reads value v. If `after` is
+ * NULL, returns the first such node. Returns NULL if there is none. */
 onnx_node *onnx_user(const onnx_reader *o, int v, onnx_op op, const onnx_node *after);
 
-/* Returns the operand of a node with two operands that is not this value. */
+/* For a node with two operands, of which v is one: returns the other operand. */
 int onnx_other(const onnx_node *n, int v);
 
-/* Returns the stored tensor of a value, as an index of o->tensors; -1 if it has none. */
+/* Returns the stored tensor of value v, as an index in o->tensors; -1 if v has none. */
 int onnx_constant_tensor(const onnx_reader *o, int v);
 
-/* Reads up to `most` numbers of a constant; returns their count, or -1. */
+/* Reads up to `most` numbers of the constant v. Returns their count, or -1 if v is no such
+ * constant. */
 int onnx_numbers(onnx_reader *o, int v, float *to, int most);
 
 #endif
