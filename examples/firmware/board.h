@@ -1,6 +1,6 @@
-/* board.h - the functions of a board that the firmware's program calls. The board calls main().
- * start.c and semihosting.c implement the functions for QEMU. On your own board, write them for its
- * UART, camera and timer.
+/* board.h - declares the functions of a board that the firmware's program calls. The board calls
+ * main(). start.c and semihosting.c implement these functions for QEMU. For your own board, write
+ * them for its UART, camera and timer.
  */
 #ifndef BOARD_H
 #define BOARD_H
@@ -22,7 +22,7 @@ int board_recall(void *bytes, size_t size);
 /* Ends the run. Status 0 is success. */
 void board_exit(int status);
 
-/* Starts a clock. board_clock returns its ticks since then. */
+/* Starts a clock. board_clock returns the number of its ticks since the start. */
 void board_clock_start(void);
 uint32_t board_clock(void);
 

@@ -20,8 +20,7 @@
  * pixels, also `image`. */
 typedef struct photo {
     char *name; /* the photo's name in results and messages, malloc'ed */
-    /* the bytes of an image file, or raw pixels, malloc'ed; NULL if `name` is the path of the
-     * file */
+    /* bytes of an image file, or raw pixels, malloc'ed; NULL if `name` is the path of a file */
     void *data;
     size_t size; /* size of data in bytes */
     /* reason why the photo cannot be decoded, malloc'ed; NULL if it can be decoded */

@@ -14,8 +14,7 @@
 typedef struct photo_list {
     char **paths;
     int count;
-    /* number of unreadable images; their paths are the last of `paths`, and `count` excludes
-     * them */
+    /* number of unreadable images, whose paths are the last of `paths`; `count` excludes them */
     int skipped;
     size_t capacity; /* private */
 } photo_list;
@@ -48,7 +47,7 @@ bool photos_is_folder(const char *path);
  * path of a file unchanged, or the paths of all images of a folder, which may have none.
  * photos_append appends a name without reading anything. */
 bool photos_add(photo_list *list, const char *operand, report *r);
-/* like photos_add, but fails if no image is found */
+/* Works like photos_add, but fails if no image is found. */
 bool photos_add_some(photo_list *list, const char *operand, report *r);
 bool photos_append(photo_list *list, const char *name, report *r);
 

@@ -194,8 +194,7 @@ bool shard_index_copies(shard_index *index, const char *program, const vit_execu
 typedef struct indexed_row {
     const char *shard; /* path of the .npy file that contains the row, memory of the index */
     int64_t row;       /* number of the row in this file, from 0 */
-    /* path of the photo in the metadata, or its line in NAME.txt; "FILE.npy#ROW" if there is
-     * neither */
+    /* path of the photo in the metadata, or its line in NAME.txt; otherwise "FILE.npy#ROW" */
     char *name;
     char *key, *caption, *label, *url;
 } indexed_row;

@@ -1,4 +1,4 @@
-/* heap.h - the exported functions of the module, and its memory. */
+/* heap.h - defines EXPORT, and declares the module's functions for memory. */
 #ifndef HEAP_H
 #define HEAP_H
 
@@ -10,7 +10,7 @@
 #define EXPORT(name) extern /* a native build, for tests */
 #endif
 
-/* malloc and free, for JavaScript. */
+/* These are malloc and free for JavaScript. */
 EXPORT(allocate) void *web_allocate(size_t size);
 EXPORT(release) void web_release(void *memory);
 

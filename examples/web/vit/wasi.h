@@ -1,5 +1,5 @@
-/* wasi.h - included before each source of vit-convert; declares a pool without threads, which
- * wasi.c implements, because vit.h has no pool here.
+/* wasi.h - declares a pool without threads, which wasi.c implements, because vit.h has no pool for
+ * WebAssembly. This header is included before each source file of vit-convert.
  */
 #ifndef WASI_H
 #define WASI_H

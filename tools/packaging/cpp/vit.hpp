@@ -162,8 +162,8 @@ class Model {
 };
 
 #if !defined(VIT_NO_THREADS)
-// Threads that several sessions may use. num_threads includes the calling thread; 0 means one thread
-// per core.
+// Threads that several sessions may use. num_threads includes the calling thread; 0 means one
+// thread per core.
 class Pool {
   public:
     explicit Pool(int num_threads = 0) {
@@ -182,10 +182,10 @@ class Pool {
 };
 #endif
 
-// Makes an executor from the program's own threads. parallel_for(count, task) must call task(i) once
-// for every i from 0 to count - 1, with at most num_threads calls at a time. It must return after
-// the last call has ended. An exception from parallel_for ends the program. The object parallel_for
-// must outlive the sessions.
+// Makes an executor from the program's own threads. parallel_for(count, task) must call task(i)
+// once for every i from 0 to count - 1, with at most num_threads calls at a time. It must return
+// after the last call has ended. An exception from parallel_for ends the program. The object
+// parallel_for must outlive the sessions.
 template <class ParallelFor> vit_executor executor(ParallelFor &parallel_for, int num_threads) {
     const auto call = [](void *user, int count, vit_task *task, void *arg) noexcept {
         (*static_cast<ParallelFor *>(user))(count, [task, arg](int i) { task(arg, i); });
@@ -319,8 +319,8 @@ class Session {
 };
 
 #if defined(VIT_HAS_IMAGE_LOAD)
-// A photo that vit_image_load decodes. This class exists only if stb_image.h is included before this
-// file. It ignores the EXIF orientation, like vit_image_load.
+// A photo that vit_image_load decodes. This class exists only if stb_image.h is included before
+// this file. It ignores the EXIF orientation, like vit_image_load.
 class Photo {
   public:
     explicit Photo(const std::string &path) : c_(vit_image_load(path.c_str())) {
