@@ -38,7 +38,8 @@ typedef struct tiny_options {
 } tiny_options;
 
 typedef struct tiny_file {
-    unsigned char *data; /* aligned to 64 bytes, in a block of exactly this size */
+    /* content of the file, aligned to 64 bytes, in a block of exactly `size` bytes */
+    unsigned char *data;
     size_t size;
 } tiny_file;
 

@@ -42,7 +42,7 @@ typedef struct choices {
     bool sigmoid, json, quiet, zero_shot;
     text_list templates;
     photo_options photos;
-    photo_decoder *decoder; /* opened with these options */
+    photo_decoder *decoder; /* decoder that was opened with the options in `photos` */
 } choices;
 
 static bool out_of_memory(void) {

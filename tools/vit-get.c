@@ -32,9 +32,10 @@ typedef enum purpose { CLASSES, EMBEDDINGS, WORDS } purpose;
  * agree on it. */
 typedef struct published {
     const char *name, *owner;
-    const char *files; /* files to download, the weights first */
+    /* names of the files to download, separated by spaces; the weights are first */
+    const char *files;
     purpose purpose;
-    const char *license; /* NULL: the model's page names no license */
+    const char *license; /* name of the license; NULL if the model's page names none */
     const char *about;
     double parameters; /* number of parameters in millions; the download has 4 bytes for each */
     double top1;       /* top-1 accuracy on ImageNet-1k in percent; 0 if it is not published */

@@ -38,8 +38,9 @@ static const char *const output_names[NUM_OUTPUTS] = { "logits", "embedding",   
 typedef struct choices {
     const char *model, *input, *dump, *trace;
     vit_isa isa;
-    const char *outputs[NUM_OUTPUTS]; /* paths of the outputs */
-    text_list operands, lists;        /* paths of images, and of files with lists of images */
+    /* paths of the output files; NULL for outputs that are not requested */
+    const char *outputs[NUM_OUTPUTS];
+    text_list operands, lists; /* paths of images, and of files with lists of images */
     bool null;
     /* numbers of blocks, from 0: "5", "0,5" or "all"; NULL for the last block */
     const char *blocks;

@@ -13,8 +13,8 @@
 
 /* === The peak of this machine === */
 
-/* The loops measure how fast this machine multiplies and adds. They use only registers, and the
- * main instruction of the matrix products for one instruction set and one type of weights.
+/* The loops measure how fast this machine multiplies and adds. They use only registers. Each loop
+ * runs the main instruction of the matrix products for one instruction set and one type of weights.
  *
  *     const peak_loop *loop = peak_find("avx512", "f32");
  *     double best = peak_measure(loop, &executor, 30);     GFLOP/s of all its threads at once
@@ -24,26 +24,28 @@
  */
 
 typedef struct peak_loop {
-    const char *name;             /* name of the instruction, such as "vfmadd231ps zmm" */
-    double operations;            /* operations of one round, two for each multiply-add */
-    void (*run)(uint64_t rounds); /* call it only if the CPU has the instruction */
+    const char *name; /* name of the instruction, such as "vfmadd231ps zmm" */
+    /* number of operations of one round; a multiply-add counts as two */
+    double operations;
+    void (*run)(uint64_t rounds); /* runs the loop; call it only if the CPU has the instruction */
 } peak_loop;
 
-/* Returns the loop for a tier and a type. isa is a name of vit_isa_name, and dtype a name of
- * `vit-convert --dtype`. Types that kernels widen to f32 have the loop of f32. The result is never
- * NULL: the fallback is plain C in vectors of four. */
+/* Returns the loop for an instruction set and a type of weights. isa is a name that vit_isa_name
+ * returns, and dtype is a name for `vit-convert --dtype`. Types that kernels widen to f32 have the
+ * loop of f32. The result is never NULL: if there is no special loop, it is a loop in plain C with
+ * vectors of four floats. */
 const peak_loop *peak_find(const char *isa, const char *dtype);
 
-/* Runs the loop on every thread of the executor for `ms`; returns the sum of the threads'
- * GFLOP/s. */
+/* Runs the loop on every thread of the executor for `ms` milliseconds. Returns the sum of the
+ * speeds of all threads in GFLOP/s. */
 double peak_measure(const peak_loop *loop, const vit_executor *executor, double ms);
 
 /* === The operations of a model === */
 
 /* bench_operations counts the arithmetic operations of a forward pass. */
 
-/* Counts the multiplications and additions of a forward pass for one image, if only the logits (or
- * the embedding) are computed. */
+/* Returns the number of multiplications and additions in a forward pass for one image. The pass
+ * computes only the logits or, if the model has no classes, the embedding. */
 double bench_operations(const vit_config *config);
 
 /* === A model of random weights === */

@@ -143,8 +143,8 @@ bool cli_model_open(const char *path, unsigned flags, vit_model *model, report *
  * bundled model. */
 char *cli_model_path(const char *given, report *r);
 
-/* The height and width of --img-size, and the number of --max-patches; 0 stands for the model's own
- * value. */
+/* The height and width that --img-size gives, and the number of patches that --max-patches gives. A
+ * 0 means the model's own value. */
 typedef int cli_size[3];
 
 /* Sets the input size of the model. If the model already has this size, the call changes nothing

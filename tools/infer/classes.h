@@ -59,9 +59,10 @@ bool class_map_all(const class_map *map, const vit_model *model, const photo_lis
 
 /* The values of the options below. Initialise them with ZERO_SHOT_NONE. */
 typedef struct zero_shot_options {
-    const char *classes, *names; /* classes: texts, or a .npy file; names: a file of names;       */
-                                 /* NULL: not given                                               */
-    text_list templates;         /* texts with {} in place of a class, such as "a photo of {}" */
+    /* values of --classes (texts, a file of texts, or a .npy file) and of --class-names (a file
+     * of names); NULL if not given */
+    const char *classes, *names;
+    text_list templates; /* texts with {} in place of a class, such as "a photo of {}" */
     /* NaN if not given; then the values of the text encoder, or 100 and 0, are used */
     double scale, bias;
     bool sigmoid;

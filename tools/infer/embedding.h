@@ -62,7 +62,7 @@ typedef struct embedding_writer {
     cli_output npy, names, json;
     int64_t dims[3];
     int ndim;
-    size_t each;   /* floats of a row */
+    size_t each;   /* number of floats in a row */
     npy_type type; /* set it before embedding_begin; 0 means NPY_F32 */
     int opened;    /* number of open outputs; npy is opened first, then names, then json */
     const char *path;
@@ -86,9 +86,8 @@ bool embedding_add(embedding_writer *w, const char *name, const float *row, repo
 /* Completes NAME.npy and renames the three files. Before this call, the caller must write a JSON
  * object to w->json.file. Closes the outputs in any case. */
 bool embedding_commit(embedding_writer *w, report *r);
-void embedding_abandon(
-    /* closes the outputs and removes their bytes; call it instead of embedding_commit */
-    embedding_writer *w);
+/* Closes the outputs and removes their bytes. Call it instead of embedding_commit. */
+void embedding_abandon(embedding_writer *w);
 void embedding_writer_free(embedding_writer *w);
 
 /* === NAME.rows, the journal, receives each row as soon as it is computed ===
@@ -121,7 +120,7 @@ typedef struct embedding_journal {
     FILE *file; /* the open and locked journal; NULL if the journal is closed */
     const char *path;
     char recipe[JOURNAL_RECIPE_SIZE];
-    size_t each;       /* floats of a row */
+    size_t each;       /* number of floats in a row */
     journal_row *rows; /* [count]: rows of earlier runs, sorted by name */
     /* [count]: the same rows, sorted by the hash and the size of the photo's file */
     journal_row *by_content;

@@ -119,8 +119,8 @@ typedef struct learned_answer {
 
 typedef struct learned_head {
     int num_classes; /* number of classes, including LEARNED_NONE if it exists */
-    /* has_none: LEARNED_NONE exists; alone: there is a single other class, recognised by its
-     * mean */
+    /* has_none: the class LEARNED_NONE exists; alone: there is only one other class, which is
+     * recognised by the mean of its photos */
     bool has_none, alone;
     double *weights; /* [num_classes, dim + 1] */
     double share;    /* shrinkage of the covariance, which learned_fit_sums chooses */
@@ -130,10 +130,10 @@ typedef struct learned_head {
     learned_answer *answers; /* [number of photos] */
     /* [number of photos, number of classes]: probabilities of held-out photos */
     float *held;
-    int held_out, right, refused,
-        /* numbers of photos that were held out; whose best class is right; for which LEARNED_NONE
-         * has the best score; for which both are true */
-        right_refused;
+    /* numbers of photos: held_out: photos that were held out; right: those whose best class is
+     * right; refused: those for which LEARNED_NONE has the best score; right_refused: those that
+     * count for `right` and for `refused` */
+    int held_out, right, refused, right_refused;
     double expected; /* mean over the held-out photos of their highest probability */
 } learned_head;
 

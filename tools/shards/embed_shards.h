@@ -64,8 +64,8 @@ bool shard_part_choose(shard_part *part, const char *text, int parts, report *r)
 
 /* === Photos of a shard === */
 
-/* A shard_source reads an archive from beginning to end. Meanwhile, it gives the photos of the
- * archive and keeps their metadata. */
+/* A shard_source reads an archive from beginning to end. While reading, it gives the photos of the
+ * archive, and keeps their metadata until shard_source_take. */
 
 struct shard_queued;
 
