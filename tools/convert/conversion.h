@@ -26,84 +26,97 @@
 #include "model/settings.h"
 #include "model/timm_names.h"
 
+/* The options of vit-convert. */
 typedef struct convert_options {
     const char *checkpoint, *output;
-    const char *config, *arch, *labels; /* NULL if not given */
-    const char *weights;                /* name of one of several state dicts, or NULL */
-    const char *code;         /* the author's Python: a path; "none"; NULL: search for it */
-    const char *tokenizer;    /* a file or folder; "none"; NULL: beside the checkpoint */
-    const char *img_size;     /* as the user gave it, for the provenance; or NULL */
-    int in_chans, patch_size; /* 0: the checkpoint's */
-    bool dynamic;             /* other sizes at run time */
+    const char *config, *arch, *labels; /* NULL if the option is not given */
+    /* path of one of several state dicts in the checkpoint; NULL for the usual one */
+    const char *weights;
+    /* Path of the author's Python. "none" to use none, NULL to search for it. */
+    const char *code;
+    /* Path of a tokenizer's file or folder. "none" to use none, NULL to search beside the
+     * checkpoint. */
+    const char *tokenizer;
+    /* the size as the user wrote it, for the provenance; NULL if not given */
+    const char *img_size;
+    int in_chans, patch_size; /* 0 to keep the number of the checkpoint */
+    bool dynamic;             /* true if the model must accept other input sizes at run time */
     vit_dtype dtype;
     text_list set, rename, ignore, keep;
-    settings given;                 /* by set, img_size and dynamic */
-    text_list calibrate, compare;   /* photos for calibration; photos for the error report */
-    int calibrate_max, compare_max; /* largest number of each */
-    const char *match_input, *match_logits, *match_folder; /* see match.h */
+    settings given; /* the settings that --set, --img-size and --dynamic give */
+    /* paths of photos for calibration, and of photos for the error report */
+    text_list calibrate, compare;
+    /* largest number of photos for calibration and for the error report */
+    int calibrate_max, compare_max;
+    const char *match_input, *match_logits, *match_folder; /* see match.h; NULL if not given */
     double match_tolerance, match_seconds;
     int match_max;
     photo_options decoding;
     bool quiet;
-    bool plan;   /* print the plan, write nothing */
-    bool strict; /* refuse assumptions */
+    bool plan;   /* true to print the plan and write nothing */
+    bool strict; /* true to refuse assumptions */
 } convert_options;
 
-/* The facts about a model before its settings are resolved. */
+/* All facts about a model that are known before its settings are resolved. */
 typedef struct facts {
     layout_map map;
-    settings all[FROM_COUNT]; /* what each source says */
-    settings_seen seen;       /* from the tensors */
-    attributes_told told;     /* from the model, besides its tensors */
-    patch_request wanted;     /* by options */
-    code_found code;          /* in the author's Python */
+    settings all[FROM_COUNT]; /* the settings from each source */
+    settings_seen seen;       /* evidence from the tensors */
+    attributes_told told;     /* facts that a whole saved model contains besides its tensors */
+    patch_request wanted;     /* changes of the patch embedding that the user requests */
+    code_found code;          /* facts from the author's Python */
 } facts;
 
-/* Facts from a configuration and a name, apart from settings. */
+/* Facts from a configuration file and from a name, apart from settings. */
 typedef struct description {
     config_file config;
-    char *path;      /* NULL if none was read */
-    bool is_foreign; /* the file exists, but its form is unknown */
+    char *path;      /* path of the configuration file; NULL if none was read */
+    bool is_foreign; /* true if the file is no configuration that config_read supports */
     arch_choice arch;
     bool has_arch;
-    const char *arch_origin;  /* "--arch" or "config.json" */
-    const char *arch_unknown; /* name in the configuration, if it is unknown */
+    const char *arch_origin; /* the source of the name: "--arch" or "config.json" */
+    /* the name in the configuration, if timm has no such name; otherwise NULL */
+    const char *arch_unknown;
 } description;
 
 typedef struct class_names {
     label_list list;
-    const char *origin; /* NULL: not looked for */
+    const char *origin; /* the source of the names; NULL if no source was searched */
 } class_names;
 
-/* The contents of a .vit file, except the weights. */
+/* Everything that a .vit file contains, except the weights. */
 typedef struct blueprint {
     checkpoint *checkpoint;
-    structure structure; /* the matching by structure, if no table has the names */
+    /* the result of the search by structure, if no layout has the names of the tensors */
+    structure structure;
     facts facts;
     description description;
     settings_resolved model; /* the result of all settings */
-    findings found;          /* assumptions; also questions, until they are resolved */
-    bool is_unmeasured;      /* the model is too large to measure effects */
+    findings found;          /* the assumptions, and the questions until they are resolved */
+    /* true if the model is too large to measure the effects of assumptions */
+    bool is_unmeasured;
     layout_plan plan;
     class_names labels;
-    text_encoder text;   /* text.map.layout NULL: none is written */
-    struct match *match; /* NULL if nothing is to be matched */
+    text_encoder text;   /* text.map.layout is NULL if no text encoder is written */
+    struct match *match; /* the search of match.h; NULL without --match options */
 } blueprint;
 
 typedef struct conversion_photos {
-    photo_decoder *decoder; /* NULL before and after convert_run */
-    photo_list calibration; /* none: quantise the weights unchanged */
-    photo_list compared;    /* photos for the error report; none: the calibration photos */
+    photo_decoder *decoder; /* exists only while convert_run runs; otherwise NULL */
+    /* photos for calibration; without any, weights are quantised unchanged */
+    photo_list calibration;
+    /* Photos for the error report. If there are none, the report uses the calibration photos. */
+    photo_list compared;
 } conversion_photos;
 
-/* The file that was written. */
+/* Facts about the file that was written. */
 typedef struct written {
     char *provenance; /* lines "key: value" */
     uint64_t size;
-    comparison comparison; /* no images: not requested */
+    comparison comparison; /* the error report; comparison.images is 0 if none was requested */
 } written;
 
-/* One run of vit-convert. The report describes it. */
+/* One run of vit-convert. convert/report.h prints its results. */
 typedef struct conversion {
     const convert_options *options;
     blueprint blueprint;
@@ -112,70 +125,79 @@ typedef struct conversion {
 } conversion;
 
 /* === code.c: reads the author's Python as text and never runs it ===
+ *
  * It follows the constructor of each class, with the arguments of the calls. The model is the class
- * with modules for the names of most tensors. If no class has at least 70 % of the names, nothing
- * is read. */
+ * that has modules for the names of most tensors. If no class has at least 70 % of the names,
+ * nothing is read.
+ */
 
 typedef struct code_file {
-    const char *name; /* for messages */
+    const char *name; /* name of the file in messages */
     const char *text;
     size_t size;
 } code_file;
 
-/* Reads code. False if the code is too long or memory is exhausted. Free *out with code_free in any
- * case. */
+/* Reads the code of all files, and finds the model in it. Returns false if the code is too long or
+ * memory is exhausted. Free *out with code_free in any case. */
 bool code_read(const checkpoint *c, const code_file *files, int count, code_found *out, report *r);
 void code_free(code_found *found);
 
-/* Turns a notebook into the lines of its code cells, in place. False if the text is no notebook. */
+/* Replaces the text of a notebook by the lines of its code cells. Returns false if the text is no
+ * notebook. */
 bool code_from_notebook(char *text, size_t *size);
 
-/* Reads --code, or the files beside the checkpoint and in the folder above. Call it while the
- * tensors have their original names. */
+/* Reads the files that --code names, or the Python files beside the checkpoint and in the folder
+ * above. Call this function while the tensors have their original names. */
 bool code_find(const convert_options *o, const checkpoint *c, code_found *found, report *r);
-/* Puts the facts from the code into f->all and f->told. Call it after attributes_put and before
- * layout_inspect. */
+/* Puts the facts from f->code into f->all and f->told. Call this function after attributes_put and
+ * before layout_inspect. */
 void code_use(const convert_options *o, const checkpoint *c, facts *f);
-/* Compares the code with the tensors. Call it after layout_inspect. An input and its logits may
- * overrule the code. */
+/* Compares the facts from the code with the tensors. Call this function after layout_inspect. An
+ * input and its logits (match.h) may overrule the code. */
 void code_compare(const convert_options *o, facts *f);
-/* Reports the settings for which another source overruled the code. Call it at the end. */
+/* Reports the settings for which another source overruled the code. Call this function at the
+ * end. */
 void code_conclude(facts *f);
-/* Takes the list of names with the length `classes`, if there is exactly one such list. */
+/* Takes the names of the classes from the code, if the code has exactly one list of names with the
+ * length `classes`. *origin receives the place of the list. */
 bool code_labels(facts *f, int classes, label_list *names, const char **origin, report *r);
 
 /* === weights.c: writes the plan's tensors, from the checkpoint or a calibration ===
- * Memory holds at most 16 rows, or one resampled tensor. */
+ *
+ * Memory holds at most 16 rows, or one resampled tensor.
+ */
 
-/* Returns the tensors that stay in 16 bits, or in int8. */
+/* Returns the patterns of the tensors that stay in bf16 in an int8 file, or in int8 in an int4
+ * file. */
 vit_writer_keep convert_kept(const convert_options *o, const vit_config *config);
 
 typedef struct weights_source {
-    const char *path; /* of the checkpoint */
+    const char *path; /* path of the checkpoint */
     checkpoint *checkpoint;
     const layout_plan *plan;
     const settings_resolved *model;
-    vit_dtype dtype; /* the requested type; some tensors have another */
+    vit_dtype dtype; /* the type that the user requests; some tensors have another type */
     bool allows_nonfinite, quiet;
-    bool is_calibrated;       /* photos calibrate the weights, here or in a later step */
-    calibration *calibration; /* NULL: the weights as they are */
+    bool is_calibrated; /* true if photos calibrate the weights, now or in a later step */
+    /* the calibration that changes the weights; NULL to write them unchanged */
+    calibration *calibration;
 } weights_source;
 
-/* Writes and finishes a file that the writer has started. Refuses values outside the range of the
- * file's type. */
+/* Writes all tensors of the plan and finishes the file. The caller must have started the writer.
+ * Refuses values outside the range of the file's type. */
 bool weights_write(const weights_source *from, vit_writer *writer, report *r);
 
-/* Writes the tensors of the plan for which `wanted` is true, in any order. Does not finish the
- * file. */
+/* Writes again the tensors for which `wanted` is true; wanted[i] belongs to item i of the plan.
+ * Does not finish the file. */
 bool weights_rewrite(const weights_source *from, const bool *wanted, vit_writer *writer, report *r);
 
-/* === A conversion, from opening to renaming === */
+/* === A whole conversion, from opening the checkpoint to renaming the finished file === */
 
-/* Runs a conversion. c must be zeroed. Free c in any case. */
+/* Runs a conversion. Zero *c before the call, and free it with convert_free in any case. */
 bool convert_run(const convert_options *o, conversion *c, report *r);
 void convert_free(conversion *c);
 
-/* Prints --help for a topic: settings, match, types, names. Returns false if there is no such
+/* Prints --help for one of the topics settings, match, types and names. Returns false for any other
  * topic. */
 bool convert_help(const char *topic);
 

@@ -1,8 +1,12 @@
-/* match.h - decides open settings of a checkpoint: runs the model with many values. The right
+/* match.h - finds the values of uncertain settings by running the model with many values. The right
  * values give the original's logits for one input (--match-input), or classify labelled pictures
  * best (--match-folder). The original may give logits, their softmax, log_softmax or sigmoid, or an
  * embedding.
- */
+ *
+ * A row is a setting, or a combination of settings, with the values to try. A choice is one value
+ * for each row. A try is a choice whose model was run. The pair is an input and the original's
+ * output for this input. A reading is the last step that the original's output is supposed to have
+ * (model_end). */
 #ifndef MATCH_H
 #define MATCH_H
 
@@ -19,50 +23,57 @@
 #define VIT_TOOLS
 #include "vit.h"
 
+/* The state of the search for one conversion. */
 typedef struct match match;
 
-/* Reads the pair. It also gives the size and the channels of the input, which the tensors may not
- * show. Call it before layout_inspect. *m stays NULL if there is nothing to match. */
+/* Reads the pair. The pair also gives the size and the channels of the input, which the tensors may
+ * not show. Call this function before layout_inspect. *m stays NULL without --match options. */
 bool match_prepare(const convert_options *o, facts *f, match **m, report *r);
 
-/* Fills all[FROM_MATCH]. Call it after layout_inspect. Settled settings raise no more questions.
- * `labels` and `decoder` are for labelled pictures. */
+/* Searches, and puts the values found into f->all[FROM_MATCH]. Call this function after
+ * layout_inspect. Questions about settings that are found are removed from *found. `labels` and
+ * `decoder` are used for labelled pictures. */
 bool match_run(match *m, facts *f, photo_decoder *decoder, const label_list *labels,
                findings *found, report *r);
 
 void match_free(match *m);
 
-/* Runs a small model on noise with other values of the assumed settings. Sorts the assumptions by
- * their effect on the output. `model` has the resolved settings. False if memory is exhausted. */
+/* Runs a small model on noise with other values of the assumed settings, and sorts the assumptions
+ * by their effect on the output. `model` has the resolved settings. *is_too_large becomes true if
+ * the model is too large to run. Returns false if memory is exhausted. */
 bool match_measure(const convert_options *o, const facts *f, const settings_resolved *model,
                    findings *found, bool *is_too_large, report *r);
 
-/* Returns the last step of the original, as the pair shows it. Returns `told` without a pair, or if
- * the pair holds the input of the head. */
+/* Returns the last step of the original, as the pair shows it. Returns `told` if there is no pair,
+ * or if the output of the pair is the input of the head. */
 model_end match_end(const match *m, model_end told);
+/* True if the output of the pair is an embedding. */
 bool match_is_by_embedding(const match *m);
 
 /* Records an assumption for each value that labelled pictures do not separate from the next best
  * value. Returns false if memory is exhausted. */
 bool match_assume(const match *m, findings *f);
 
-/* Writes the results; nothing for NULL. An assumption remains if labelled pictures cannot
- * distinguish two values. */
+/* Write the results to the provenance, as text or as JSON. Write nothing if m is NULL. An
+ * assumption remains if labelled pictures cannot distinguish two values. */
 void match_put_provenance(const match *m, FILE *file);
 void match_report_text(const match *m);
 void match_report_json(const match *m, json_writer *w);
 
-/* === A table of open settings, and the values to try === */
+/* === A table of uncertain settings, and the values to try === */
 
 enum { MATCH_TEXT = 128, MATCH_MAX_ROWS = 24, MATCH_MAX_VALUES = 40 };
 
-/* One open setting or combination. A value is one or more arguments of --set, with spaces between
- * the arguments. The likeliest value comes first. */
+/* A setting or a combination of settings. A value is one or more arguments of --set, with spaces
+ * between them. The likeliest value comes first. */
 typedef struct match_row {
+    /* Name of the row in messages. */
     const char *name;
-    const char *keys; /* the settings of the row, with spaces between them */
-    bool is_fine;     /* has little effect, so it is tried when all else fits */
-    bool is_stored;   /* only its first value uses a tensor in its stored form */
+    const char *keys; /* the names of all settings in the row, with spaces between them */
+    /* True if the row has little effect. It is then tried when all other rows fit. */
+    bool is_fine;
+    /* true if only the first value uses a tensor in the form in which it is stored */
+    bool is_stored;
     int count;
     char values[MATCH_MAX_VALUES][MATCH_TEXT];
 } match_row;
@@ -72,29 +83,31 @@ typedef struct match_table {
     match_row rows[MATCH_MAX_ROWS];
 } match_table;
 
-/* The index of the chosen value of each row. */
+/* of[i] is the index of the chosen value in row i of the table. */
 typedef struct match_choice {
     unsigned char of[MATCH_MAX_ROWS];
 } match_choice;
 
-/* Lists open settings: settings that no source gave, defaults of the layout, and values read from
- * weights. */
+/* Add the uncertain settings to the table: settings that no source gives, defaults of the layout,
+ * and values read from weights. */
 void match_list_architecture(match_table *table, const facts *f);
 void match_list_preprocessing(match_table *table, const facts *f);
 
-/* The number of patches that lie side by side, and the number of positions. */
+/* The number of patches that lie side by side, the patch size, and the number of positions. */
 typedef struct match_patches {
     int height, width, size;
-    int positions, prefix; /* number of rows; number of rows that may be prefix tokens */
+    /* `positions` is the number of rows of pos_embed. `prefix` is the number of those rows that may
+     * belong to prefix tokens. */
+    int positions, prefix;
 } match_patches;
 
-/* False if a size is unknown, or if there are no positions. */
+/* Fills in *patches. Returns false if a size is unknown, or if there are no positions. */
 bool match_count_patches(const facts *f, match_patches *patches);
 
-/* True if any setting of the row would become a question. */
+/* True if *f has a question about any setting of the row. */
 bool match_row_is_asked(const match_row *row, const findings *f);
 
-/* Puts the chosen values of one row, or of all rows, into s. */
+/* Put the chosen value of one row, or the chosen values of all rows, into *s. */
 void match_apply_row(const match_row *row, int value, settings *s);
 void match_apply(const match_table *table, const match_choice *choice, settings *s);
 
@@ -102,18 +115,19 @@ void match_apply(const match_table *table, const match_choice *choice, settings 
 
 /* === An input and its output === */
 
-/* An input and the original's output for this input: two .npy files. */
+/* A pair: an input, and the original's output for this input. Both are .npy files. */
 typedef struct match_pair {
     const char *input_path, *logits_path;
     npy_array input, logits;
-    int images;               /* in both */
-    int chans, height, width; /* of an image */
-    size_t outputs;           /* of an image */
-    model_end readings[2];    /* the last steps that the numbers allow */
+    int images;               /* number of images in `input` and in `logits` */
+    int chans, height, width; /* channels and size of one image */
+    size_t outputs;           /* number of outputs for one image */
+    model_end readings[2];    /* the last steps that are possible for these numbers */
     int num_readings;
-    double *expected[2]; /* the numbers for each last step, prepared for comparing */
-    double largest[2];   /* absolute value of these */
-    double *scratch;     /* for the outputs of one image */
+    /* expected[i] has the original's outputs, prepared for comparison under readings[i]. */
+    double *expected[2];
+    double largest[2]; /* largest[i] is the largest absolute value in expected[i]. */
+    double *scratch;   /* memory for the outputs of one image */
 } match_pair;
 
 /* Reads an input [C, H, W] or [B, C, H, W] and its output [classes] or [B, classes]. Free the pair
@@ -121,60 +135,68 @@ typedef struct match_pair {
 bool match_pair_read(match_pair *pair, const char *input, const char *logits, report *r);
 void match_pair_free(match_pair *pair);
 
+/* Returns the input values of one image. */
 const float *match_pair_input(const match_pair *pair, int image);
 
-/* Checks the pair against the known properties of all candidates; 0 stands for an unknown property.
- * For a model with classes, the output may also be an embedding of the width `embedding`. */
+/* Checks the pair against the properties that all models to try have in common. 0 stands for an
+ * unknown property. For a model with classes, the output may also be an embedding of the width
+ * `embedding`. */
 bool match_pair_check(const match_pair *pair, int classes, int embedding, int chans, report *r);
 
-/* True if this model reads such inputs and gives that many outputs. */
+/* True if a model with this configuration reads inputs of the pair's shape and gives `outputs`
+ * outputs. */
 bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t outputs, report *r);
 
-/* The sums of the distances between the model's outputs and the original's, relative to the largest
- * number. */
+/* Sums over all compared images of the differences between the model's outputs and the original's.
+ * Outputs are divided by the largest absolute value of the original's outputs. */
 typedef struct match_error {
-    double largest;    /* of the differences */
-    double square;     /* sum of their squares */
-    double ab, aa, bb; /* sums of the products of outputs and expected numbers */
+    double largest;    /* the largest difference */
+    double square;     /* the sum of the squares of the differences */
+    double ab, aa, bb; /* Sums of products: a are the model's outputs, b are the original's. */
 } match_error;
 
-/* Adds the output for an image, under one of the pair's two possible last steps, 0 or 1. */
+/* Adds the outputs of the model for one image to *error, compared under readings[reading]. */
 void match_pair_compare(const match_pair *pair, int reading, int image, const float *output,
                         match_error *error);
 
-/* Returns the quantity that the search minimises. It is mainly the angle between the model's output
- * and the original's. Squared differences alone would favour models with outputs near zero. */
+/* Returns the quantity that the search minimises. It is mainly the angle between the model's
+ * outputs and the original's. Squared differences alone would favour models with outputs near
+ * zero. */
 double match_error_slope(const match_error *error);
 
 /* === Models to try === */
 
-/* This part makes the model that a conversion would give with other settings, in memory and ready
- * to run. A tensor that several such models share is read from the checkpoint only once. */
+/* These functions make the model that a conversion would give with other settings. The model is in
+ * memory and ready to run. A tensor that several such models share is read from the checkpoint only
+ * once. */
 
 enum { MATCH_MAX_IMAGES = 4, MATCH_MAX_PLANS = 256 };
 
-/* A plan and a hash of the sources of each tensor's values. A plan is cached, because making a plan
- * takes longer than running a small model. Settings such as the activation do not change the
- * plan. */
+/* A plan of the tensors (layout/plan.h) that is kept for later models, because making a plan takes
+ * longer than running a small model. Settings such as the activation do not change the plan. */
 typedef struct match_plan {
-    uint64_t key; /* hash of the settings on which it depends */
+    uint64_t key; /* hash of the settings on which the plan depends */
     layout_plan plan;
+    /* A hash of the sources of each tensor's values. */
     uint64_t *sources;
 } match_plan;
 
-/* A .vit file in memory, without valid checksums. */
+/* A .vit file in memory. Its checksums are not valid. */
 typedef struct match_image {
     vit_writer writer;
-    uint64_t *sources; /* hash of the sources of each tensor's values */
-    vit_model model;   /* .config belongs to the current model */
+    uint64_t *sources; /* a hash of the sources of each tensor's values */
+    vit_model model;   /* its config belongs to the current model */
 } match_image;
 
 typedef struct match_model {
-    vit_config config;    /* of the current model */
-    uint64_t signature;   /* hash of the model; equal if settings make no difference */
-    uint64_t network;     /* equal for any preprocessing */
-    size_t output_size;   /* of one input */
-    bool gives_embedding; /* gives the head's input in place of logits; set after opening */
+    vit_config config; /* the configuration of the current model */
+    /* Hash of the current model. It is equal for settings that give the same model. */
+    uint64_t signature;
+    uint64_t network;   /* Hash of the network without its preprocessing. */
+    size_t output_size; /* number of outputs for one input */
+    /* True if the model gives the input of the head in place of logits. Set it after
+     * match_model_open. */
+    bool gives_embedding;
 
     /* Private. */
     const convert_options *options;
@@ -182,7 +204,7 @@ typedef struct match_model {
     settings_resolved model;
     match_plan plans[MATCH_MAX_PLANS];
     int num_plans, next_plan;
-    const match_plan *plan; /* of the current model */
+    const match_plan *plan; /* the plan of the current model */
     match_image images[MATCH_MAX_IMAGES];
     int num_images, next;
     match_image *image;
@@ -194,36 +216,39 @@ typedef struct match_model {
     vit_session session;
 } match_model;
 
-/* Copies *f, and uses the checkpoint and the layout of *f. Call match_model_close in any case. */
+/* Prepares models to try. Copies *f, and uses the checkpoint and the layout of *f. Call
+ * match_model_close in any case. */
 bool match_model_open(match_model *m, const convert_options *o, const facts *f, report *r);
 void match_model_close(match_model *m);
 
-/* Builds the model that results from these settings, as all[FROM_MATCH]. Returns false if the
- * settings give no model. */
+/* Makes the current model from these settings, which are used as all[FROM_MATCH]. Returns false if
+ * the settings give no model. */
 bool match_model_set(match_model *m, const settings *matched, report *r);
 
-/* Loads the weights and the session of the current model. This is unnecessary if only the
- * preprocessing changes. */
+/* Loads the weights of the current model and opens its session. This is unnecessary if only the
+ * preprocessing has changed since the last call. */
 bool match_model_load(match_model *m, report *r);
 const vit_model *match_model_get(const match_model *m);
 
-/* Runs one input, and writes the logits or the embedding. */
+/* Runs the current model on one input, and writes its logits or its embedding to `output`. */
 bool match_model_run(match_model *m, const float *input, float *output, report *r);
 
 /* === Searching for the values that give a pair's output === */
 
-/* One tried assignment. */
+/* A try: a choice and its result. */
 typedef struct match_try {
     match_choice choice;
-    uint64_t signature; /* signature of the model; 0 if the settings give no model */
-    double error;       /* largest difference / max|logit|; infinite without a model */
-    double slope;       /* the quantity that a descent minimises */
-    int reading;        /* index of the pair's last step that is nearer */
-    int unlikely;       /* how far the values are from the likeliest ones */
+    uint64_t signature; /* hash of the model; 0 if the settings give no model */
+    /* Largest difference from the original's outputs, divided by their largest absolute value.
+     * Infinite if there is no model. */
+    double error;
+    double slope; /* the quantity that the search minimises (match_error_slope) */
+    int reading;  /* index in pair->readings of the last step that fits better */
+    int unlikely; /* sum of the distances of the chosen values from the likeliest ones */
     bool is_expanded, is_expanded_finely;
 } match_try;
 
-/* The position in the list of changes of two rows of a try. */
+/* The position in a list of changes: the changes of two rows of a try. */
 typedef struct match_pairs {
     size_t from;
     int number;
@@ -233,47 +258,52 @@ typedef struct match_search {
     const match_table *table;
     match_model *model;
     const match_pair *pair;
-    const settings *base; /* settings that the values of the table override */
+    const settings *base; /* the settings that the values of the table overrule */
     double tolerance, seconds;
-    double patience; /* seconds after which it ends if it has run enough models; 0: none */
+    /* The search ends after this number of seconds if it has run enough models. 0 for no such
+     * limit. */
+    double patience;
     bool quiet;
 
     match_try *tries;
     size_t count, capacity;
-    size_t *places; /* hash table of tries by their choice: 1 + index; 0 for none */
-    size_t *models; /* of models, by signature */
+    /* Hash table of the tries by their choice. An entry is 1 + the index of the try, or 0. */
+    size_t *places;
+    size_t *models; /* The same, by the signature of the model. */
     size_t num_places;
-    int runs;             /* of different models */
+    int runs;             /* number of different models that were run */
     size_t chosen;        /* index of the resulting try */
-    double started, took; /* ms, seconds */
-    report first;         /* reason if the first assignment gives no model */
+    double started, took; /* `started` is a time in milliseconds; `took` is a duration in seconds */
+    report first;         /* the reason if the first choice gives no model */
 
     /* Private. */
     cli_progress progress;
     char note[160];
     uint64_t random;
     match_pairs pairs[2];
-    int images; /* number of the pair's images that the search uses */
+    int images; /* number of images of the pair that the search uses */
     float *output;
-    bool is_astray; /* the descent began with a random choice */
+    bool is_astray; /* true if the descent began at a random choice */
     bool is_out_of_memory;
 } match_search;
 
 /* Runs the search. Fill in the first group of members before the call. Returns true if
- * tries[chosen] fits within the tolerance; all other single values have then been tried too.
- * Returns false without an error in r if no try fits. Free the search in any case. */
+ * tries[chosen] fits within the tolerance. All choices that differ from it in a single value have
+ * then been tried too. Returns false without an error in *r if no try fits. Free the search in any
+ * case. */
 bool match_search_run(match_search *s, report *r);
 void match_search_free(match_search *s);
 
-/* Returns the try that differs from the chosen try only in this value; NULL if there was no time
- * for it. */
+/* Returns the try that differs from tries[chosen] only in that the row `row` has the value `value`.
+ * Returns NULL if there was no time for this try. */
 const match_try *match_search_other(const match_search *s, int row, int value);
 
-/* True if the try is another model and fits as well as the chosen try. */
+/* True if the try `other` has another model than tries[chosen] and fits as well. */
 bool match_search_is_equal(const match_search *s, const match_try *other);
 
 /* === Searching for the values that classify labelled pictures best === */
 
+/* A labelled picture: a decoded image and the index of its class. */
 typedef struct match_picture {
     vit_image image;
     int class_index;
@@ -282,34 +312,37 @@ typedef struct match_picture {
 typedef struct match_pictures {
     match_picture *items;
     int count;
-    int classes; /* folders */
+    int classes; /* number of folders with pictures */
 } match_pictures;
 
-/* Reads at most `max` pictures, evenly spaced, and stops after `seconds` of decoding. The names of
- * the folders are labels or numbers of classes. Otherwise there must be one folder for each class,
- * and the sorted folders are the classes in order. */
+/* Reads at most `max` pictures, evenly spaced in the folders, and stops after `seconds` of
+ * decoding. The names of the folders are names or numbers of classes. Otherwise there must be one
+ * folder for each class, and the sorted folders are the classes in order. */
 bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const char *folder,
                          int max, double seconds, const label_list *labels, int num_classes,
                          report *r);
 void match_pictures_free(match_pictures *pictures);
 
-/* A comparison of a value with the chosen value: the increase of the mean cross-entropy on the same
- * pictures, and the standard error of this increase. */
+/* A comparison of a value with the chosen value of the row. `more` is the increase of the mean
+ * cross-entropy on the same pictures, and `error` is the standard error of this increase. */
 typedef struct match_difference {
-    int pictures; /* number of compared pictures; 0: not tried, or no model; few: clearly worse */
+    /* Number of compared pictures. 0 if the value was not tried or gives no model; few if it is
+     * clearly worse. */
+    int pictures;
     double more, error;
 } match_difference;
 
-/* The result of a row. */
+/* The result for one row. */
 typedef struct match_verdict {
-    match_difference values[MATCH_MAX_VALUES]; /* zero for the chosen value */
-    int next;     /* the best other value; -1 if no other value makes a difference */
-    bool is_open; /* another value is not clearly worse */
+    match_difference values[MATCH_MAX_VALUES]; /* the chosen value has only zeros */
+    int next;     /* index of the best other value; -1 if no other value makes a difference */
+    bool is_open; /* true if another value is not clearly worse than the chosen one */
 } match_verdict;
 
+/* The search with labelled pictures. */
 typedef struct match_sorting {
-    const match_table *table; /* preprocessing first */
-    const findings *asked;    /* rows that have no value yet */
+    const match_table *table; /* the rows of preprocessing come first */
+    const findings *asked;    /* questions: a row with a question has no value yet */
     match_model *model;
     const match_pictures *pictures;
     const settings *base;
@@ -318,22 +351,22 @@ typedef struct match_sorting {
 
     match_choice chosen;
     match_verdict verdicts[MATCH_MAX_ROWS];
-    double loss;     /* mean cross-entropy of the chosen assignment */
-    int used, right; /* number of pictures used, and of those classified correctly */
-    int runs;        /* measured assignments */
-    double took;     /* seconds */
+    double loss;     /* mean cross-entropy of the choice `chosen` */
+    int used, right; /* number of pictures used, and number of pictures classified correctly */
+    int runs;        /* number of choices that were measured */
+    double took;     /* duration in seconds */
 
     /* Private. */
     double started;
     cli_progress progress;
     char note[160];
-    double *losses, *best; /* of each picture */
+    double *losses, *best; /* a loss for each picture */
     float *logits, *best_logits;
-    uint64_t *hashes, *best_hashes; /* hash of the network and its input */
+    uint64_t *hashes, *best_hashes; /* a hash of the network and its input for each picture */
     float *input;
 } match_sorting;
 
-/* Runs the comparison. Fill in the first group of members before the call. Free it in any case. */
+/* Runs the search. Fill in the first group of members before the call. Free *s in any case. */
 bool match_sorting_run(match_sorting *s, report *r);
 void match_sorting_free(match_sorting *s);
 
