@@ -20,7 +20,8 @@ static float values[TRAIN * DIM];
 static int classes[TRAIN];
 static unsigned char tags[TRAIN * CLASSES];
 
-/* Returns a number in [0, 1): splitmix64 (Steele, Lea, Flood 2014), its upper 24 bits. */
+/* Returns number i of a random sequence in [0, 1): the upper 24 bits of splitmix64 (Steele, Lea,
+ * Flood 2014). */
 static float uniform(uint64_t seed, int i) {
     uint64_t z = seed + (uint64_t)(i + 1) * 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -70,7 +71,8 @@ static void test_fit(const vit_executor *executor) {
     CHECK_MSG(farthest(scores, probabilities, CLASSES) < 1e-3, "%g",
               farthest(scores, probabilities, CLASSES));
     CHECK(fit(&one, executor, 0, again) == steps);
-    CHECK(memcmp(weights, again, sizeof weights) == 0); /* for any number of threads */
+    /* The weights are the same for any number of threads. */
+    CHECK(memcmp(weights, again, sizeof weights) == 0);
     steps = fit(&one, NULL, 1, again);
     CHECK_MSG(steps < 8, "%d steps from the end on", steps);
     CHECK(farthest(weights, again, SIZE) < 1e-3);
@@ -79,7 +81,8 @@ static void test_fit(const vit_executor *executor) {
               farthest(weights, each_class, SIZE));
 }
 
-/* Rows chosen by number must give the same result as these rows alone, in the same order. */
+/* Tests rows that are chosen by their numbers. The result must be the same as for these rows alone,
+ * in the same order. */
 static void test_which(void) {
     enum { HALF = TRAIN / 2 };
     float *some = malloc(HALF * DIM * sizeof *some);
@@ -97,7 +100,8 @@ static void test_which(void) {
     free(some);
 }
 
-/* A single class or equal rows teach nothing. This must not be an error. */
+/* Tests a single class, and equal rows. Nothing can be learnt from them, but this must not be an
+ * error. */
 static void test_nothing(void) {
     static const float same[6] = { 1, 2, 1, 2, 1, 2 };
     static const int zeros[3] = { 0, 0, 0 }, two[3] = { 0, 1, 1 };
@@ -110,7 +114,7 @@ static void test_nothing(void) {
     CHECK(weights[0] == 0 && weights[1] == 0 && weights[2] == 0);
     CHECK(vit_learn_fit(&alike, &options, memory, weights) > 0);
     CHECK(vit_learn_classify(weights, 2, same, 2, scores) == 1);
-    CHECK(fabs(scores[1] - 2.0 / 3) < 1e-3); /* their shares */
+    CHECK(fabs(scores[1] - 2.0 / 3) < 1e-3); /* The scores are the classes' shares of the rows. */
     free(memory);
 }
 
@@ -131,23 +135,25 @@ static void test_sums(void) {
     CHECK_MSG(right >= TRAIN * 6 / 10, "%d", right);
     s = vit_learn_sums_at(sums_memory, DIM, CLASSES + 1, 0);
     vit_learn_clear(&s);
-    CHECK(vit_learn_ridge(&s, shrinkage, scratch, weights) == 0); /* keeps no squares */
+    /* These sums do not include the squares. */
+    CHECK(vit_learn_ridge(&s, shrinkage, scratch, weights) == 0);
     vit_learn_add(&s, values, 2);
-    CHECK(vit_learn_means(&s, weights) == 0); /* one photo has no variance */
+    CHECK(vit_learn_means(&s, weights) == 0); /* A single photo has no variance. */
     CHECK(weights[2 * ROW] == (double)values[0]);
     for (int i = 1; i < TRAIN; i++) vit_learn_add(&s, values + i * DIM, classes[i]);
     CHECK(vit_learn_means(&s, weights) == 1);
     CHECK(vit_learn_classify(weights, CLASSES + 1, values, DIM, scores) < CLASSES);
-    CHECK(scores[CLASSES] == 0); /* without photos */
+    CHECK(scores[CLASSES] == 0); /* This class has no photos. */
     s = vit_learn_sums_at(sums_memory, DIM, CLASSES, 1);
     vit_learn_clear(&s);
     for (int i = 0; i < 4; i++) vit_learn_add(&s, values + i * DIM, i % 2);
-    CHECK(vit_learn_ridge(&s, 0, scratch, weights) == 0); /* 4 photos, 13 dimensions */
+    /* There are 4 photos, but 13 dimensions. */
+    CHECK(vit_learn_ridge(&s, 0, scratch, weights) == 0);
     CHECK(vit_learn_ridge(&s, 0.5, scratch, weights) == 1);
     CHECK(vit_learn_classify(weights, CLASSES, values, DIM, scores) == 0);
 }
 
-/* Compares with the C library's functions, which are exact or nearly so. */
+/* Compares the functions with those of the C library, which are exact or nearly exact. */
 static void test_functions(void) {
     double most = 0, scores[3] = { 1000, 1000, -1000 };
     for (double x = -700; x < 700; x += 0.0917) {

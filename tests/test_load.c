@@ -14,14 +14,16 @@
 #include <stdbool.h>
 
 static const char *const folder = "build";
-static bool every_value; /* tries every value of every byte of the metadata */
+/* True if the test tries every value of every byte of the metadata. */
+static bool every_value;
 
 /* --- helpers -------------------------------------------------------------- */
 
 static vit_result open_only(const tiny_file *f, unsigned flags, char detail[VIT_MAX_DETAIL]) {
     vit_model model;
     vit_result result;
-    memset(&model, 0x5a, sizeof model); /* vit_model_open must not rely on earlier contents */
+    /* vit_model_open must not rely on the previous contents of the struct. */
+    memset(&model, 0x5a, sizeof model);
     result = vit_model_open_memory(f->data, f->size, flags, &model);
     memcpy(detail, model.detail, VIT_MAX_DETAIL);
     if (result == VIT_OK) {
@@ -45,7 +47,7 @@ static void refused(const char *what, const tiny_file *f, vit_result expected, c
     CHECK_MSG(detail[0] != 0, "%s: no detail", what);
 }
 
-/* Checks that the file is refused with a message and any result. */
+/* Checks that the file is refused, with any result, and that the message contains the word. */
 static void refused_somehow(const char *what, const tiny_file *f, const char *word) {
     char detail[VIT_MAX_DETAIL];
     vit_result result = open_only(f, 0, detail);
@@ -68,7 +70,8 @@ static tiny_file build_small(void) {
     return tiny_build(&o);
 }
 
-/* Makes one block with weights of this type, or of all types for VIT_NUM_DTYPES. */
+/* Builds a model of one block whose weights have this type. VIT_NUM_DTYPES stands for a model with
+ * all types. */
 static tiny_file build_kind(int kind) {
     tiny_options o = tiny_defaults();
     o.config.depth = 1;
@@ -83,7 +86,7 @@ static size_t meta_size(const tiny_file *f) {
     return (size_t)tiny_get(f->data + VIT_HEADER_META_SIZE, 8);
 }
 
-/* Runs an accepted model, so that sanitizers find harmful ones. */
+/* Runs a model that was accepted, so that sanitizers detect harmful models. */
 static void exercise_on(const vit_model *model, vit_isa isa) {
     vit_params params;
     vit_session session;
@@ -159,7 +162,7 @@ static void test_without_optional_sections(void) {
     tiny_free(&f);
 }
 
-/* A model points into the bytes. The struct may be copied. */
+/* Checks that a model points into the bytes of its file, and that the struct may be copied. */
 static void test_zero_copy(void) {
     tiny_file f = build_small();
     vit_model model, copy;
@@ -239,7 +242,7 @@ static void test_disk(void) {
 }
 
 static const char *why_not_there(const char *path) {
-#ifdef __wasi__ /* for "", its C library opens the current folder */
+#ifdef __wasi__ /* For the path "", the C library of WASI opens the current folder. */
     if (!path[0]) return ": is not a regular file";
 #endif
     (void)path;
@@ -261,8 +264,8 @@ static void disk_refused(const char *path, vit_result expected) {
     }
 }
 
-/* If a path leaves no room for the reason, the beginning of the path is dropped. Control characters
- * are escaped. */
+/* Tests a long path. If the path leaves no room for the reason in the message, the beginning of the
+ * path is dropped. Control characters are escaped. */
 static void test_long_path(void) {
     char path[400];
     vit_model model;
@@ -353,7 +356,7 @@ static void test_header_flips(void) {
     header_flips(build_kind(VIT_NUM_DTYPES));
 }
 
-/* Flips one bit in each byte of the data, and of the gaps in it. */
+/* Flips one bit in each byte of the data and of the gaps in the data. */
 static void data_flips(tiny_file f) {
     char detail[VIT_MAX_DETAIL];
     int missed = 0, refused_unverified = 0;
@@ -365,7 +368,7 @@ static void data_flips(tiny_file f) {
     }
     CHECK_MSG(missed == 0, "%d flipped data bits missed", missed);
     /* vit_model_open reads mean and std, so it may refuse a few of their flipped bits even without
-     * verifying */
+     * verifying the file. */
     CHECK_MSG(refused_unverified <= 64, "%d flips refused by a plain open", refused_unverified);
     tiny_free(&f);
 }
@@ -376,7 +379,7 @@ static void test_data_flips(void) {
     data_flips(build_kind(VIT_I4));
 }
 
-/* Only zeros may follow the last tensor. */
+/* Tests the bytes after the last tensor, which must be zeros. */
 static void test_tail(void) {
     char detail[VIT_MAX_DETAIL];
     tiny_file small = build_small(), f = { tiny_aligned(small.size + VIT_ALIGN), small.size };
@@ -410,8 +413,8 @@ static void test_verify_names_tensor(void) {
     tiny_free(&f);
 }
 
-/* Sets every byte of the metadata to ten or all 255 other values, and corrects the checksum. An
- * accepted file must be harmless. */
+/* Sets each byte of the metadata to ten other values, or to all 255 other values, and corrects the
+ * checksum. If the file is accepted, it must be harmless. */
 static void byte_values(tiny_file f) {
     static const unsigned char some[] = { 1, 2, 15, 64, 127, 128, 129, 192, 254, 255 };
     for (size_t i = 0; i < meta_size(&f); i++) {
@@ -420,7 +423,7 @@ static void byte_values(tiny_file f) {
             vit_model model;
             tiny_file changed = f;
             if (i >= VIT_HEADER_META_SIZE && i < VIT_HEADER_META_SIZE + 16) {
-                continue; /* the checksum needs these; see test_header_flips */
+                continue; /* The checksum depends on these bytes; see test_header_flips. */
             }
             f.data[i] = (unsigned char)(before + (every_value ? k + 1 : some[k]));
             tiny_rehash(&changed);
@@ -561,7 +564,7 @@ static void test_section_table(void) {
     section_refused("data", VIT_SECTION_OFFSET, 0, 8);
 }
 
-/* Renames a required section. */
+/* Gives each required section another name, so that it is missing. */
 static void test_missing_sections(void) {
     static const char *const tags[] = { "fields", "tensors", "data" };
     for (int i = 0; i < 3; i++) {
@@ -595,13 +598,14 @@ static void test_unknown_sections(void) {
     f = tiny_build(&o);
     refused("required unknown section", &f, VIT_ERROR_UNSUPPORTED, "rope", NULL, NULL);
     tiny_free(&f);
-    o.extra_section = "eightchr"; /* fills the tag, so that the file has no terminator */
+    /* This name fills the whole tag, so that the file has no terminator for it. */
+    o.extra_section = "eightchr";
     f = tiny_build(&o);
     refused("required unknown section", &f, VIT_ERROR_UNSUPPORTED, "eightchr", NULL, NULL);
     tiny_free(&f);
 }
 
-/* Tests text in labels and synsets that reaches beyond its section. */
+/* Tests texts of labels and synsets that continue beyond the end of their section. */
 static void test_strings(void) {
     static const char *const tags[] = { "labels", "synsets" };
     static const uint32_t offsets[] = { 0xffffffff, 0x7fffffff, 100000, 60000 };
@@ -618,7 +622,8 @@ static void test_strings(void) {
         tiny_file f = build_small();
         unsigned char *entry = tiny_find_section(&f, tags[t]);
         size_t bytes = (size_t)tiny_get(entry + VIT_SECTION_BYTES, 8);
-        tiny_put(tiny_section_data(&f, tags[t]), bytes, 4); /* the first byte beyond */
+        /* This is the first byte after the section. */
+        tiny_put(tiny_section_data(&f, tags[t]), bytes, 4);
         tiny_rehash(&f);
         refused_somehow("string at the end of its section", &f, NULL);
         unsigned char *end = tiny_section_data(&f, tags[t]) + bytes;
@@ -639,7 +644,7 @@ static void test_strings(void) {
     tiny_free(&f);
 }
 
-/* A section without labels must count as missing. */
+/* Tests a section without any labels, which must count as missing. */
 static void test_no_strings(void) {
     vit_model model;
     tiny_file f = build_small();
@@ -665,7 +670,8 @@ static void test_unknown_fields(void) {
         f = tiny_build(&o);
         refused("required unknown field", &f, VIT_ERROR_UNSUPPORTED, "rope_theta", NULL, NULL);
         tiny_free(&f);
-        o.extra_field = "a_name_of_24_characters_"; /* fills the record: no terminator */
+        /* This name fills the whole record, so that it has no terminator. */
+        o.extra_field = "a_name_of_24_characters_";
         f = tiny_build(&o);
         refused("required unknown field", &f, VIT_ERROR_UNSUPPORTED, "a_name_of_24_characters_",
                 NULL, NULL);
@@ -681,7 +687,8 @@ static void one_missing_field(const char *name, int required) {
     if (required == 1) {
         refused_somehow(name, &f, name);
     } else if (strcmp(name, "selftest_tolerance") == 0) {
-        refused_somehow(name, &f, "selftest"); /* the section is missing, but not the vector */
+        /* The section is missing, but its vector is still there. */
+        refused_somehow(name, &f, "selftest");
     } else {
         char detail[VIT_MAX_DETAIL];
         vit_result result = open_only(&f, 0, detail);
@@ -748,7 +755,7 @@ static void test_field_records(void) {
     tiny_free(&f);
     tiny_options o = tiny_defaults();
     o.config.depth = 1;
-    o.extra_field = "depth"; /* the field has this value already */
+    o.extra_field = "depth"; /* The field already has this value. */
     f = tiny_build(&o);
     refused_somehow("depth twice", &f, "depth");
     tiny_free(&f);
@@ -756,7 +763,7 @@ static void test_field_records(void) {
 
 /* --- tensors -------------------------------------------------------------- */
 
-/* If a field contradicts the tensors, the message must have the tensor and both shapes. */
+/* Tests fields that contradict the tensors. The message must contain the tensor and both shapes. */
 static void test_contradictions(void) {
     static const struct {
         const char *field;
@@ -839,8 +846,8 @@ static unsigned char *tensor_record(const tiny_file *f, const char *name) {
     return record;
 }
 
-/* Tests sizes of each type that are off by one, in each way that a converter could make them
- * wrong. */
+/* Tests tensors of each type whose size is wrong by one unit, in each way in which a converter
+ * could make the size wrong. */
 static void test_panel_sizes(void) {
     static const int off[] = { -128, -64, -32, -4, -1, 1, 2, 4, 64, 128 };
     for (int kind = 0; kind < VIT_NUM_DTYPES; kind++) {
@@ -858,8 +865,8 @@ static void test_panel_sizes(void) {
     }
 }
 
-/* A layer of depth 3 is f32 in an int8 model. As padded int8 it would have the same
- * size, but not as any other type. */
+/* Tests a layer of depth 3 in an int8 model. The layer must be f32. Padded int8 would have the same
+ * size, but no other type would. */
 static void test_int8_depth(void) {
     tiny_options o = tiny_defaults();
     o.dtype = VIT_I8;
@@ -876,7 +883,7 @@ static void test_int8_depth(void) {
     tiny_free(&f);
 }
 
-/* Tests int4 of version 0.1.0. */
+/* Tests int4 in the form of version 0.1.0. */
 static void test_old_int4(void) {
     tiny_file f = build_kind(VIT_I4);
     tiny_put(tensor_record(&f, "blocks.0.mlp.fc2.weight") + VIT_TENSOR_LAYOUT, VIT_LAYOUT_PANELS,
@@ -887,7 +894,7 @@ static void test_old_int4(void) {
     tiny_free(&f);
 }
 
-/* Biases and tokens are f32 in models of every type. */
+/* Checks that biases and tokens are f32 in models of every type. */
 static void test_plain_dtype(void) {
     static const char *const names[] = { "pos_embed", "blocks.0.norm1.weight", "head.bias" };
     for (int i = 0; i < 3; i++) {
@@ -903,7 +910,7 @@ static void test_plain_dtype(void) {
 
 /* --- hostile numbers ------------------------------------------------------ */
 
-/* Overwrites every weight of a layer with this byte; 256 stands for random bytes. */
+/* Sets every byte of each layer's weights to `byte`. 256 stands for random bytes. */
 static void overwrite_layers(tiny_file *f, const vit_model *model, int byte, uint32_t *state) {
     vit_tensor t;
     for (int i = 0; vit_model_tensor(model, i, &t); i++) {
@@ -915,7 +922,8 @@ static void overwrite_layers(tiny_file *f, const vit_model *model, int byte, uin
     }
 }
 
-/* No file may make a forward pass or unpacking access other memory, on any tier. */
+/* Tests hostile weights. No file may make a forward pass or unpacking access other memory, on any
+ * instruction set. */
 static void test_hostile_weights(void) {
     static const int bytes[] = { 0, 0x7f, 0x80, 0xff, 256, 256, 256 };
     uint32_t state = 77;
@@ -937,7 +945,8 @@ static void test_hostile_weights(void) {
     }
 }
 
-/* Sets the scales of each int8 panel to one value, and the sums to another, if these are given. */
+/* Sets all scales of each int8 panel to one value, and all sums to another value. A value that is
+ * not given leaves them unchanged. */
 static void set_int8_tails(tiny_file *f, const vit_model *model, uint32_t scale,
                            const uint32_t *sum) {
     vit_tensor t;
@@ -972,8 +981,9 @@ static void run_logits(const vit_model *model, vit_isa isa, float logits[5]) {
     free(workspace);
 }
 
-/* With invalid scales and sums there must be no trap, and each tier must give the same bits. With
- * wrong sums, the scalar tier may differ from tiers whose kernels have signed inputs (ARM). */
+/* Tests invalid scales and sums. They must not cause a trap, and must give the same bits on each
+ * instruction set. If the sums are wrong, plain C may differ from instruction sets whose kernels
+ * have signed inputs (ARM). */
 static void test_hostile_int8(void) {
     static const uint32_t scales[] = { 0x3c000000, 0,          0x00000001, 0x7f7fffff,
                                        0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000 };
@@ -1002,7 +1012,8 @@ static void test_hostile_int8(void) {
     tiny_free(&f);
 }
 
-/* Recomputes the sums that follow a panel's scales, after its weights have changed. */
+/* Recomputes the sums of a panel, which follow its scales, after the weights of the panel have
+ * changed. */
 static void keep_sums(const unsigned char *record, unsigned char *panel) {
     const int depth = (int)tiny_get(record + 80, 4);
     unsigned char *sums = panel + vit_pack_panel(VIT_I8, NULL, 16, depth, NULL) - 64;
@@ -1015,9 +1026,9 @@ static void keep_sums(const unsigned char *record, unsigned char *panel) {
     }
 }
 
-/* VIT_OPEN_VERIFY must detect weights that break the rule of section "fits16", and so must builds
- * whose kernels rely on the rule. The logits equal those of the plain C tier, or the model is
- * refused. */
+/* Tests weights that break the rule of section "fits16". VIT_OPEN_VERIFY must detect such weights.
+ * Builds whose kernels rely on the rule must detect them even without this flag. All other builds
+ * must give the logits of plain C. */
 static void test_fits16(void) {
     tiny_options o = tiny_defaults();
     char detail[VIT_MAX_DETAIL];
@@ -1029,8 +1040,9 @@ static void test_fits16(void) {
     unsigned char *record = tiny_find(&f, "tensors", VIT_TENSOR_SIZE, "blocks.0.mlp.fc1.weight");
     unsigned char *data = f.data + tiny_get(record + VIT_TENSOR_OFFSET, 8);
     CHECK_MSG(open_only(&f, VIT_OPEN_VERIFY, detail) == VIT_OK, "%s", detail);
-    data[0] = 100, data[1] = 28;                        /* two of a lane */
-    data[4] = 0x80, data[5] = data[6] = data[7] = 0x81; /* -128, -127 ... */
+    /* These are two weights of the same lane. */
+    data[0] = 100, data[1] = 28;
+    data[4] = 0x80, data[5] = data[6] = data[7] = 0x81; /* These are -128, and -127 three times. */
     keep_sums(record, data);
     tiny_put(record + VIT_TENSOR_CHECKSUM,
              tiny_hash(data, (size_t)tiny_get(record + VIT_TENSOR_BYTES, 8)), 8);
@@ -1054,13 +1066,14 @@ static void test_fits16(void) {
     tiny_put(tiny_find_section(&f, "fits16") + VIT_SECTION_BYTES, 8, 8);
     tiny_rehash(&f);
     refused("short section", &f, VIT_ERROR_CORRUPT, "section \"fits16\" is cut off", NULL, NULL);
-    memcpy(tiny_find_section(&f, "fits16"), "unknown", 8); /* valid without the section */
+    /* Without the section, the file is valid. */
+    memcpy(tiny_find_section(&f, "fits16"), "unknown", 8);
     tiny_rehash(&f);
     CHECK_MSG(open_only(&f, VIT_OPEN_VERIFY, detail) == VIT_OK, "%s", detail);
     tiny_free(&f);
 }
 
-/* Reads of names that fill all 64 bytes must stop there. */
+/* Tests names that fill all 64 bytes. Reading such a name must stop at its end. */
 static void test_unterminated_name(void) {
     tiny_file f = build_small();
     unsigned char *record = tiny_section_data(&f, "tensors");
@@ -1070,7 +1083,8 @@ static void test_unterminated_name(void) {
     tiny_free(&f);
 }
 
-/* Two tensors that share bytes must be refused: data must have the order of the records. */
+/* Tests two tensors that share bytes. They must be refused, because the data must be in the order
+ * of the records. */
 static void test_overlap(void) {
     tiny_file f = build_small();
     unsigned char *a = tiny_find(&f, "tensors", VIT_TENSOR_SIZE, "blocks.0.norm1.weight");
@@ -1084,7 +1098,7 @@ static void test_overlap(void) {
     tiny_free(&f);
 }
 
-/* Tests normalisation constants that are zero, NaN or infinite. */
+/* Tests mean and std that are zero, NaN or infinite. */
 static void test_mean_std(void) {
     static const float bad[] = { 0.0f, -0.0f, (float)NAN, (float)INFINITY };
     for (int i = 0; i < 4; i++) {
@@ -1096,7 +1110,7 @@ static void test_mean_std(void) {
         CHECK_MSG(open_only(&f, 0, detail) != VIT_OK, "std %g accepted", (double)bad[i]);
         tiny_free(&f);
     }
-    for (int i = 0; i < 4; i++) { /* the colour of the border is rounded to an integer */
+    for (int i = 0; i < 4; i++) { /* The colour of the border is rounded to an integer. */
         static const float means[] = { 65536, -65536, 65544, -3e38f };
         char detail[VIT_MAX_DETAIL];
         tiny_options o = tiny_defaults();
@@ -1120,7 +1134,7 @@ static void test_arguments(void) {
     CHECK(vit_model_open(NULL, 0, &model) == VIT_ERROR_ARGUMENT);
     CHECK(vit_model_open("build/x.vit", 0, NULL) == VIT_ERROR_ARGUMENT);
     CHECK(vit_model_open_memory(f.data, 0, 0, &model) == VIT_ERROR_TRUNCATED);
-    vit_model_close(&model); /* closing is harmless after a failed open */
+    vit_model_close(&model); /* Closing is also harmless after opening has failed. */
     tiny_free(&f);
 }
 

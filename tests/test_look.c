@@ -17,7 +17,8 @@
 
 #include "look_numbers.h"
 
-/* Returns a number in [-1, 1): splitmix64 (Steele, Lea, Flood 2014), its upper 24 bits. */
+/* Returns `count` random numbers in [-1, 1): the upper 24 bits of splitmix64 (Steele, Lea, Flood
+ * 2014). */
 static float *uniform(uint64_t seed, int count) {
     float *values = malloc((size_t)count * sizeof *values);
     if (!values) exit(2);
@@ -31,7 +32,8 @@ static float *uniform(uint64_t seed, int count) {
     return values;
 }
 
-/* Each column has `factor` times the spread of the previous column. */
+/* Returns random rows. The spread of each column is `factor` times the spread of the previous
+ * column. */
 static float *shrinking(uint64_t seed, int rows, int dim, float factor) {
     float *values = uniform(seed, rows * dim), scale = 1;
     for (int d = 0; d < dim; d++, scale *= factor)
@@ -60,7 +62,7 @@ static void test_fit(int i, int rows, int dim, int count, float factor, const do
     pca_free(&p);
 }
 
-/* A matrix of full size; its components are only checked by C v = variance v. */
+/* Tests a matrix of realistic size. Its components are only checked by C v = variance v. */
 static void test_large(void) {
     const int rows = 300, dim = 200, count = 28;
     float *values = shrinking(40, rows, dim, 0.99f), along[28];
@@ -80,7 +82,7 @@ static void test_large(void) {
     pca_free(&p);
 }
 
-/* Equal rows, equal variances, too few rows, NaN. */
+/* Tests equal rows, equal variances, too few rows, and NaN. */
 static void test_odd_fits(void) {
     float equal[12] = { 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3 }, bad[4] = { 1, 2, 3, NAN };
     float axes[8][4] = { { 0 } };
@@ -144,7 +146,7 @@ static void test_rollout(void) {
 
 /* --- what the model sees -------------------------------------------------------------------- */
 
-/* Returns a photo whose red grows from left to right, and whose green grows from top to bottom. */
+/* Returns a photo whose red grows from left to right and whose green grows from top to bottom. */
 static uint8_t *gradient(int width, int height) {
     uint8_t *pixels = malloc((size_t)(width * height) * 3);
     if (!pixels) exit(2);
@@ -156,8 +158,8 @@ static uint8_t *gradient(int width, int height) {
     return pixels;
 }
 
-/* Compares crop_find with the part that vit_preprocess cut out. The colour of each input pixel
- * shows its place in the photo. */
+/* Compares crop_find with the part of the photo that vit_preprocess cuts out. The colour of each
+ * input pixel shows its position in the photo. */
 static void check_crop(const vit_model *model, int width, int height) {
     const vit_config *c = &model->config;
     uint8_t *pixels = gradient(width, height);
@@ -180,7 +182,8 @@ static void check_crop(const vit_model *model, int width, int height) {
             continue;
         const double off_x = (red * (width - 1) - (x - 0.5)) * place.across;
         const double off_y = (green * (height - 1) - (y - 0.5)) * place.down;
-        worst = fmax(worst, fmax(fabs(off_x), fabs(off_y))); /* 255 colours for more pixels */
+        /* The photo has more pixels along a side than a byte has values. */
+        worst = fmax(worst, fmax(fabs(off_x), fabs(off_y)));
         sum_x += off_x, sum_y += off_y;
         counted++;
     }
@@ -195,7 +198,7 @@ static void test_crops(const char *path) {
     static const int sizes[][2] = { { 90, 60 }, { 60, 90 }, { 64, 64 }, { 200, 61 }, { 57, 231 } };
     vit_model model;
     CHECK(vit_model_open(path, 0, &model) == VIT_OK);
-    for (int mode = 0; mode <= VIT_CROP_BORDER; mode++) { /* of one input size */
+    for (int mode = 0; mode <= VIT_CROP_BORDER; mode++) { /* All modes have one input size. */
         for (int s = 0; s < 5 * 2 * 2; s++) {
             vit_config *c = &model.config;
             c->crop_mode = mode;
@@ -209,7 +212,8 @@ static void test_crops(const char *path) {
     vit_model_close(&model);
 }
 
-/* The places of patches: side by side, overlapping, with pixels left over, after a stem. */
+/* Tests the positions of patches that lie side by side, patches that overlap, patches that leave
+ * some pixels over, and patches behind a stem. */
 static void test_patches(void) {
     vit_config c;
     report r = report_make();
@@ -220,7 +224,8 @@ static void test_patches(void) {
     c.crop_mode = VIT_CROP_SQUASH;
     c.patch_size = 8;
     c.grid_height = 3, c.grid_width = 5;
-    CHECK(crop_find(&place, &c, 80, 60, &r)); /* two pixels of the photo for each of the input */
+    /* Two pixels of the photo become one pixel of the input. */
+    CHECK(crop_find(&place, &c, 80, 60, &r));
     CHECK(crop_patch(&place, 0, 0) == 0 && crop_patch(&place, 15.9, 15.9) == 0);
     CHECK(crop_patch(&place, 16, 0) == 1 && crop_patch(&place, 79.9, 47.9) == 14);
     CHECK(crop_patch(&place, 10, 48) == -1 && crop_patch(&place, 80, 10) == -1);
@@ -299,7 +304,7 @@ static void test_scale(void) {
     picture_free(&p);
 }
 
-/* Returns a checksum of the ten colours of a map. */
+/* Returns a checksum of ten colours of a colour map. */
 static uint32_t sum_colours(colour_map map) {
     uint32_t sum = 0;
     for (int i = 0; i < 10; i++) {
@@ -329,7 +334,8 @@ static void test_grids(void) {
     picture p;
     for (int i = 0; i < 36; i++) cosines[i] = i % 7 ? -1.0f : 1.0f;
     CHECK(grids_draw(&p, cosines, (vit_grid){ 2, 3 }, range, 33, &r));
-    CHECK(p.width == 3 * 11 - 2 && p.height == 2 * 8 - 2); /* 3 pixels a value, 2 between */
+    /* Each value has 3 pixels, and 2 pixels lie between the grids. */
+    CHECK(p.width == 3 * 11 - 2 && p.height == 2 * 8 - 2);
     CHECK(is_colour(&p, 0, 0, colour_of(COLOUR_VIRIDIS, 1)));
     CHECK(is_colour(&p, 3, 0, colour_of(COLOUR_VIRIDIS, 0)));
     CHECK(is_colour(&p, 11 + 3, 0, colour_of(COLOUR_VIRIDIS, 1)));
@@ -356,11 +362,12 @@ static void test_view(void) {
     c.patch_size = 4;
     c.grid_height = c.grid_width = 2;
     CHECK(view_make(&v, &photo, &c, 40, &r) && v.photo.width == 40 && v.photo.height == 20);
-    CHECK(view_paint(&v, patches, 1, &p, &r)); /* the middle: x from 10 to 30 */
+    /* The model receives the middle of the photo, x from 10 to 30. */
+    CHECK(view_paint(&v, patches, 1, &p, &r));
     CHECK(is_colour(&p, 12, 2, patches[0]) && is_colour(&p, 27, 2, patches[1]));
     CHECK(is_colour(&p, 12, 17, patches[2]) && is_colour(&p, 21, 11, patches[3]));
     CHECK(is_colour(&p, 10, 5, PICTURE_WHITE) && is_colour(&p, 29, 5, PICTURE_WHITE));
-    CHECK(p.pixels[3 * 5] > 100 && p.pixels[3 * 35] > 100); /* pale */
+    CHECK(p.pixels[3 * 5] > 100 && p.pixels[3 * 35] > 100); /* These pixels are pale. */
     view_mark(&v, &p, 3);
     CHECK(is_colour(&p, 20, 15, RED) && is_colour(&p, 19, 15, RED) && !is_colour(&p, 21, 15, RED));
     picture_free(&p);
@@ -376,7 +383,7 @@ static void test_sheet(const char *photo) {
     photo_decoder *decoder = photo_decoder_open(&confined, "test", 1, &r);
     sheet s = { NULL, 0, 0 };
     picture p;
-    CHECK(sheet_draw(&s, 0, &p, &r) && p.width > 0); /* nothing on it */
+    CHECK(sheet_draw(&s, 0, &p, &r) && p.width > 0); /* The sheet is empty. */
     picture_free(&p);
     CHECK(picture_make(&p, 30, 20, RED, &r));
     CHECK(sheet_add(&s, &p, "", &r) && !p.pixels);
@@ -387,7 +394,7 @@ static void test_sheet(const char *photo) {
     CHECK(s.cells[2].shown.width == 40 && s.cells[2].shown.height == 40);
     CHECK(sheet_draw(&s, 0, &p, &r) && count_colour(&p, RED) == 600);
     CHECK(is_colour(&p, 8, 8, RED) && is_colour(&p, 7, 8, PICTURE_WHITE));
-    CHECK(count_colour(&p, PICTURE_BLACK) > 50); /* captions */
+    CHECK(count_colour(&p, PICTURE_BLACK) > 50); /* These pixels are the captions. */
     picture_free(&p);
     CHECK(sheet_draw(&s, 9, &p, &r) && p.width == 4 * 8 + 64 + 100 + 64);
     picture_free(&p);

@@ -46,7 +46,7 @@ static uint32_t random_bits(void) {
 
 static int random_below(int n) { return (int)(random_bits() % (uint32_t)n); }
 
-/* Returns a number from about a normal distribution with deviation 1. */
+/* Returns a random number whose distribution is nearly normal, with deviation 1. */
 static float random_normal(void) {
     double sum = 0;
     int i;
@@ -62,7 +62,7 @@ typedef struct tensor_spec {
     float mean, deviation;
 } tensor_spec;
 
-/* Facts that its tensors show. */
+/* The facts about a model that its tensors show. */
 typedef struct shape {
     int dim, depth, mlp, patch, chans, side, classes, extra_rows, reg, repr;
     bool is_linear, is_split, has_cls, has_norm2, has_patch_rows, has_fc_norm, is_overlapping;
@@ -162,7 +162,7 @@ static void put_header(FILE *file) {
     fwrite(text, 1, used, file);
 }
 
-/* Values of all tensors, one after the other. */
+/* Memory for the values of all tensors, one after the other. */
 static float values[65536];
 
 static void write_values(void) {
@@ -245,8 +245,8 @@ static convert_options plain_options(void) {
     return o;
 }
 
-/* The JSON report must list the values that were tried on pictures, without values that give no
- * model. */
+/* Checks the JSON report. It must list the values that were tried on pictures, but no values that
+ * give no model. */
 static void check_report(const match *m) {
     static const char key[] = "\"pictures\":";
     static char text[65536];
@@ -268,7 +268,7 @@ static void check_report(const match *m) {
     CHECK_MSG(listed > 1, "no values tried: %s", text);
 }
 
-/* Converts; provenance, of 8192 characters, may be NULL. */
+/* Converts the model. `provenance` receives at most 8192 characters, and may be NULL. */
 static bool convert(const convert_options *o, const char *texts, char *provenance, report *r) {
     conversion *c = calloc(1, sizeof *c);
     convert_options with = *o;
@@ -283,7 +283,7 @@ static bool convert(const convert_options *o, const char *texts, char *provenanc
     return good;
 }
 
-/* Returns the converted model's output for this input; malloc'ed. */
+/* Returns the output of the converted model for this input. The caller frees the output. */
 static float *run_model(const float *input, size_t *count) {
     char path[128];
     vit_model model;
@@ -320,7 +320,7 @@ static void write_npy(const char *name, const float *data, int ndim, int64_t a, 
 
 /* === The truth === */
 
-/* The open settings of the checkpoint, as the search lists them. */
+/* Lists the settings that the checkpoint leaves open, as the search does. */
 static bool list_open(match_table *table) {
     blueprint *b = calloc(1, sizeof *b);
     convert_options o = plain_options();
@@ -328,7 +328,7 @@ static bool list_open(match_table *table) {
     bool good;
     int from;
     if (!b) return false;
-    o.match_folder = "any"; /* there is something to match */
+    o.match_folder = "any"; /* The folder is only needed so that there is something to match. */
     for (from = 0; from < FROM_COUNT; from++) settings_start(&b->facts.all[from], "");
     good = checkpoint_open(o.checkpoint, &b->checkpoint, &r) &&
            layout_detect(b->checkpoint, &b->facts.map, &r) &&
@@ -345,9 +345,10 @@ static bool list_open(match_table *table) {
 }
 
 static match_table table;
-static int changes = 3; /* limit of the settings that differ from the likeliest */
+/* The largest number of settings that differ from the likeliest settings. */
+static int changes = 3;
 
-/* Joins the texts of a choice, in the form of --set. */
+/* Joins the texts of the chosen values, in the form that --set requires. */
 static void join(const shape *s, const int of[MATCH_MAX_ROWS], char texts[2048]) {
     size_t used = (size_t)snprintf(texts, 2048, "img_size=%d in_chans=%d", s->side, s->chans);
     int row;
@@ -355,7 +356,8 @@ static void join(const shape *s, const int of[MATCH_MAX_ROWS], char texts[2048])
         used += (size_t)snprintf(texts + used, 2048 - used, " %s", table.rows[row].values[of[row]]);
 }
 
-/* Chooses a random value for each row, and builds the model. Some combinations are invalid. */
+/* Chooses a random value for each row of the table, and builds the model with these values. Returns
+ * false if the combination is invalid. */
 static bool choose_truth(const shape *s, int of[MATCH_MAX_ROWS]) {
     convert_options o = plain_options();
     char texts[2048];
@@ -384,8 +386,8 @@ static bool is_close(const float *a, const float *b, size_t n, double tolerance)
     return far <= tolerance * largest;
 }
 
-/* Returns the row's value in the provenance, or -1 if there was no choice. Sets *line to the
- * line. */
+/* Returns the value that the provenance states for this row, or -1 if there was no choice. *line
+ * receives the line of the provenance. */
 static int found_value(const match_row *row, const char *provenance, char line[1024]) {
     const char *at;
     int value;
@@ -401,8 +403,9 @@ static int found_value(const match_row *row, const char *provenance, char line[1
     return -1;
 }
 
-/* Takes the true value of each setting if it was found or reported as an equal fit, or else the
- * value found. Returns true if the model then gives this output. */
+/* Chooses the true value of each setting if this value was found, or was reported to fit equally
+ * well. Otherwise chooses the value that was found. Returns true if the model then gives this
+ * output. */
 static bool is_named(const shape *s, const int truth[MATCH_MAX_ROWS], const char *provenance,
                      const float *x, const float *y) {
     const convert_options o = plain_options();
@@ -423,8 +426,8 @@ static bool is_named(const shape *s, const int truth[MATCH_MAX_ROWS], const char
     return good;
 }
 
-/* Each true value must be found, be reported as an equal fit, or give the same model as the value
- * found. */
+/* Checks the settings that were found. Each true value must be found or be reported to fit equally
+ * well, or the value found must give the same model. */
 static void check_found(int number, const shape *s, const int truth[MATCH_MAX_ROWS],
                         const char *provenance, const float *x, const float *y) {
     const convert_options o = plain_options();
@@ -481,7 +484,8 @@ static void check_model(int number) {
 
 /* === Orders === */
 
-/* Returns the place in a joint weight of a row: part z of "qkv", head h, value k. */
+/* Returns the row of a joint weight that contains part z of "qkv", head h and value k. i is the
+ * number of the row in the usual order. */
 static int stored_row(const char *order, const char *interleave, int heads, int width, int i) {
     const int k = i % width, h = i / width % heads;
     const int z = (int)(strchr(order, "qkv"[i / width / heads]) - order);
@@ -505,8 +509,8 @@ static void permute(const char *order, const char *interleave, int heads, int wi
     }
 }
 
-/* If an option states the order of a weight's rows, a weight in this order must give the original
- * model. */
+/* Tests options that state the order of a weight's rows. A weight in this order must give the
+ * original model. */
 static void check_orders(void) {
     static const char *const orders[] = { "qkv", "qvk", "kqv", "kvq", "vqk", "vkq" };
     static const char *const interleaves[] = { "none", "per_head", "per_value" };
@@ -544,7 +548,7 @@ static void check_orders(void) {
 
 /* === What the original gives === */
 
-/* Computes softmax or log_softmax of n logits like PyTorch in float32. */
+/* Computes softmax or log_softmax of n logits in float32, as PyTorch does. */
 static void take_softmax(float *y, size_t n, bool is_log) {
     float most = y[0], sum = 0;
     size_t k;
@@ -575,14 +579,18 @@ static void take_end(model_end end, float *y, size_t n) {
     }
 }
 
-/* A model of known settings, and the output that its author's program would print. */
+/* A model with known settings, and the output that its author's program would print. */
 typedef struct ending {
-    const char *truth; /* settings, as --set takes them */
-    const char *known; /* settings for the second conversion */
+    /* The settings of the model, in the form of --set. */
+    const char *truth;
+    /* The settings that are given in the second conversion. */
+    const char *known;
     model_end end;
     int images;
-    float scale;          /* factor on the head; large ones give probabilities of 0 and 1 */
-    const char *expected; /* in the provenance, or NULL */
+    /* The factor by which the head is multiplied. A large factor gives probabilities of 0 and 1. */
+    float scale;
+    /* A text that the provenance must contain, or NULL. */
+    const char *expected;
 } ending;
 
 static const ending endings[] = {
@@ -605,7 +613,7 @@ static const ending endings[] = {
     { "activation=relu num_classes=0", "", MODEL_END_NONE, 1, 1, NULL },
 };
 
-/* Small logits between 0 and 1 may look like probabilities. */
+/* Scales the head. Small logits between 0 and 1 may look like probabilities. */
 static void scale_head(float scale) {
     size_t at = 0, k;
     int i;
@@ -615,8 +623,8 @@ static void scale_head(float scale) {
     write_values();
 }
 
-/* Returns the head's activation in the file, which vit-classify applies; -1 if the file cannot be
- * opened. */
+/* Returns the activation of the head in the file, which vit-classify applies. Returns -1 if the
+ * file cannot be opened. */
 static int stored_activation(void) {
     char path[128];
     vit_model model;
@@ -691,7 +699,8 @@ static void check_endings(void) {
 typedef struct refusal {
     const char *message;
     int input[4], input_ndim, logits[2], logits_ndim;
-    float value; /* value that replaces the first logit; 0: none */
+    /* The value that replaces the first logit. 0 means that no logit is replaced. */
+    float value;
 } refusal;
 
 static void write_pair(const refusal *t) {
@@ -771,11 +780,12 @@ static void check_refusals(void) {
     }
 }
 
-/* A pair that fits no settings because of an author's mistake, and the reason that the message must
- * give. */
+/* An input and an output that fit no settings, because the author made a mistake. The message must
+ * give the reason. */
 typedef struct mistake {
     const char *message;
-    const char *known; /* settings of the conversion */
+    /* The settings of the conversion. */
+    const char *known;
     void (*make)(float *x, float *y, int n);
 } mistake;
 
@@ -797,7 +807,7 @@ static void take_pixels(float *x, float *y, int n) {
     for (i = 0; i < 3 * 12 * 12; i++) x[i] = (float)random_below(256);
 }
 
-/* Adds about the error of rounding to bfloat16. */
+/* Changes the values by about the error of rounding to bfloat16. */
 static void take_16_bits(float *x, float *y, int n) {
     int i;
     (void)x;
@@ -830,7 +840,8 @@ static const mistake mistakes[] = {
       take_other_logits },
 };
 
-/* Without --match-seconds the search must end by itself, after a few seconds. */
+/* Checks the search for a mistake without --match-seconds. The search must end by itself after a
+ * few seconds. */
 static void check_mistake(const mistake *t) {
     static float x[3 * 12 * 12];
     convert_options o = plain_options();
@@ -888,7 +899,7 @@ static void write_picture(const char *path, uint32_t seed) {
     state = before;
 }
 
-/* Returns the converted model's class for a picture. */
+/* Returns the class that the converted model gives to a picture. */
 static int class_of(const vit_model *model, runner *run, char *path) {
     photo_list one = { &path, 1, 0, 1 };
     vit_prediction top = { 0, 0 };
@@ -903,7 +914,8 @@ enum { PICTURES = 120 };
 
 static char picture_paths[PICTURES][160];
 
-/* Sorts pictures into folders by the model's class. One in `odd` goes into any folder. */
+/* Sorts pictures into folders by the class that the model gives them. One picture in `odd` goes
+ * into any folder. */
 static void sort_pictures(int odd) {
     char path[128], folder_path[128];
     vit_model model;
@@ -964,7 +976,8 @@ static void check_folder(void) {
               "%s", r.text);
     o.match_folder = "none";
     CHECK(!convert(&o, known, NULL, &r) && strstr(r.text, "none: "));
-    o.match_folder = folder; /* pictures one level deeper, in a folder that is no class */
+    /* The pictures lie one level deeper, in a folder that is not a class. */
+    o.match_folder = folder;
     CHECK_MSG(!convert(&o, known, NULL, &r) && strstr(r.text, "expected 5 folders with pictures"),
               "%s", r.text);
     path_of(pictures, "model.safetensors");
@@ -979,8 +992,8 @@ static void check_folder(void) {
     CHECK(rmdir(pictures) == 0);
 }
 
-/* With few pictures, some of them in a wrong folder, wrong settings may fit better than the true
- * ones. The assumptions must stay. */
+/* Tests few pictures, of which some lie in a wrong folder. Wrong settings may then fit better than
+ * the true settings, so the assumptions must stay. */
 static void check_few(uint64_t seed) {
     static const char *const kept[] = {
         ": activation=gelu", ": block_type=pre_norm", ": has_final_norm=1",

@@ -43,7 +43,8 @@ static double ulps(float got, double wanted) {
 
 /* --- functions ------------------------------------------------------------ */
 
-/* Bounds in ulp. Tiers without fused multiply-add have larger bounds. Measured: 0.882 and 1.156. */
+/* The largest accepted errors in ulp. Instruction sets without fused multiply-add have larger
+ * bounds. The measured errors are 0.882 and 1.156. */
 #if defined(VIT_NO_FMA)
 static const double exp_error = 1.2;
 #else
@@ -70,8 +71,8 @@ static void test_exp(void) {
     CHECK(vit__is_nan(vit__exp_of_scalar((float)NAN)));
 }
 
-/* Compares with x / 2 (1 + erf(x / sqrt 2)) in double. The error is relative to |x|, because 1 +
- * erf loses relative precision for negative x, as in PyTorch. */
+/* Compares gelu with x / 2 (1 + erf(x / sqrt 2)) in double. The error is relative to |x|, because 1
+ * + erf loses relative precision for negative x, also in PyTorch. */
 static void test_gelu(void) {
     double worst = 0, tail = 0;
     for (int i = -400000; i <= 400000; i++) {
@@ -88,13 +89,13 @@ static void test_gelu(void) {
     }
     printf("gelu   %.1e |x|, %.1e |x| below -4\n", worst, tail);
     CHECK(worst < 3e-7);
-    CHECK(tail < 4e-5); /* |gelu(-4)| / 4 = 3.2e-5; see test_gelu_far for the rest */
+    CHECK(tail < 4e-5); /* |gelu(-4)| / 4 is 3.2e-5. test_gelu_far tests the rest. */
     CHECK(gelu(0) == 0);
     CHECK(vit__is_nan(gelu((float)NAN)));
     CHECK(gelu((float)INFINITY) == (float)INFINITY);
 }
 
-/* In float, erf is 1 here, so the result for a large negative x must be 0. */
+/* Tests gelu of large negative numbers. Here erf is -1 in float, so the result must be 0. */
 static void test_gelu_far(void) {
     double worst = 0;
     for (float x = 5.6f; x < 3e38f; x *= 1.003f) {
@@ -131,7 +132,7 @@ static void test_sqrt(bool all) {
         float x = vit__float((uint32_t)bits);
         wrong += !same_float(vit__sqrt(x), sqrtf(x));
     }
-    for (int i = -2000; i <= 2000; i++) { /* around squares and powers of two */
+    for (int i = -2000; i <= 2000; i++) { /* These numbers lie around squares and powers of two. */
         for (int exponent = -149; exponent <= 127; exponent++) {
             float x = vit__float(vit__bits((float)ldexp(1, exponent)) + (uint32_t)i);
             wrong += x >= 0 && !same_float(vit__sqrt(x), sqrtf(x));
@@ -145,19 +146,20 @@ static void test_sqrt(bool all) {
     CHECK(vit__bits(vit__sqrt(-0.0f)) == 0x80000000u && vit__bits(vit__sqrt(0.0f)) == 0);
 }
 
-/* The result must be between -0.17 and x. It may exceed x by as little as erf exceeds 1. For minus
- * infinity the result is NaN, as in PyTorch. */
+/* Returns true if gelu(x) is between -0.17 and x. The result may exceed x by as little as erf
+ * exceeds 1. For minus infinity it is NaN, as in PyTorch. */
 static bool gelu_in_range(float x, float g) {
     const double beyond = fabs((double)x) * 0x1p-23;
     if (vit__bits(x) == 0xff800000u) return g != g;
     return (double)g <= (x > 0 ? (double)x : 0) + beyond && g > -0.17f;
 }
 
-/* Finds the largest errors over every `step`-th float: for exp (where it is not constant) and tanh
- * in ulp, for gelu relative to |x|. */
+/* Finds the largest errors for every `step`-th float. The errors of exp (where it is not constant)
+ * and of tanh are in ulp. The error of gelu is relative to |x|. */
 static void test_every_float(uint32_t step) {
     double exp_worst = 0, tanh_worst = 0, gelu_worst = 0;
-    long wrong = 0; /* NaN, or out of range */
+    /* The number of results that are NaN or out of range. */
+    long wrong = 0;
     for (uint64_t bits = 0; bits <= 0xffffffffu; bits += step) {
         const float x = vit__float((uint32_t)bits), e = vit__exp_of_scalar(x);
         const float t = vit__tanh_of_scalar(x), g = gelu(x);
@@ -168,7 +170,7 @@ static void test_every_float(uint32_t step) {
         wrong += !(e > 0) || !(t >= -1 && t <= 1) || !gelu_in_range(x, g);
         if (x >= -87 && x <= 88) exp_worst = fmax(exp_worst, ulps(e, exp((double)x)));
         if (t != 0) tanh_worst = fmax(tanh_worst, ulps(t, tanh((double)x)));
-        if (fabsf(x) > 1e-30f && fabsf(x) < 1e30f) { /* halves of subnormals are inexact */
+        if (fabsf(x) > 1e-30f && fabsf(x) < 1e30f) { /* Half of a subnormal number is inexact. */
             double wanted = 0.5 * (double)x * erfc(-(double)x * 0.70710678118654752440);
             gelu_worst = fmax(gelu_worst, fabs((double)g - wanted) / fabs((double)x));
         }
@@ -181,7 +183,7 @@ static void test_every_float(uint32_t step) {
 
 /* --- fused multiply-add ----------------------------------------------------- */
 
-#if !defined(VIT_NO_FMA) && !defined(_WIN32) /* Windows' fmaf is wrong in the last bit */
+#if !defined(VIT_NO_FMA) && !defined(_WIN32) /* The fmaf of Windows is wrong in the last bit. */
 static long wrong_fmas;
 
 static void one_fma(float a, float b, float c) {
@@ -195,23 +197,26 @@ static void one_fma(float a, float b, float c) {
 }
 
 static void test_fma_random(void) {
-    for (int i = 0; i < 3000000; i++) { /* random bits, which may be NaN, infinite or subnormal */
+    /* These are random bits, which may be NaN, infinite or subnormal. */
+    for (int i = 0; i < 3000000; i++) {
         one_fma(vit__float(random_bits()), vit__float(random_bits()), vit__float(random_bits()));
     }
-    for (int i = 0; i < 3000000; i++) { /* near cancellation, where double rounding would show */
+    /* These sums nearly cancel, so that double rounding would show. */
+    for (int i = 0; i < 3000000; i++) {
         float a = random_float(), b = random_float(), product = a * b;
         one_fma(a, b, -product);
         one_fma(a, b, vit__float(vit__bits(-product) + random_bits() % 5 - 2));
         one_fma(a, b, (float)ldexp((double)random_float(), (int)(random_bits() % 80) - 60));
     }
-    for (int i = 0; i < 1000000; i++) { /* results below the smallest normal number */
+    for (int i = 0; i < 1000000; i++) { /* These results lie below the smallest normal number. */
         float a = (float)ldexp((double)random_float(), -(int)(random_bits() % 80));
         float b = (float)ldexp((double)random_float(), -(int)(random_bits() % 80));
         one_fma(a, b, (float)ldexp((double)random_float(), -100 - (int)(random_bits() % 50)));
     }
 }
 
-/* Tests ties of the rounding to float that a tail beyond double's precision breaks. */
+/* Tests sums in the middle of two floats. A last part that is smaller than the precision of double
+ * decides how such a sum is rounded. */
 static void test_fma_ties(void) {
     for (int i = 0; i < 200000; i++) {
         uint32_t odd = random_bits() & 0xfffffe;
@@ -276,8 +281,8 @@ static void test_f16_all(void) {
     CHECK_MSG(back == 0, "%ld halves do not come back", back);
 }
 
-/* Tests values between neighbouring halves. A tie goes to the even half, any other value to the
- * nearer half. */
+/* Tests numbers between two neighbouring halves. The middle is rounded to the even half, and any
+ * other number to the nearer half. */
 static void test_f16_rounding(void) {
     long wrong = 0;
     for (uint32_t h = 0; h < 0x7c00; h++) {
@@ -306,7 +311,8 @@ static void test_bf16(void) {
         bool nan = (h & 0x7fff) > 0x7f80;
         wrong += vit__bits(x) != h << 16;
         wrong += nan ? (vit__f32_to_bf16(x) & 0x7fff) <= 0x7f80 : vit__f32_to_bf16(x) != h;
-        if ((h & 0x7fff) < 0x7f80) { /* finite: the tie goes to even */
+        /* The half is finite, so the middle is rounded to the even half. */
+        if ((h & 0x7fff) < 0x7f80) {
             wrong += vit__f32_to_bf16(vit__float(h << 16 | 0x8000)) != (h & 1 ? h + 1 : h);
             wrong += vit__f32_to_bf16(vit__float(h << 16 | 0x8001)) != h + 1;
             wrong += vit__f32_to_bf16(vit__float(h << 16 | 0x7fff)) != h;
@@ -321,7 +327,7 @@ static void test_bf16(void) {
 
 enum { MAX_N = 65, PAD = 16 };
 
-/* Makes varied numbers, and sometimes one that is not finite. */
+/* Fills x with various numbers. Depending on `special`, one of them is not finite. */
 static void fill(float *x, int n, float scale, int special) {
     static const uint32_t specials[] = { 0x7fc00000, 0x7f800000, 0xff800000, 0x00000001,
                                          0x80000000 };
@@ -333,14 +339,15 @@ static void fill(float *x, int n, float scale, int special) {
     }
 }
 
-/* Makes weights in the form of a file. */
+/* Fills x with weights as a file stores them. */
 static void fill_stored(float *x, int n) {
     float numbers[MAX_N + PAD];
     fill(numbers, n, 1, -1);
     vit__copy_stored(x, numbers, (size_t)n);
 }
 
-/* True if NaNs are in the same places, and all other bits are the same. */
+/* Returns true if both arrays have NaNs in the same places, and all other numbers have the same
+ * bits. */
 static bool same_floats(const float *a, const float *b, int n) {
     for (int i = 0; i < n; i++) {
         if (!same_float(a[i], b[i])) {
@@ -389,8 +396,8 @@ static void kernel_softmax(const vit__kernels *k, int n, int special, bool scale
     }
 }
 
-/* Softmax of any finite numbers, even the smallest and largest, must give weights from 0 to 1 with
- * the sum 1. */
+/* Tests softmax of finite numbers, up to the smallest and the largest. The results must be from 0
+ * to 1, and their sum must be 1. */
 static void kernel_softmax_range(const vit__kernels *k, int n) {
     for (int exponent = -149; exponent <= 127; exponent += 4) {
         float x[MAX_N + PAD] = { 0 };
@@ -412,8 +419,8 @@ static void kernel_softmax_range(const vit__kernels *k, int n) {
     }
 }
 
-/* A row of equal numbers has no deviation. If the sum of the row is exact, only the bias is left;
- * otherwise the rounding error is as small as for any row. */
+/* Tests the norm of equal numbers, which have no deviation. If the sum of the row is exact, only
+ * the bias is left. Otherwise the rounding error must be as small as for any other row. */
 static void kernel_norm_constant(const vit__kernels *k, int n) {
     static const float values[] = { 0, 1, -3, 0.125f, 1024, 0.1f, -7e-5f, 1e-30f, 3.3e10f, -1e15f };
     for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
@@ -462,7 +469,7 @@ static void kernel_gate(const vit__kernels *k, int n, int special) {
     }
 }
 
-/* Rotates n pairs, each by its angle, and compares with double precision. */
+/* Rotates n pairs, each by its own angle, and compares with double precision. */
 static void kernel_rotate(const vit__kernels *k, int n, int special) {
     float x[2 * MAX_N], a[2 * MAX_N], b[2 * MAX_N], cosine[MAX_N + PAD], sine[MAX_N + PAD];
     fill_stored(cosine, n);
@@ -484,7 +491,8 @@ static void kernel_rotate(const vit__kernels *k, int n, int special) {
     }
 }
 
-/* FORM_U8 must give the bytes of the plain C tier, then zeros, and write nothing beyond. */
+/* Tests the form FORM_U8. The bytes must be those of plain C, followed by zeros. Nothing beyond may
+ * be written. */
 static void kernel_convert_bytes(const vit__kernels *k, int n, int special) {
     float a[MAX_N + PAD], b[MAX_N + PAD];
     fill(a, n + PAD, 3, special);
@@ -496,7 +504,8 @@ static void kernel_convert_bytes(const vit__kernels *k, int n, int special) {
               "int8 of %d, %s", n, vit_isa_name(k->isa));
 }
 
-/* FORM_S8 must give the bytes of FORM_U8 less 128, then zeros, and write nothing beyond. */
+/* Tests the form FORM_S8. Each byte must be that of FORM_U8 less 128. Zeros follow, and nothing
+ * beyond may be written. */
 static void kernel_convert_signed(const vit__kernels *k, int n) {
     enum { HEADER = VIT__U8_HEADER };
     float u[MAX_N + PAD], s[MAX_N + PAD];
@@ -525,7 +534,8 @@ static double quantised(vit__form form, const float *row, int i) {
     return form == VIT__FORM_I16 ? (double)(int16_t)(pair[0] | pair[1] << 8) : (double)row[i];
 }
 
-/* Integer rows of attention must equal those of the plain C tier, and never be too long. */
+/* Tests the integer rows of attention. They must equal those of plain C, and must never be too
+ * long. */
 static void kernel_quantise(const vit__kernels *k, int n, int special) {
     const vit__form form = k->gemm[VIT__I16].run ? VIT__FORM_I16 : VIT__FORM_F32;
     float x[MAX_N + PAD], steps[MAX_N + PAD], a[MAX_N + PAD], b[MAX_N + PAD];
@@ -580,7 +590,7 @@ static void test_row_kernels(const vit__kernels *k) {
 
 /* --- matrix product ------------------------------------------------------------- */
 
-/* The kernels of the tested tier. */
+/* The kernels of the instruction set that is being tested. */
 static const vit__kernels *kernels_here;
 static int rounds_twice;
 
@@ -605,10 +615,13 @@ enum { GEMM_ROWS = 19, GEMM_COLS = 67, GEMM_DEPTH = 41 };
 
 typedef struct gemm_case {
     float a[GEMM_ROWS * GEMM_DEPTH], w[GEMM_COLS * GEMM_DEPTH];
-    float bias[GEMM_COLS], gamma[GEMM_COLS]; /* in a file's byte order */
-    float form[GEMM_ROWS * GEMM_DEPTH];      /* matrix a in the form that the kernel reads */
+    /* These have the byte order of a file. */
+    float bias[GEMM_COLS], gamma[GEMM_COLS];
+    /* Matrix a in the form that the kernel reads. */
+    float form[GEMM_ROWS * GEMM_DEPTH];
     VIT__ALIGNED_64 unsigned char panels[(GEMM_COLS + 15) / 16 * 16 * (GEMM_DEPTH + 3) * 4];
-    float wide[GEMM_COLS * GEMM_DEPTH]; /* the weights as the panels hold them */
+    /* The weights with the values that the panels contain. */
+    float wide[GEMM_COLS * GEMM_DEPTH];
 } gemm_case;
 
 static void gemm_prepare(gemm_case *g, vit_dtype dtype, int cols, int depth, int rows,
@@ -635,7 +648,7 @@ static void gemm_prepare(gemm_case *g, vit_dtype dtype, int cols, int depth, int
     }
 }
 
-/* Converts the rows of a to the form that the kernels of this type read. */
+/* Converts the rows of matrix a to the form that the kernels of this type read. */
 static void gemm_convert(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype, int rows,
                          int depth) {
     memcpy(g->form, g->a, sizeof g->a);
@@ -644,8 +657,8 @@ static void gemm_convert(const vit__kernels *kernels, gemm_case *g, vit_dtype dt
     }
 }
 
-/* The reference for floating point is one chain of fma over k. For bf16, inputs are rounded, and k
- * runs in the order 1, 0, 3, 2. */
+/* The reference for floating-point types: one chain of fma over k. For bf16, the inputs are
+ * rounded, and k has the order 1, 0, 3, 2. */
 static float gemm_chain(const gemm_case *g, vit_dtype dtype, int r, int n, int depth) {
     float sum = 0;
     for (int i = 0; i < depth; i++) {
@@ -657,7 +670,7 @@ static float gemm_chain(const gemm_case *g, vit_dtype dtype, int r, int n, int d
     return sum;
 }
 
-/* Quantises a row of inputs as >>kernels describes. */
+/* A row of inputs, quantised as section ">>kernels" of vit.h describes. */
 typedef struct gemm_inputs {
     int q[GEMM_DEPTH], zero;
     float scale;
@@ -684,7 +697,7 @@ static gemm_inputs gemm_quantise(const gemm_case *g, int r, int depth) {
     return in;
 }
 
-/* The reference for int8 sums integers exactly, and scales the sum once. */
+/* The reference for int8. It adds integers exactly, and scales the sum once. */
 static float gemm_integers(const gemm_case *g, int r, int n, int depth) {
     const gemm_inputs in = gemm_quantise(g, r, depth);
     const size_t stride = vit_pack_panel(VIT_I8, g->a, 1, depth, NULL);
@@ -698,7 +711,8 @@ static float gemm_integers(const gemm_case *g, int r, int n, int depth) {
     return (float)sum * (in.scale * column);
 }
 
-/* The reference for int4 does the same for each group, and adds the groups in a chain. */
+/* The reference for int4. It scales the integer sum of each group, and adds the groups in a
+ * chain. */
 static float gemm_groups(const gemm_case *g, int r, int n, int depth) {
     const gemm_inputs in = gemm_quantise(g, r, depth);
     const size_t stride = vit_pack_panel(VIT_I4, g->a, 1, depth, NULL);
@@ -736,7 +750,8 @@ static void gemm_reference(const gemm_case *g, vit_dtype dtype, int rows, int co
     }
 }
 
-/* mode 2: residual; 3: a special value in matrix a; 4: LayerScale; from 5 on: activations. */
+/* Tests one product. Mode 2 tests the residual, mode 3 a special value in matrix a, mode 4
+ * LayerScale, and modes from 5 on the activations. */
 static void gemm_one(const vit__kernels *kernels, gemm_case *g, vit_dtype dtype, int rows, int cols,
                      int depth, int mode) {
     static float wanted[GEMM_ROWS * GEMM_COLS + 1], got[GEMM_ROWS * GEMM_COLS + 1];
@@ -844,7 +859,7 @@ static void test_gemm_corners(const vit__kernels *kernels, int depth, int fits16
               vit_isa_name(kernels->isa), depth, fits16);
 }
 
-/* Multiplies every half, as a weight, by one. */
+/* Multiplies each half, as a weight, by one. */
 static void test_gemm_f16(const vit__kernels *kernels) {
     static float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
     unsigned char panel[32];
@@ -873,7 +888,7 @@ static void test_gemm_f16(const vit__kernels *kernels) {
     CHECK_MSG(wrong == 0, "%ld halves, %s", wrong, vit_isa_name(kernels->isa));
 }
 
-/* Makes as many rows of im2col as fit the buffer. */
+/* Tests im2col with as many rows as fit into the buffer. */
 static void test_im2col_rows(void) {
     for (int depth = 1; depth < 1 << 20; depth += 1 + depth / 100) {
         long long floats = (long long)vit__im2col_rows(depth) * depth;

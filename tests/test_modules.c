@@ -64,7 +64,7 @@ static checkpoint *open_weights(const char *folder, const char *name, const char
     return c;
 }
 
-/* "F name|kind|wrapper" */
+/* Opens the checkpoint of a line "F name|kind|wrapper" in expected.txt. */
 static checkpoint *open_expected(const char *folder, char *line) {
     char *name = line + 2, *kind = strchr(name, '|'), *wrapper = strchr(kind + 1, '|');
     checkpoint *c;
@@ -77,8 +77,8 @@ static checkpoint *open_expected(const char *folder, char *line) {
     return c;
 }
 
-/* The list lacks some tensors of a frozen archive, because their names depend on PyTorch's
- * version. */
+/* Closes a checkpoint after all its tensors have been compared. The list lacks some tensors of a
+ * frozen archive, because their names depend on PyTorch's version. */
 static void close_expected(checkpoint *c, size_t tensors) {
     report r = report_make();
     if (!c) return;
@@ -208,7 +208,8 @@ static bool open_and_read(const unsigned char *data, size_t size) {
     return ok;
 }
 
-/* Truncates the file at many places, and flips a bit at as many; no read may be out of bounds. */
+/* Cuts the file at many places, and flips a bit at as many places. No read may go beyond the
+ * file. */
 static void damage(const char *folder, const char *name) {
     char path[LINE * 2];
     unsigned char *data;
@@ -274,7 +275,7 @@ static void check_pickle(const char *what, text *t, const char *word) {
     memset(t, 0, sizeof *t);
 }
 
-/* A pickled module. The entries of _modules go between BEGIN and END. */
+/* The pickle of a module. The entries of its _modules lie between BEGIN and END. */
 #define BEGIN "cmy\nM\n)\x81}(U\x0b_parameters}U\x08_buffers}U\x08_modules}("
 #define END   "uub"
 #define ARRAY                                                                                      \
@@ -343,7 +344,7 @@ static void test_nuisances(void) {
 
 /* === Tar === */
 
-/* Writes the header of a tar member. TYPE is '0' for a file, or another kind. */
+/* Writes the header of a tar member. `type` is '0' for a file, or another kind. */
 static void put_entry(text *t, const char *name, const char *size, char type) {
     char header[512] = "";
     unsigned long sum = 8 * ' ';
@@ -383,7 +384,7 @@ static void test_tar(void) {
     check_pickle("a checksum", &t, "damaged");
     put_entry(&t, "folder", "0", '5');
     put_entry(&t, "a", "1", 0);
-    put(&t, "a", 1); /* without the zeros that fill up a block */
+    put(&t, "a", 1); /* The zeros that fill up the block are missing. */
     check_pickle("a folder, a file of one byte", &t, "too few");
     put_entry(&t, "a", "0", '0');
     put_entry(&t, "b", "0", '0');

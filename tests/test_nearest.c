@@ -16,7 +16,8 @@
 
 #include "nearest_vectors.h"
 
-/* Returns a number in [-1, 1): splitmix64 (Steele, Lea, Flood 2014), its upper 24 bits. */
+/* Returns `count` random numbers in [-1, 1): the upper 24 bits of splitmix64 (Steele, Lea, Flood
+ * 2014). */
 static float *uniform(uint64_t seed, size_t count) {
     float *values = malloc(count * sizeof *values);
     if (!values) exit(2);
@@ -30,7 +31,7 @@ static float *uniform(uint64_t seed, size_t count) {
     return values;
 }
 
-/* Makes row i from the centre of class i % classes plus noise. */
+/* Returns random rows. Row i is the centre of class i % classes plus noise. */
 static float *clusters(uint64_t seed, uint64_t centre_seed, int count, int classes, float noise) {
     float *values = uniform(seed, (size_t)count * DIM);
     float *centres = uniform(centre_seed, (size_t)classes * DIM);
@@ -123,13 +124,14 @@ static void test_logistic(const vit_executor *executor) {
         CHECK(best_of(scores) == named[i]);
     }
     if (!executor->parallel_for) memcpy(first, weights, sizeof first);
-    CHECK(memcmp(first, weights, sizeof first) == 0); /* for any number of threads */
+    /* The weights are the same for any number of threads. */
+    CHECK(memcmp(first, weights, sizeof first) == 0);
     free(memory);
     free(train);
     free(test);
 }
 
-/* Tries every number of rows and of dimensions near the size of a tile. */
+/* Tests all numbers of rows and of dimensions near the size of a tile. */
 static void test_sizes(void) {
     float *values = uniform(8, 70 * 33);
     nearest_hit each[70 * 3], one[3];
@@ -159,7 +161,7 @@ static void test_sizes(void) {
     free(values);
 }
 
-/* Tests equal rows, zeros and NaN, and vectors of length 0. */
+/* Tests equal rows, a row of zeros, a row with NaN, and a set without rows. */
 static void test_odd(void) {
     float values[5][3] = { { 0, 0, 0 }, { 1, 2, 3 }, { 2, 4, 6 }, { NAN, 1, 1 }, { -1, -2, -3 } };
     const nearest_rows rows = { values[0], 5, 3 }, none = { values[0], 0, 3 };
@@ -176,7 +178,8 @@ static void test_odd(void) {
     CHECK(group[0] == 0 && group[1] == 1 && group[2] == 1 && group[3] == 3 && group[4] == 4);
 }
 
-/* Many parts, with halves and int8 copies, must give the same bits as one array. */
+/* Tests a set of many parts with halves and int8 copies. It must give the same bits as one
+ * array. */
 static void test_parts(const vit_executor *executor) {
     enum { N = 3000, WIDTH = 83, K = 20 };
     float *values = clusters(8, 9, N * WIDTH / DIM + 1, 50, 0.02f);
@@ -237,7 +240,7 @@ static void test_parts(const vit_executor *executor) {
     free(scales);
 }
 
-/* Returns a dot product, added up as nearest.h describes. */
+/* Returns a dot product whose terms are added in the order that nearest.h describes. */
 static float ordered_dot(const float *a, const float *b, int dim) {
     float l[8] = { 0 };
     for (int i = 0; i < dim; i++) {
@@ -247,8 +250,8 @@ static float ordered_dot(const float *a, const float *b, int dim) {
     return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
 }
 
-/* All numbers of rows and dimensions near a kernel's steps must give the same bits. Memory after
- * the results must not change. */
+/* Tests all numbers of rows and dimensions near the steps of a kernel. They must give the same bits
+ * as the reference. Memory behind the results must not change. */
 static void test_kernels(void) {
     enum { MOST = 9, WIDEST = 100 };
     float *query = uniform(10, WIDEST), *rows = uniform(11, MOST * WIDEST);
@@ -290,7 +293,7 @@ static void test_kernels(void) {
     free(rows);
 }
 
-/* Both kernels of halves must widen all halves like bytes_half. */
+/* Tests that both kernels of halves widen each half as bytes_half does. */
 static void test_halves(void) {
     static uint16_t halves[65536 + 3];
     const float one[8] = { 1 };

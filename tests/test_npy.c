@@ -18,9 +18,11 @@ typedef struct file {
     size_t size;
 } npy_file;
 
-static npy_file made; /* the file that a test works on */
+/* The file on which a test works. */
+static npy_file made;
 
-/* Makes a file: a header of this version around the dictionary, then the bytes of the numbers. */
+/* Makes an .npy file: a header of this version with the dictionary, and then the bytes of the
+ * numbers. */
 static void make(int version, const char *dictionary, const void *numbers, size_t size) {
     size_t length = strlen(dictionary), prefix = version == 1 ? 10 : 12;
     memcpy(made.bytes, "\x93NUMPY", 6);
@@ -33,7 +35,7 @@ static void make(int version, const char *dictionary, const void *numbers, size_
     made.size = prefix + length + size;
 }
 
-/* Parses a copy that ends where its block of memory ends. */
+/* Parses a copy of the file that ends where its block of memory ends. */
 static bool parse(npy_array *array, report *r) {
     unsigned char *exact = malloc(made.size ? made.size : 1);
     bool good;
@@ -44,7 +46,7 @@ static bool parse(npy_array *array, report *r) {
     return good;
 }
 
-/* True if the file holds these numbers, in these dimensions. */
+/* Returns true if the file contains these numbers, in these dimensions. */
 static bool holds(int ndim, int d0, int d1, const float *expected, size_t count) {
     report r = report_make();
     npy_array a;
@@ -71,7 +73,7 @@ static bool refused(const char *text) {
 /* What is read                                                              */
 /* ------------------------------------------------------------------------- */
 
-/* Reads three numbers of `type`, given as bytes. */
+/* Returns true if three numbers of this type, given as bytes, are read as a, b and c. */
 static bool reads(const char *type, const char *bytes, size_t size, float a, float b, float c) {
     const float expected[3] = { a, b, c };
     char dictionary[128];
@@ -98,7 +100,8 @@ static void test_types(void) {
     READS("|u1", "\0\x7f\xff", 0.0f, 127.0f, 255.0f);
     READS("|i1", "\0\x7f\xff", 0.0f, 127.0f, -1.0f);
     READS("|b1", "\0\x01\x02", 0.0f, 1.0f, 1.0f);
-    READS("|V2", "\x80\x3f\0\xc0\0\0", 1.0f, -2.0f, 0.0f); /* bfloat16, as ml_dtypes has it */
+    /* This is bfloat16 in the form of ml_dtypes. */
+    READS("|V2", "\x80\x3f\0\xc0\0\0", 1.0f, -2.0f, 0.0f);
     READS("<u2", "\x01\0\0\x80\xff\xff", 1.0f, 32768.0f, 65535.0f);
     READS("<i2", "\x01\0\0\x80\xff\xff", 1.0f, -32768.0f, -1.0f);
     READS("<i4", "\x01\0\0\0\0\0\0\x80\xff\xff\xff\xff", 1.0f, -2147483648.0f, -1.0f);
@@ -130,7 +133,7 @@ static void test_shapes(void) {
     CHECK(holds(8, 1, 1, rows, 6));
 }
 
-/* Tests three dimensions in Fortran order: element [i][j][k] is at i + 2 j + 6 k. */
+/* Tests three dimensions in Fortran order. Element [i][j][k] is at position i + 2 j + 6 k. */
 static void test_fortran(void) {
     unsigned char numbers[24];
     float expected[24];
@@ -186,7 +189,8 @@ static void test_refused(void) {
             "too large");
 }
 
-/* Every prefix must be refused, and no changed byte may cause an invalid access. */
+/* Tests damaged files. Every prefix must be refused, and no changed byte may cause an invalid
+ * access. */
 static void test_damage(void) {
     static const char numbers[] = "abcdefghijklmnopqrstuvwx";
     static const char dictionary[] =
@@ -219,7 +223,7 @@ static void test_damage(void) {
 /* What is written                                                           */
 /* ------------------------------------------------------------------------- */
 
-/* Writes, compares the header with numpy.save's, reads back. */
+/* Writes an array, compares the header with that of numpy.save, and reads the array back. */
 static void test_written(int ndim, const int64_t *dims, size_t count, const char *shape) {
     static float numbers[10000];
     FILE *file = tmpfile();
@@ -258,12 +262,13 @@ static void test_write(void) {
     CHECK(!npy_write(stdout, NULL, dims, -1));
 }
 
-/* A full disk must be detected in the header, in the numbers, or when the stream is flushed. */
+/* Tests a full disk. It must be detected in the header, in the numbers, or when the stream is
+ * flushed. */
 static void test_full(void) {
     static const float numbers[10000];
     const int64_t one[1] = { 1 }, many[1] = { 10000 };
     FILE *full = fopen("/dev/full", "wb");
-    if (!full) return; /* not on this system */
+    if (!full) return; /* This system has no /dev/full. */
     CHECK(npy_write(full, numbers, one, 1) && fflush(full) != 0);
     clearerr(full);
     CHECK(!npy_write(full, numbers, many, 1));
@@ -278,14 +283,14 @@ static void test_paths(void) {
     CHECK(!npy_read("no/such/file.npy", &a, &r));
     CHECK(strstr(r.text, "cannot be opened: ") && !a.data);
     r = report_make();
-    CHECK(!npy_read(".", &a, &r)); /* Windows cannot open it */
+    CHECK(!npy_read(".", &a, &r)); /* On Windows, a folder cannot be opened. */
     CHECK((strstr(r.text, "cannot be read: ") || strstr(r.text, "cannot be opened: ")) && !a.data);
     r = report_make();
     CHECK(!npy_read("/dev/null", &a, &r));
     CHECK(strcmp(r.text, "/dev/null: is empty") == 0);
 }
 
-/* Writes a header for no rows first, and a header for all rows at the end. */
+/* Writes first a header for no rows, and at the end a header for all rows. */
 static void test_pieces(void) {
     static const float row[3] = { 1, 2, 3 };
     int64_t dims[2] = { 0, 3 };
@@ -316,13 +321,13 @@ static void test_pieces(void) {
     fclose(file);
 }
 
-/* Mapping and reading must give the same numbers. */
+/* Tests that mapping a file gives the same numbers as reading it. */
 static void test_map(void) {
     static const char path[] = "build/test_npy.npy";
     static const char *const kinds[] = { "<f4", ">f4", "<f8" };
     const uint16_t one = 1;
     const bool is_little = *(const unsigned char *)&one == 1;
-    const unsigned char eight[8] = { 0, 0, 128, 63 }; /* 1.0f, 0.0f */
+    const unsigned char eight[8] = { 0, 0, 128, 63 }; /* These are the floats 1 and 0. */
     char dictionary[128];
     npy_array mapped, read;
     report r = report_make();
@@ -330,7 +335,8 @@ static void test_map(void) {
         FILE *file = fopen(path, "wb");
         CHECK(file != NULL);
         if (!file) return;
-        snprintf(dictionary, sizeof dictionary, /* 118 bytes and 10 before them */
+        /* The dictionary has 118 bytes, and 10 bytes come before it. */
+        snprintf(dictionary, sizeof dictionary,
                  "{'descr': '%s', 'fortran_order': False, 'shape': (%d,), }%60s\n", kinds[i],
                  i < 2 ? 2 : 1, "");
         make(1, dictionary, eight, 8);
@@ -340,7 +346,7 @@ static void test_map(void) {
         CHECK((mapped.mapped != NULL) == (i == 0 && is_little));
         CHECK(mapped.count == read.count && mapped.ndim == 1 && mapped.dims[0] == read.dims[0]);
         CHECK(!memcmp(mapped.data, read.data, read.count * sizeof(float)));
-        mapped.data[0] = 5; /* this process's copy */
+        mapped.data[0] = 5; /* This changes only the copy of this process. */
         npy_free(&mapped);
         npy_free(&read);
     }

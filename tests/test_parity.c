@@ -34,9 +34,12 @@ enum { IMAGES = 5, MAX_TENSORS = 128, MAX_NAME = 64, MAX_THREADS = 3, MAX_DEPTH 
 
 typedef struct traced_tensor {
     char name[MAX_NAME];
-    size_t size; /* floats of one image */
-    int images;  /* number of images seen */
-    float *data; /* [IMAGES, size] */
+    /* The number of floats of one image. */
+    size_t size;
+    /* The number of images that have been traced. */
+    int images;
+    /* The values of all images: [IMAGES, size]. */
+    float *data;
 } traced_tensor;
 
 typedef struct run_result {
@@ -53,7 +56,8 @@ typedef struct run_options {
     bool trace;
     bool logits, embedding, tokens, attention;
     int attention_block;
-    float *blocks; /* [depth] of tokens, then attention, of `batch` images; or NULL */
+    /* [depth] of the tokens, and then of the attention, of `batch` images; or NULL. */
+    float *blocks;
 } run_options;
 
 typedef struct fixture {
@@ -63,7 +67,8 @@ typedef struct fixture {
     checkpoint *expected;
     float *images;
     size_t image_size, logits_size, embedding_size, tokens_size, attention_size;
-    run_result base; /* scalar, one thread, one image at a time, all outputs */
+    /* The result in plain C, on one thread, for one image at a time, with all outputs. */
+    run_result base;
     double worst;
     char worst_name[MAX_NAME];
 } fixture;
@@ -110,8 +115,8 @@ static traced_tensor *add_traced(run_result *r, const char *name, size_t size) {
     return t;
 }
 
-/* A batch larger than `together` is computed in several pieces, each of which appends its
- * images. */
+/* Records a traced tensor. If a batch is larger than `together`, it is computed in several pieces,
+ * and each piece appends its images. */
 static void record(void *user, const char *name, const float *data, const int shape[4]) {
     run_result *r = user;
     size_t size = 1;
@@ -132,7 +137,8 @@ static void record(void *user, const char *name, const float *data, const int sh
 
 /* --- running -------------------------------------------------------------- */
 
-/* Returns a number of a 32-bit LCG. Each image has its own sequence, as in make_fixtures.py. */
+/* Fills an image with numbers from a 32-bit LCG. Each image has its own sequence, as in
+ * make_fixtures.py. */
 static void fixture_image(int index, float *image, size_t count) {
     uint32_t r = (uint32_t)(index + 1) * 2654435761u;
     for (size_t i = 0; i < count; i++) {
@@ -141,7 +147,8 @@ static void fixture_image(int index, float *image, size_t count) {
     }
 }
 
-/* Requests outputs of blocks: tokens and attention of all, or the attention of one. */
+/* Lists the requested outputs of blocks: the tokens and attention of all blocks, or the attention
+ * of one block. */
 static int list_blocks(const fixture *f, const run_options *o, float *attention,
                        vit_block_output list[MAX_DEPTH]) {
     size_t tokens = (size_t)o->batch * f->tokens_size;
@@ -157,7 +164,7 @@ static int list_blocks(const fixture *f, const run_options *o, float *attention,
     return f->model.config.depth;
 }
 
-/* Runs images first .. first + batch - 1 of the fixture. */
+/* Runs `batch` images of the fixture, beginning with image `first`. */
 static void run(const fixture *f, const run_options *o, int first, run_result *out) {
     vit_params params;
     vit_session session;
@@ -223,8 +230,8 @@ static size_t first_difference(const float *a, const float *b, size_t count) {
     return i;
 }
 
-/* Compares `count` numbers of the images from `first` on, count / batch of each image; count is 0
- * for outputs that were not requested. */
+/* Compares an output with the expected one, for the images from `first` on. Each image has count /
+ * batch of the `count` numbers. `count` is 0 for an output that was not requested. */
 static int same_output(const fixture *f, const char *what, const char *name, const float *got,
                        const float *base, size_t first, size_t size, size_t batch) {
     size_t count = size * batch, differ;
@@ -237,8 +244,8 @@ static int same_output(const fixture *f, const char *what, const char *name, con
     return 1;
 }
 
-/* Checks that the run of images first .. first + batch - 1 has the bits of the base run, which
- * lacks attention. */
+/* Checks that a run gives the same bits as the base run for its images. The base run has no
+ * attention. */
 static void same_bits(const fixture *f, const char *what, const run_result *r, int first,
                       int batch) {
     const run_result *base = &f->base;
@@ -264,7 +271,7 @@ static void same_bits(const fixture *f, const char *what, const run_result *r, i
 
 /* --- comparing with PyTorch ----------------------------------------------- */
 
-/* Returns max|a - b| / max|b|. A NaN counts as the largest error. */
+/* Returns max|a - b| / max|b|. If a number is NaN, the error is the largest possible. */
 static double relative_error(const float *a, const float *b, size_t count) {
     double top = 0, error = 0;
     for (size_t i = 0; i < count; i++) {
@@ -313,7 +320,8 @@ static double compare(fixture *f, const char *name, const float *got, size_t ava
     return error;
 }
 
-/* The fixtures of the plain ViT have no tensor "pool", which is the first row of "norm". */
+/* Compares the pooled tensor with the first row of "norm", because the fixtures of the plain ViT
+ * have no tensor "pool". */
 static void compare_class_token(const fixture *f, const traced_tensor *pool, double tolerance) {
     size_t count = 0, image = f->tokens_size;
     float *expected = read_expected(f, "norm", &count);
@@ -327,9 +335,10 @@ static void compare_class_token(const fixture *f, const traced_tensor *pool, dou
     free(expected);
 }
 
-/* The expected file has no logits for a model without a head, and no pre_logits for a model without
- * a representation layer. tokens197 keeps only some tensors, to stay small. All others must exist.
- * For modules of other libraries, only the outputs are known. */
+/* Compares all traced tensors with the expected ones. A model without a head has no expected
+ * logits, and a model without a representation layer has no expected pre_logits. tokens197 has only
+ * some tensors, to stay small. All other tensors must exist. For modules of other libraries, only
+ * the outputs are known. */
 static void compare_traced(fixture *f, double tolerance) {
     if (strncmp(f->case_name, "lib_", 4) == 0) {
         CHECK(checkpoint_find(f->expected, "logits") || checkpoint_find(f->expected, "embedding"));
@@ -356,7 +365,7 @@ static void compare_traced(fixture *f, double tolerance) {
     CHECK(compared >= 5);
 }
 
-/* Compares tokens and attention of all blocks, from one pass. */
+/* Compares the tokens and the attention of all blocks, which come from one run. */
 static void compare_blocks(fixture *f, double tolerance) {
     size_t tokens = IMAGES * f->tokens_size, maps = IMAGES * f->attention_size;
     size_t depth = (size_t)f->model.config.depth;
@@ -385,7 +394,7 @@ static void compare_blocks(fixture *f, double tolerance) {
 static int expect_name(const fixture *f, int at, const char *format, int block) {
     char name[MAX_NAME];
     const char *got = at < f->base.num_tensors ? f->base.tensors[at].name : "(nothing)";
-    /* `format` is one of the literals below */
+    /* `format` is one of the literals below. */
     snprintf(name, sizeof name, "%s", format);
     if (format[0] == '.' || format[0] == 0) {
         snprintf(name, sizeof name, "blocks.%d%s", block, format);
@@ -447,8 +456,8 @@ static void run_backwards(void *user, int count, vit_task *task, void *arg) {
 
 static int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
 
-/* The index is 7 i + count / 2, modulo count. If factor 7 would repeat an index, the factor is 8,
- * 9 and so on. */
+/* Runs the tasks in a shuffled order. The i-th task has the index 7 i + count / 2, modulo count. If
+ * the factor 7 would repeat an index, the factor is 8, 9 and so on. */
 static void run_shuffled(void *user, int count, vit_task *task, void *arg) {
     int stride = 7;
     (void)user;
@@ -498,7 +507,8 @@ static void run_foreign(void *user, int count, vit_task *task, void *arg) {
 /* --- the variations ------------------------------------------------------- */
 
 static vit_threads *pools[MAX_THREADS + 1];
-static vit_executor executors[MAX_THREADS + 1]; /* [1] is the calling thread alone */
+/* The executors with 1, 2 and more threads. executors[1] is the calling thread alone. */
+static vit_executor executors[MAX_THREADS + 1];
 
 static void vary_batches(const fixture *f, vit_isa isa, int threads) {
     static const int shapes[][3] = { { 1, 1, 0 }, { 1, 1, 3 }, { 1, 4, 1 }, { 2, 2, 0 },
@@ -519,8 +529,8 @@ static void vary_batches(const fixture *f, vit_isa isa, int threads) {
     }
 }
 
-/* Requests outputs alone and together, without the trace. Leaving out an output must not change a
- * bit of the others. */
+/* Requests the outputs alone and together, without a trace. Leaving out one output must not change
+ * a bit of the other outputs. */
 static void vary_outputs(const fixture *f, vit_isa isa) {
     run_result base;
     run_options attention = everything(f);
@@ -550,8 +560,8 @@ static void vary_outputs(const fixture *f, vit_isa isa) {
     free_result(&base);
 }
 
-/* The attention of each block must have the same bits, traced or not. Negative numbers count from
- * the end. */
+/* Checks the attention of each block. It must have the same bits whether the run is traced or not.
+ * Negative block numbers count from the end. */
 static void vary_attention(const fixture *f, vit_isa isa) {
     const int depth = f->model.config.depth;
     for (int block = -depth; block < depth; block++) {
@@ -600,7 +610,8 @@ static void vary_executors(const fixture *f, vit_isa isa) {
     }
 }
 
-/* One run is enough for a tier that shares the kernels of this type with a lower tier. */
+/* Makes a single run, which is enough for an instruction set that shares the kernels of this type
+ * with a lower one. */
 static void vary_nothing(const fixture *f, vit_isa isa) {
     run_result r;
     run_options o = everything(f);
@@ -622,7 +633,9 @@ static bool same_kernels(const vit__kernels *a, const vit__kernels *b, vit_dtype
     return a->gemm[dtype].run == b->gemm[dtype].run && a->gemm[dtype].form == b->gemm[dtype].form;
 }
 
-/* The products of attention use f32, bf16 or 16-bit numbers, for any type of weights. */
+/* Returns true if a lower instruction set has the same kernels, so that its tests would only be
+ * repeated. The kernels for the products of attention count too. They use f32, bf16 or 16-bit
+ * numbers, whatever the type of the weights is. */
 static bool is_repeated(const fixture *f, vit_isa isa) {
     const vit__kernels *kernels = vit__choose_kernels(isa);
     FOR_EACH_ISA(lower) {
@@ -664,7 +677,7 @@ static void place(float *to, const float *from, size_t count, int image) {
     }
 }
 
-/* Joins five runs of one image each. */
+/* Makes the base result from five runs of one image each. */
 static void make_base(fixture *f) {
     run_result *base = &f->base;
     run_options o = everything(f);
@@ -723,7 +736,8 @@ static const struct {
     { "int8", 0.1, 0.995, 90 }, { "int4", 0.7, 0.85, 75 },
 };
 
-/* The number of equal best classes, over all cases. */
+/* The number of images with the same best class as f32, and the number of all images, over all
+ * cases. */
 static int top1_same[VIT_NUM_DTYPES], top1_all[VIT_NUM_DTYPES];
 
 static void count_top1(const fixture *f) {
@@ -779,7 +793,8 @@ static void compare_with_pytorch(fixture *f) {
     }
 }
 
-/* Resizes the model to the size of the fixture's images, if that differs from the file's. */
+/* Resizes the model to the size of the fixture's images, if this size differs from that of the
+ * file. */
 static void resize_fixture(fixture *f, const char *folder) {
     char path[1024];
     int height = 0, width = 0;
@@ -813,7 +828,7 @@ static bool open_fixture(fixture *f, const char *folder, const char *path) {
     return true;
 }
 
-/* Finds CASE and DTYPE in "folder/CASE.FORM.DTYPE.vit". */
+/* Finds CASE and DTYPE in a path "folder/CASE.FORM.DTYPE.vit". */
 static bool parse_name(fixture *f, const char *path, char *case_name, size_t size) {
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     const char *end = strstr(name, ".vit"), *dtype = end;
