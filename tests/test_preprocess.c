@@ -41,7 +41,8 @@ static uint32_t crc32(const void *data, size_t size) {
     return ~crc;
 }
 
-/* Returns the bytes of a row, and the number of rows including those of other planes. */
+/* These functions return the number of bytes in a row, and the number of rows including the rows of
+ * other planes. */
 static size_t row_bytes(int format, size_t width) {
     static const size_t sizes[VIT_NUM_PIXELS] = { 3, 4, 1, 3, 4, 2, 2, 1, 4 };
     bool pairs = format == VIT_PIXEL_YUYV || format == VIT_PIXEL_NV12;
@@ -64,8 +65,9 @@ static void fill_row(int format, uint8_t *row, size_t size, uint32_t *r) {
     }
 }
 
-/* Makes bytes by the generator of make_preprocess.py. `padding` other bytes lie between two rows.
- * The block ends with the last pixel, so that ASan detects reads beyond it. */
+/* Makes a photo whose bytes come from the generator of make_preprocess.py. Between two rows there
+ * are `padding` other bytes. The block ends with the last pixel, so that ASan detects reads beyond
+ * the end. */
 static vit_image make_photo(int format, int width, int height, int padding) {
     vit_image image;
     size_t row = row_bytes(format, (size_t)width), stride = row + (size_t)padding;
@@ -90,11 +92,11 @@ static vit_image make_photo(int format, int width, int height, int padding) {
 
 static void free_photo(vit_image *image) {
     void *pixels;
-    memcpy(&pixels, &image->pixels, sizeof pixels); /* free takes no pointer to const */
+    memcpy(&pixels, &image->pixels, sizeof pixels); /* free does not accept a pointer to const. */
     free(pixels);
 }
 
-/* Returns the smallest network with such an input. */
+/* Returns the options of the smallest model that has such an input. */
 static tiny_options input_options(int chans, int width, int height) {
     tiny_options o = tiny_defaults();
     vit_config *c = &o.config;
@@ -128,7 +130,8 @@ static size_t input_count(const vit_config *c) {
 
 /* --- resize: golden values ------------------------------------------------ */
 
-/* Squashes to the input size with mean 0 and std 1, so that x * 255 gives the bytes. */
+/* Checks one expected result. The photo is squashed to the input size with mean 0 and std 1, so
+ * that x * 255 gives the bytes. */
 static void test_golden(const golden_vector *v) {
     tiny_options o = input_options(3, v->out_width, v->out_height);
     tiny_file file;
@@ -179,7 +182,8 @@ static tiny_options vector_options(const photo_vector *v) {
 
 enum { GUARD = 32 };
 
-/* Uses scratch of exactly the requested size, at an odd address, between guards. */
+/* Checks vit_preprocess with scratch memory of exactly the requested size. The memory has an odd
+ * address and lies between guards. */
 static void test_scratch(const vit_model *model, const vit_image *image, const float *wanted,
                          size_t count) {
     size_t size = vit_preprocess_size(model, image);
@@ -202,7 +206,7 @@ static void test_scratch(const vit_model *model, const vit_image *image, const f
     free(block);
 }
 
-/* Returns the CRC of the floats as little-endian bytes. */
+/* Returns the CRC of the floats in little-endian order. */
 static uint32_t crc_of_floats(const float *x, size_t count) {
     unsigned char *bytes = tiny_allocate(4 * count);
     for (size_t i = 0; i < count; i++) {
@@ -307,7 +311,8 @@ static void test_unsupported_channels(void) {
     }
 }
 
-/* Every small photo and every small input must give results in [0, 1], without sanitizer errors. */
+/* Tests all small photos with all small inputs. The results must be in [0, 1], and no sanitizer may
+ * report an error. */
 static void test_all_small(void) {
     for (int size = 1; size <= 6; size++) {
         for (int mode = 0; mode <= 2; mode++) {
@@ -341,7 +346,7 @@ static void test_all_small(void) {
     }
 }
 
-/* Tests extreme ratios of sizes, whose intermediate results would overflow 32 bits. */
+/* Tests extreme ratios of the sizes. Intermediate results would overflow 32 bits. */
 static void test_extremes(void) {
     static const int sides[][2] = { { 1048576, 1 }, { 1, 1048576 }, { 70000, 3 }, { 2, 65536 } };
     for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++) {
@@ -363,8 +368,8 @@ static void test_extremes(void) {
     }
 }
 
-/* Compares one call of a tier's kernel with the same sums in 64 bits. The sum of the weights is
- * from -0.5 to 1.5 times 2^22, so that results leave the range of a byte at both ends. */
+/* Compares one call of a kernel with the same sums in 64 bits. The sum of the weights is between
+ * -0.5 and 1.5 times 2^22, so some results are below 0 and some are above 255. */
 static void resample_one(const vit__kernels *kernels, int count, int lanes, size_t stride) {
     enum { MAX_COUNT = 300, MAX_BYTES = 64 * (MAX_COUNT + 1) };
     static uint8_t lines[MAX_BYTES];

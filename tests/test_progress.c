@@ -11,7 +11,7 @@
 
 static const char said[] = "build/progress.txt";
 
-/* Returns the contents of stderr, which is a file here. */
+/* Returns the contents of stderr. In this test, stderr is a file. */
 static const char *lines(void) {
     static char text[4096];
     FILE *file = fopen(said, "rb");
@@ -29,7 +29,7 @@ static void begin(cli_progress *p, const char *unit, uint64_t total) {
     p->unit = unit;
 }
 
-/* Pretends that this number of seconds has passed since the start. */
+/* Reports progress as if this number of seconds had passed since the start. */
 static void pass(cli_progress *p, double seconds, uint64_t done) {
     p->started = cli_now_ms() - 1e3 * seconds;
     cli_progress_update(p, done);
@@ -38,7 +38,7 @@ static void pass(cli_progress *p, double seconds, uint64_t done) {
 int main(void) {
     cli_progress p;
     begin(&p, "images", 60000);
-    pass(&p, 1, 35); /* a minute has not passed since the last line */
+    pass(&p, 1, 35); /* Less than a minute has passed since the last line. */
     CHECK(lines()[0] == '\0');
     p.interval = 0;
     pass(&p, 59, 2000);
@@ -51,11 +51,11 @@ int main(void) {
     pass(&p, 119, 4030);
     CHECK(strstr(lines(), "left\nembed: 4,030 of 60,000 images, 33.9 images/s, 28 min left\n"));
     cli_progress_clear(&p);
-    begin(&p, "images", 0); /* the total is not known */
+    begin(&p, "images", 0); /* The total is unknown. */
     p.interval = 0;
     pass(&p, 100, 50);
     CHECK_MSG(!strcmp(lines(), "embed: 50 images, 0.5 images/s\n"), "%s", lines());
-    begin(&p, NULL, 60000); /* without a unit */
+    begin(&p, NULL, 60000); /* The bar has no unit. */
     p.interval = 0;
     pass(&p, 100, 50);
     CHECK(lines()[0] == '\0');

@@ -29,15 +29,16 @@
 
 enum { MODELS = 640, STEMS = 90, OWN = 240, BATCH = 2, MAX_TRACED = 240, MAX_DEPTH = 2 };
 
-/* Largest accepted relative errors. The largest measured over seven seeds are 7.1e-6, and 1.9e-5 if
-   differential attention subtracts nearly equal maps. If weights of the softmax are rounded, the
-   largest is 3.4e-5. It is 7e-4 if a mask leaves only few weights, because a single weight that is
-   rounded the other way then counts more. Without rounding these weights, the reference would be
-   1e-2 off. */
+/* The largest accepted relative errors. Over seven seeds, the largest measured errors are 7.1e-6,
+ * and 1.9e-5 if differential attention subtracts nearly equal maps. If weights of the softmax are
+ * rounded, the largest error is 3.4e-5. It is 7e-4 if a mask leaves only a few weights, because a
+ * single weight that is rounded the other way then counts more. If the reference did not round
+ * these weights, it would be 1e-2 off. */
 static const double strict = 5e-5, rounded_softmax = 2e-3, rounded_pool = 0.05;
 static double worst_softmax;
 static vit_hash bits, sse2_bits;
-static vit_isa base_isa; /* what is compared with the reference */
+/* The instruction set whose results are compared with the reference. */
+static vit_isa base_isa;
 
 static uint32_t seed = 2026;
 
@@ -60,7 +61,8 @@ typedef struct traced_run {
     int num_tensors;
 } traced_run;
 
-/* If together is 1, the same name again belongs to the next image. */
+/* Records a traced tensor. If images are computed one at a time, the same name again means the next
+ * image. */
 static void record(void *user, const char *name, const float *data, const int shape[4]) {
     traced_run *run = user;
     traced_tensor *t = &run->tensors[run->num_tensors];
@@ -102,12 +104,17 @@ typedef struct reference {
     const traced_run *traced;
     const char *what;
     int image;
-    bool rounds; /* a layer rounds its input */
+    /* True if any layer rounds its input. */
+    bool rounds;
     size_t tokens, dim;
-    const float *input;  /* of this image or text */
-    const uint8_t *mask; /* [N] or NULL */
-    double *x;           /* [N, D] */
-    double *shared;      /* [N, D]: norm1, which parallel branches share */
+    /* The input: one image or one text. */
+    const float *input;
+    /* The mask, [N], or NULL. */
+    const uint8_t *mask;
+    /* The tokens: [N, D]. */
+    double *x;
+    /* The output of norm1, which parallel branches share: [N, D]. */
+    double *shared;
     double *tokens_out, *merged, *pooled, *attention, *embedding, *logits;
     double worst;
 } reference;
@@ -119,7 +126,7 @@ static double relative_error(const float *got, const double *wanted, size_t n) {
     for (size_t i = 0; i < n; i++) {
         double difference = fabs((double)got[i] - wanted[i]);
         if (!(difference < 1e30)) {
-            return 1e30; /* a NaN is the largest error */
+            return 1e30; /* NaN counts as the largest possible error. */
         }
         worst = fmax(worst, difference);
         top = fmax(top, fabs(wanted[i]));
@@ -127,8 +134,8 @@ static double relative_error(const float *got, const double *wanted, size_t n) {
     return worst / top;
 }
 
-/* Compares the result of a step with tensor `name` of the trace; if layers round, continues from
- * vit.h's tensor. */
+/* Compares the result of a step with the traced tensor `name`. If layers round their inputs, the
+ * reference continues with the traced values. */
 static void step(reference *f, const char *name, double *values, size_t count, double tolerance) {
     const traced_tensor *t = find_traced(f->traced, name, f->image);
     CHECK_MSG(t && t->count == count, "%s: no %s traced, or of another size", f->what, name);
@@ -162,7 +169,8 @@ static bool find_tensor(const vit_model *model, const char *name, vit_tensor *t)
     return false;
 }
 
-/* Returns a tensor by name as [rows, the rest], widened to double, or NULL if there is none. */
+/* Returns a tensor as doubles, in the shape [rows, all other dimensions], or NULL if there is no
+ * tensor of this name. */
 static double *weights(const vit_model *model, const char *name) {
     vit_tensor t;
     if (!find_tensor(model, name, &t)) {
@@ -195,14 +203,15 @@ static vit_dtype block_dtype(const vit_model *model, int block, const char *name
     return t.dtype;
 }
 
-/* Returns the nearest number of 8 significant bits, ties to even. */
+/* Returns the nearest number with 8 significant bits. Ties go to the even number. */
 static double round_bf16(double x) {
     int exponent;
     double fraction = frexp((double)(float)x, &exponent);
     return ldexp(nearbyint(ldexp(fraction, 8)), exponent - 8);
 }
 
-/* The range of a row and zero is 254.99 steps. Zero is one of the steps. */
+/* Rounds a row as an int8 layer does. The range of the row, extended to zero, has 254.99 steps.
+ * Zero is one of the steps. */
 static void round_u8(const double *x, size_t n, double *out) {
     float low = 0, high = 0, scale = 0, inverse = 0;
     int outside = 0;
@@ -223,7 +232,7 @@ static void round_u8(const double *x, size_t n, double *out) {
     CHECK(outside == 0);
 }
 
-/* Converts a row to the form that a layer of this type reads. */
+/* Rounds a row of inputs as a layer of this type does. */
 static void round_row(vit_dtype dtype, const double *x, size_t n, double *out) {
     if (dtype == VIT_I8 || dtype == VIT_I4) {
         round_u8(x, n, out);
@@ -234,13 +243,13 @@ static void round_row(vit_dtype dtype, const double *x, size_t n, double *out) {
     }
 }
 
-/* Returns a * b + c as the tier computes it. */
+/* Returns a * b + c as the tested instruction set computes it. */
 static float muladd(float a, float b, float c) {
     const volatile float product = a * b;
     return TEST_ROUNDS_TWICE(base_isa) ? product + c : fmaf(a, b, c);
 }
 
-/* Turns a row into whole numbers of steps. Returns the step. */
+/* Replaces each number of a row by its whole number of steps. Returns the step. */
 static double round_steps(double *x, size_t n, float factor) {
     double step = factor > 0 ? (double)(1 / factor) : 0;
     for (size_t i = 0; i < n; i++) {
@@ -250,8 +259,9 @@ static double round_steps(double *x, size_t n, float factor) {
     return step;
 }
 
-/* Gives a query or a key the length 4060. The factor affects the rounding, so it is computed as in
- * >>kernels: squares in 16 lanes, and two steps of Newton's method. */
+/* Scales a query or a key to the length 4060. The factor affects the rounding. It is therefore
+ * computed as section ">>kernels" describes, with squares in 16 lanes and two steps of Newton's
+ * method. */
 static void round_length(double *x, size_t n) {
     float lane[16] = { 0 }, y;
     uint32_t word;
@@ -272,7 +282,8 @@ static void round_length(double *x, size_t n) {
     round_steps(x, n, lane[0] > 1e-30f ? 4060 * y : 0);
 }
 
-/* Quantises a value. Its largest number has so many steps that sums of n stay below 2^24. */
+/* Replaces each number of a value by its whole number of steps. The number of steps is so low that
+ * sums over all tokens stay below 2^24. */
 static double round_value(double *x, size_t n, size_t tokens) {
     const float limit = (float)((1 << 24) / (32800 + (int)tokens / 2));
     float largest = 0;
@@ -282,7 +293,8 @@ static double round_value(double *x, size_t n, size_t tokens) {
     return round_steps(x, n, largest > 1e-30f ? limit / largest : 0);
 }
 
-/* Returns y[rows, n] = x[rows, k] w^T + b by the tensors NAME.weight and, if any, NAME.bias. */
+/* Returns y = x w^T + b, where x is [rows, k] and y is [rows, n]. w is the tensor NAME.weight. b is
+ * the tensor NAME.bias, if the model has one. */
 static double *linear(const vit_model *model, const char *name, const double *x, size_t rows,
                       size_t k, size_t n) {
     char full[64];
@@ -315,7 +327,8 @@ static double *block_linear(const vit_model *model, int block, const char *name,
     return linear(model, full, x, rows, k, n);
 }
 
-/* Applies the norm NAME.weight and NAME.bias; returns a copy of x if the model has no such norm. */
+/* Applies the norm with the tensors NAME.weight and NAME.bias. If the model has no such norm,
+ * returns a copy of x. */
 static double *norm(const vit_model *model, const char *name, const double *x, size_t rows,
                     size_t dim) {
     char full[64];
@@ -370,7 +383,7 @@ static double represent(int activation, double x) {
     }
 }
 
-/* Replaces x by exp(x - max). Returns the sum. */
+/* Replaces each x by exp(x - max). Returns the sum of the results. */
 static double exponentials(double *x, size_t n) {
     double top = x[0], sum = 0;
     for (size_t i = 0; i < n; i++) {
@@ -382,20 +395,21 @@ static double exponentials(double *x, size_t n) {
     return sum;
 }
 
-/* A feature map, channels side by side. */
+/* A feature map. The channels are the last dimension. */
 typedef struct feature_map {
     size_t height, width, chans;
     double *data;
 } feature_map;
 
-/* Returns the smaller half of SAME padding. */
+/* Returns the padding at the start of a side with SAME padding. It is the smaller half of the
+ * padding. */
 static size_t padding(size_t size, size_t kernel, size_t stride) {
     size_t needed = ((size + stride - 1) / stride - 1) * stride + kernel;
     return needed > size ? (needed - size) / 2 : 0;
 }
 
-/* Returns the values in each window, [height, width] of [chans, kernel, kernel]. The padding has
- * the value `outside`. */
+/* Returns the values in each window of the map: [height, width] windows of [chans, kernel, kernel].
+ * Pixels outside the map have the value `outside`. */
 static feature_map windows(const feature_map *x, size_t kernel, size_t stride, bool same,
                            double outside) {
     feature_map y;
@@ -417,7 +431,7 @@ static feature_map windows(const feature_map *x, size_t kernel, size_t stride, b
     return y;
 }
 
-/* Convolves x with NAME.weight, and frees x unless it is kept. */
+/* Convolves x with the tensor NAME.weight. Frees x unless `keep` is true. */
 static feature_map convolve(reference *f, const char *name, feature_map x, bool keep,
                             size_t stride) {
     char full[80];
@@ -436,7 +450,8 @@ static feature_map convolve(reference *f, const char *name, feature_map x, bool 
     return y;
 }
 
-/* Normalises over 32 groups of channels, adds and frees the shortcut, then applies relu. */
+/* Normalises over 32 groups of channels, and applies relu at the end. If there is a shortcut, it is
+ * added before relu and then freed. */
 static void group_norm(const reference *f, const char *name, feature_map *x, double *shortcut,
                        bool relu) {
     char full[80];
@@ -467,7 +482,7 @@ static void map_step(reference *f, const char *name, feature_map *x) {
     step(f, name, x->data, x->height * x->width * x->chans, strict);
 }
 
-/* Computes the v1.5 bottleneck, in which the 3 x 3 convolution has the stride. */
+/* Computes a bottleneck block of version 1.5, in which the 3 x 3 convolution has the stride. */
 static feature_map bottleneck(reference *f, int stage, int block, feature_map x) {
     char path[64], name[80];
     size_t stride = stage && !block ? 2 : 1;
@@ -536,7 +551,7 @@ static feature_map mobileclip(reference *f, feature_map x) {
     return x;
 }
 
-/* Returns the feature map after a stem, as the planes from which patches are cut. */
+/* Returns the planes from which patches are cut: the feature map after the stem, or the input. */
 static feature_map embed_map(reference *f, const float *input) {
     const vit_config *c = &f->model->config;
     feature_map x = { (size_t)c->img_height, (size_t)c->img_width, (size_t)c->in_chans, NULL };
@@ -551,7 +566,7 @@ static feature_map embed_map(reference *f, const float *input) {
     return c->stem == VIT_STEM_CONV ? mobileclip(f, x) : resnet(f, x);
 }
 
-/* Cuts patches that are not squares: [num_patches, C, P, P] of the input's planes. */
+/* Cuts the planes of the input into patches that need not be squares: [num_patches, C, P, P]. */
 static feature_map cut_patches(const vit_config *c, const feature_map *x, size_t p) {
     size_t height = x->height / p, width = x->width / p, area = p * p;
     feature_map y = { height, width, x->chans * area, doubles(height * width * x->chans * area) };
@@ -573,7 +588,7 @@ static feature_map cut_patches(const vit_config *c, const feature_map *x, size_t
     return y;
 }
 
-/* Computes conv2d by its definition. */
+/* Computes the patch embedding as conv2d defines it. */
 static double *patch_embed(reference *f, const float *input) {
     const vit_config *c = &f->model->config;
     feature_map x = embed_map(f, input);
@@ -597,7 +612,7 @@ static double *patch_embed(reference *f, const float *input) {
     return normed;
 }
 
-/* Returns rows of the table, one for each id. */
+/* Returns one row of the table for each id. */
 static double *token_embed(const reference *f, const float *input) {
     size_t n = (size_t)f->model->config.num_patches;
     double *table = weights(f->model, "token_embed.weight"), *rows = doubles(n * f->dim);
@@ -637,7 +652,7 @@ static void embed(reference *f, const float *input) {
     free(reg);
 }
 
-/* Returns BEiT's bias for query i and key j of head h, from the description under >>arch. */
+/* Returns BEiT's bias for query i and key j of head h, as section ">>arch" describes it. */
 static double rel_pos(const vit_config *c, const double *table, size_t h, size_t i, size_t j) {
     int across = 2 * c->grid_width - 1, all = (2 * c->grid_height - 1) * across + 3;
     int prefix = c->num_prefix_tokens, q = (int)i - prefix, k = (int)j - prefix;
@@ -649,7 +664,8 @@ static double rel_pos(const vit_config *c, const double *table, size_t h, size_t
     return table[h * (size_t)all + (size_t)at];
 }
 
-/* Computes softmax(scale q k^T + bias) of query i over dimensions [first, end) of a head. */
+/* Computes softmax(scale q k^T + bias) of query i, over the dimensions from `first` to `end` - 1 of
+ * a head. */
 static void scores(const reference *f, const double *qkv, size_t ld, size_t width, size_t h,
                    size_t i, size_t first, size_t end, const double *bias, double *map) {
     const vit_config *c = &f->model->config;
@@ -665,9 +681,9 @@ static void scores(const reference *f, const double *qkv, size_t ld, size_t widt
     }
 }
 
-/* Returns a weight of the softmax in the form for value j. The sum of a row's weights times the
- * values' steps is at most 32767 of the largest step. steps is NULL unless the model is int8 or
- * int4. */
+/* Returns a weight of the softmax as it is rounded for value j. The sum of a row's weights,
+ * multiplied by the steps of the values, is at most 32767 of the largest step. `steps` is NULL
+ * unless the model is int8 or int4. */
 static double round_weight(double x, vit_dtype dtype, const double *steps, size_t j, double whole) {
     if (!steps) {
         return dtype == VIT_BF16 ? round_bf16(x) : x;
@@ -683,9 +699,9 @@ static double largest(const double *x, size_t n) {
     return most;
 }
 
-/* Computes row i of one head's map, and that query's weighted sum of the values. qkv belongs to
-   this head: q is at [token * ld], k is `width` after q, and v is twice `width` after q. `steps`
-   are those of the values, or NULL. */
+/* Computes row i of one head's attention map, and the weighted sum of the values for this query.
+ * `qkv` points to this head: q is at [token * ld], k is `width` after q, and v is twice `width`
+ * after q. `steps` contains the steps of the values, or is NULL. */
 static void attend(const reference *f, const double *qkv, size_t ld, size_t width, vit_dtype dtype,
                    size_t h, size_t i, const double *bias, const double *lambda,
                    const double *steps, double *map, double *context) {
@@ -715,7 +731,7 @@ static void attend(const reference *f, const double *qkv, size_t ld, size_t widt
     }
 }
 
-/* q, k and v of one head, quantised; the steps of the values. */
+/* Rounds q, k and v of one head. `steps` receives the steps of the values. */
 static void round_head(const reference *f, double *qkv, size_t width, bool halves, double *steps) {
     const size_t hd = (size_t)f->model->config.head_dim, ld = 3 * width;
     for (size_t i = 0; i < f->tokens; i++) {
@@ -729,8 +745,9 @@ static void round_head(const reference *f, double *qkv, size_t width, bool halve
     }
 }
 
-/* Computes the context of all heads. Their maps stay in f->attention. By the qkv layer's type, both
-   products have bf16 numbers, or steps in an int8 or int4 model. */
+/* Computes the attention of all heads, and leaves their maps in f->attention. The type of the qkv
+ * layer decides the numbers of both products: bf16 numbers, or whole steps in an int8 or int4
+ * model. */
 static double *attend_all(reference *f, int block, double *qkv) {
     const vit_config *c = &f->model->config;
     size_t heads = (size_t)c->num_heads, hd = (size_t)c->head_dim, width = heads * hd;
@@ -763,7 +780,7 @@ static double *attend_all(reference *f, int block, double *qkv) {
     return context;
 }
 
-/* Returns the input of a branch: the normed x, or x itself if the norm comes last. */
+/* Returns the input of a branch. It is x after the norm, or x itself if the norm comes last. */
 static double *branch_input(reference *f, int block, const char *name) {
     char dotted[32];
     int type = f->model->config.block_type;
@@ -780,7 +797,8 @@ static double *branch_input(reference *f, int block, const char *name) {
     return y;
 }
 
-/* Computes x += gamma * branch, with a norm if the block has one here. Frees the branch. */
+/* Adds gamma * branch to x, and frees the branch. If the block has a norm here, the norm is
+ * applied. */
 static void add_to_x(reference *f, int block, const char *norm_name, const char *gamma_name,
                      const char *name, double *branch) {
     int type = f->model->config.block_type;
@@ -803,7 +821,7 @@ static void add_to_x(reference *f, int block, const char *norm_name, const char 
     free(branch);
 }
 
-/* q and k of every head. */
+/* Applies the norms of q and k in every head. */
 static void qk_norm(reference *f, int block, double *qkv) {
     const vit_config *c = &f->model->config;
     size_t heads = (size_t)c->num_heads, hd = (size_t)c->head_dim, width = heads * hd;
@@ -820,7 +838,7 @@ static void qk_norm(reference *f, int block, double *qkv) {
     block_step(f, block, ".attn.qk_norm", qkv, f->tokens * 3 * width);
 }
 
-/* Rotates pairs of q and k of the patches by the angles of the tables. */
+/* Rotates the pairs of q and k of the patches by the angles of the tables. */
 static void rope(reference *f, int block, double *qkv) {
     const vit_config *c = &f->model->config;
     size_t heads = (size_t)c->num_heads, half = (size_t)c->head_dim / 2;
@@ -848,7 +866,8 @@ static void rope(reference *f, int block, double *qkv) {
     free(sine);
 }
 
-/* Applies the norm after attention, over the whole context or over each head's context. */
+/* Applies the norm after attention, either to the whole output of attention or to that of each
+ * head. */
 static double *context_norm(reference *f, int block, const double *context) {
     const vit_config *c = &f->model->config;
     size_t heads = (size_t)c->num_heads, hd = (size_t)c->head_dim, n = f->tokens;
@@ -870,7 +889,7 @@ static double *context_norm(reference *f, int block, const double *context) {
     return y;
 }
 
-/* Adds attention of one block to x. */
+/* Adds the attention of one block to x. */
 static void attention(reference *f, int block) {
     const vit_config *c = &f->model->config;
     size_t width = (size_t)(c->num_heads * c->head_dim), n = f->tokens;
@@ -930,7 +949,7 @@ static void mlp(reference *f, int block) {
     free(normed);
 }
 
-/* Applies timm's AttentionPoolLatent to the normed tokens. */
+/* Computes timm's AttentionPoolLatent of the tokens after the final norm. */
 static double *map_pool(reference *f) {
     const vit_config *c = &f->model->config;
     const vit_model *m = f->model;
@@ -972,7 +991,7 @@ static double *map_pool(reference *f) {
     return x;
 }
 
-/* Computes mean and maximum over the tokens from `first` on. */
+/* Computes the mean and the maximum of each channel over the tokens from `first` on. */
 static void reduce(const reference *f, size_t first, double *mean, double *top) {
     for (size_t i = 0; i < f->dim; i++) {
         mean[i] = 0;
@@ -984,7 +1003,7 @@ static void reduce(const reference *f, size_t first, double *mean, double *top) 
     }
 }
 
-/* Returns the pooled vector, before the representation layer. */
+/* Computes the pooled vector, to which the representation layer is applied next. */
 static void pool(reference *f) {
     const vit_config *c = &f->model->config;
     size_t dim = f->dim, wide = c->pool == VIT_POOL_TOKEN_AVG ? 2 * dim : dim;
@@ -1020,7 +1039,8 @@ static size_t merged_tokens(const vit_config *c) {
     return (size_t)(c->grid_height / c->merge_size * (c->grid_width / c->merge_size));
 }
 
-/* Computes the merger's tokens: m x m patches in a row, their norm, an MLP. */
+/* Computes the tokens of the merger. m x m patches become one row, to which a norm and an MLP are
+ * applied. */
 static double *merge(reference *f) {
     const vit_config *c = &f->model->config;
     size_t m = (size_t)c->merge_size, across = (size_t)c->grid_width, wide = m * m * f->dim;
@@ -1050,8 +1070,8 @@ static double *merge(reference *f) {
     return out;
 }
 
-/* Computes the logits of one token: both heads of a distilled model, or a single head with its
- * representation layer. */
+/* Computes the logits from one token. A distilled model has two heads. Any other model has one
+ * head, with a representation layer before it. */
 static void embedding(reference *f) {
     const vit_config *c = &f->model->config;
     const double *cls = f->pooled, *dist = f->tokens_out + f->dim;
@@ -1146,9 +1166,9 @@ static void reference_free(reference *f) {
 
 /* --- vit.h on the same model ---------------------------------------------- */
 
-/* Memory for logits, embedding, tokens and attention of BATCH images in one piece, and for
- * vit_outputs.blocks: tokens and attention of each block, then the last block's tokens after the
- * final norm. */
+/* Memory for the outputs of BATCH images: logits, embedding, tokens and attention in one block.
+ * `blocks` is the memory for vit_outputs.blocks. It has the tokens and the attention of each block,
+ * and then the tokens of the last block after the final norm. */
 typedef struct produced {
     size_t sizes[5], total, each;
     float *data, *blocks;
@@ -1175,7 +1195,7 @@ static void produced_free(produced *p) {
     free(p->blocks);
 }
 
-/* Returns the number of floats of p->blocks that a run writes. */
+/* Returns the number of floats in p->blocks that a run writes. */
 static size_t blocks_floats(const produced *p, int depth, bool lean) {
     if (depth == 0) {
         return 0;
@@ -1183,7 +1203,8 @@ static size_t blocks_floats(const produced *p, int depth, bool lean) {
     return lean ? (size_t)(depth - 1) * p->each : (size_t)depth * p->each + p->sizes[2];
 }
 
-/* Fills p->blocks. A lean run leaves out the last block. Returns the number of entries. */
+/* Fills the list of requested blocks. A lean run does not request the last block. Returns the
+ * number of entries. */
 static int list_blocks(const produced *p, int depth, bool lean, vit_block_output *list) {
     int count = 0;
     for (int i = 0; i < depth - lean; i++) {
@@ -1198,7 +1219,8 @@ static int list_blocks(const produced *p, int depth, bool lean, vit_block_output
     return count;
 }
 
-/* Options of a run; tokens, and attention of the last block, are requested unless `lean`. */
+/* The options of a run. Unless `lean` is true, the tokens and the attention of the last block are
+ * requested. */
 typedef struct run_options {
     vit_isa isa;
     const vit_executor *executor;
@@ -1248,7 +1270,8 @@ static void hash_floats(vit_hash *hash, const float *x, size_t n) {
     }
 }
 
-/* Compares a traced run, one image after the other, with the reference. */
+/* Runs the model with a trace, one image after the other, and compares with the reference. Returns
+ * the largest error. */
 static double compare(const char *what, const vit_model *model, const float *input,
                       const uint8_t *mask, const traced_run *traced, const produced *p) {
     static const char *const names[] = { "logits", "embedding", "tokens", "merged", "attention" };
@@ -1272,7 +1295,8 @@ static double compare(const char *what, const vit_model *model, const float *inp
     return worst;
 }
 
-/* Compares vit_outputs.blocks with the trace, the tokens and the last block's attention. */
+/* Compares vit_outputs.blocks with the trace, with the tokens, and with the attention of the last
+ * block. */
 static void compare_blocks(const char *what, const vit_config *c, const traced_run *traced,
                            const produced *p) {
     const size_t tokens = p->sizes[2] / BATCH, end = (size_t)c->depth * p->each;
@@ -1297,7 +1321,7 @@ static void compare_blocks(const char *what, const vit_config *c, const traced_r
 
 /* --- random architectures ------------------------------------------------- */
 
-/* Chooses options that the original ViT lacks. */
+/* Chooses options that the original ViT does not have. */
 static void more_options(vit_config *c) {
     bool pre = pick(0, 2) != 0;
     c->has_cls_token = c->has_dist_token || pick(0, 1);
@@ -1322,7 +1346,7 @@ static void more_options(vit_config *c) {
     c->has_fc_norm = !c->has_dist_token && c->pool != VIT_POOL_TOKEN_AVG && pick(0, 2) == 0;
 }
 
-/* Chooses positions in attention, and other attentions. */
+/* Chooses options for the positions in attention, and other kinds of attention. */
 static void attention_options(vit_config *c) {
     c->head_dim += c->head_dim % 2;
     c->rope = pick(0, VIT_NUM_ROPES - 1);
@@ -1343,8 +1367,9 @@ static void attention_options(vit_config *c) {
     }
 }
 
-/* Stems 0 to 3 are those of ResNets with as many stages, stem 4 is MobileCLIP's. Sizes are
-   rarely multiples of the stride; a patch is one to three pixels of the map. */
+/* Chooses a stem. Stems 0 to 3 are those of ResNets with this number of stages, and stem 4 is that
+ * of MobileCLIP. The input size is rarely a multiple of the stride. A patch has one to three pixels
+ * of the stem's output. */
 static void random_stem(vit_config *c, int number) {
     int *stages[] = { &c->stem_stage1, &c->stem_stage2, &c->stem_stage3, &c->stem_stage4 };
     int depth = number % 4, stride = 8;
@@ -1362,7 +1387,7 @@ static void random_stem(vit_config *c, int number) {
     c->has_patch_pre_norm = 0;
 }
 
-/* Makes a text encoder of some ids, with prefix tokens or without. */
+/* Makes the options of a text encoder for a few ids, with prefix tokens or without. */
 static void text_options(vit_config *c) {
     c->vocab_size = pick(1, 60);
     c->in_chans = c->img_height = c->patch_size = 1;
@@ -1375,7 +1400,7 @@ static void text_options(vit_config *c) {
     c->pool_num_heads = c->pool_mlp_dim = 0;
 }
 
-/* Chooses options of the merger, whose square must divide the grid. */
+/* Chooses options of the merger. Its squares must divide the grid. */
 static void merger_options(vit_config *c) {
     int m = 1 + (c->embed_dim + c->img_width) % 3;
     while (c->img_height / c->patch_size % m || c->img_width / c->patch_size % m) {
@@ -1417,10 +1442,12 @@ static void own_options(vit_config *c) {
     }
 }
 
-/* A plain model, a model with a stem, or a model with own_options. */
+/* The kind of a model: a plain model, a model with a stem, or a model with the options of
+ * own_options. */
 typedef enum model_group { GROUP_PLAIN, GROUP_STEM, GROUP_OWN } model_group;
 
-/* kind: a dtype, or VIT_NUM_DTYPES for all of them in one model. stem: see above. */
+/* Returns random options. `kind` is the type of the weights. VIT_NUM_DTYPES means that one model
+ * has all types. `stem` is the number for random_stem. */
 static tiny_options random_options(int kind, model_group group, int stem) {
     tiny_options o = tiny_defaults();
     vit_config *c = &o.config;
@@ -1432,11 +1459,11 @@ static tiny_options random_options(int kind, model_group group, int stem) {
     c->depth = pick(0, MAX_DEPTH);
     c->num_heads = pick(1, 4);
     c->head_dim = pick(1, 24);
-    if (pick(0, 7) == 0) { /* too narrow for int8 */
+    if (pick(0, 7) == 0) { /* This layer is too narrow for int8. */
         c->num_heads = 1;
         c->head_dim = pick(1, 3);
     }
-    c->mlp_dim = pick(3, 100); /* a single number may become nearly zero */
+    c->mlp_dim = pick(3, 100); /* A single number may become nearly zero. */
     c->num_classes = pick(0, 4) ? pick(1, 70) : 0;
     c->has_dist_token = pick(0, 2) == 0;
     c->representation_dim = !c->has_dist_token && pick(0, 2) == 0 ? pick(1, 50) : 0;
@@ -1482,7 +1509,7 @@ static void describe(char *what, size_t size, int index, const tiny_options *o) 
              o->mixed ? "dtypes from" : "dtype", (int)o->dtype);
 }
 
-/* Shapes that are difficult for kernels. Each must occur with each kind of weights. */
+/* Shapes that are difficult for the kernels. Each shape must occur with each kind of weights. */
 #define SHAPE_LIST(X)                                                                              \
     X(odd_head_dim, c->head_dim % 2 == 1)                                                          \
     X(even_head_dim, c->head_dim % 2 == 0)                                                         \
@@ -1559,8 +1586,8 @@ static void check_shapes(void) {
     }
 }
 
-/* Runs every tier with these bits: with one thread, three threads, and low memory. Some runs
- * compute only the head's tokens. */
+/* Runs the model on every instruction set that must give these bits. The runs have one thread,
+ * three threads, or low memory. Some runs compute only the tokens that the head reads. */
 static void test_bits(const char *what, int index, const vit_model *model, const float *input,
                       const uint8_t *mask, const vit_executor *executor, const produced *base) {
     static const char *const names[] = { "one thread", "three threads", "little memory" };
@@ -1587,7 +1614,8 @@ static void test_bits(const char *what, int index, const vit_model *model, const
     produced_free(&other);
 }
 
-/* Compares the base tier with the reference, and other tiers with the base tier. */
+/* Compares the base instruction set with the reference, and all other instruction sets with the
+ * base. */
 static double test_base(const char *what, int index, const vit_model *model, const float *input,
                         const uint8_t *mask, const vit_executor *executor) {
     traced_run traced;
@@ -1615,7 +1643,8 @@ static double test_opened(const char *what, int index, const vit_model *model,
         input[i] = 2 * tiny_random(&seed);
         input[i] = c->vocab_size ? (float)pick(0, c->vocab_size - 1) : input[i];
     }
-    int shown = pick(0, 3); /* of four tokens; sometimes none at all */
+    /* On average, the mask shows this number of four tokens. With 0 it hides all tokens. */
+    int shown = pick(0, 3);
     for (size_t i = 0; mask && i < tokens; i++) {
         mask[i] = (uint8_t)(pick(1, 4) <= shown ? pick(1, 255) : 0);
     }
@@ -1652,8 +1681,8 @@ static double test_one(int index, model_group group, const vit_executor *executo
     return worst;
 }
 
-/* Arguments after the folder of test data: the number of models instead of all, the number of more
- * models with stems, and the number of more models with own_options. */
+/* The first argument is the folder of test data. Further arguments are the number of models, the
+ * number of additional models with stems, and the number of additional models with own_options. */
 int main(int argc, char **argv) {
     int plain = argc > 2 ? atoi(argv[2]) : MODELS;
     int stems = plain + (argc > 3 ? atoi(argv[3]) : argc > 2 ? 0 : STEMS);

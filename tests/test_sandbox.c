@@ -36,14 +36,18 @@ enum { SANITIZED = 0 };
 
 enum { MAX_PIXELS = 1000000 };
 
-static char folder[64];  /* where nothing may appear */
-static int witness = -1; /* a file of the parent, open for writing */
+/* The folder in which no file may appear. */
+static char folder[64];
+/* The descriptor of a file of the parent that is open for writing. */
+static int witness = -1;
 
-/* State of the child that is killed from outside; shared with it. */
+/* The state of a child that is killed from outside. The parent and the child share this memory. */
 typedef struct victim {
     volatile pid_t pid;
-    volatile int tries, kills; /* kills: the number of tries that wait for a kill */
-    pid_t latest[64];          /* children of this process, by their count */
+    /* `kills` is the number of tries that wait to be killed. */
+    volatile int tries, kills;
+    /* The latest children of this process, by their count. */
+    pid_t latest[64];
     volatile unsigned count;
 } victim;
 static victim *killed;
@@ -51,14 +55,17 @@ static pid_t own_pid;
 
 static void note_pid(void) {
     own_pid = getpid();
-    killed->latest[__sync_fetch_and_add(&killed->count, 1) % 64] = own_pid; /* with its siblings */
+    /* All children share `killed`. */
+    killed->latest[__sync_fetch_and_add(&killed->count, 1) % 64] = own_pid;
 }
 
 /* --- a decoder that executes the command in its image ---------------------------------------- */
 
-static int tainted; /* this child's next images have another grey */
+/* The grey value of the next images of this child is changed. */
+static int tainted;
 
-/* A grey image is 'g', width and height. Any other image is the name of an attack. */
+/* Decodes an image of this test. A grey image consists of 'g', the width and the height. Any other
+ * image is the name of an attack. */
 static bool paint(const uint8_t *bytes, vit_image *image) {
     const int width = bytes[1], height = bytes[2];
     uint8_t *pixels = malloc((size_t)(width * height) * 3 + 1);
@@ -117,7 +124,7 @@ static void loop(void) {
 
 static void wait_on(void) {
     char byte;
-    for (;;) (void)!read(0, &byte, 1); /* an allowed action: waits for the parent */
+    for (;;) (void)!read(0, &byte, 1); /* This action is allowed, and waits for the parent. */
 }
 
 static void crash(void) {
@@ -125,7 +132,7 @@ static void crash(void) {
     *nothing = 1;
 }
 
-static void advise(void) { (void)madvise(NULL, 0, 100); } /* MADV_HWPOISON */
+static void advise(void) { (void)madvise(NULL, 0, 100); } /* 100 is MADV_HWPOISON. */
 static void move_memory(void) {
     (void)mremap(NULL, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, NULL);
 }
@@ -136,7 +143,8 @@ static void set_high_bits(void) {
 static void requeue(void) { (void)syscall(SYS_futex, NULL, 3, 1, NULL, NULL, 0); }
 static void read_clock(void) { (void)syscall(SYS_clock_gettime, -6, NULL); }
 
-/* Sends invalid answers: an answer that older versions accepted, and one for another image. */
+/* Sends invalid answers. One is an answer that older versions accepted, and one is an answer about
+ * another image. */
 static void say_byte(void) { (void)!write(0, "d", 1); }
 static void say_other(void) {
     const uint32_t other[2] = { 'd', 12345 };
@@ -161,14 +169,15 @@ static const struct {
     const char *name;
     void (*deed)(void);
     const char *message;
-    bool plain; /* not under the address sanitizer, which handles this itself */
+    /* True if the attack is left out with the address sanitizer, which handles it itself. */
+    bool plain;
 } deeds[] = {
     { "crash", crash, "its decoder crashed (", false },
     { "abort", break_heap, "its decoder ", false },
     { "exit", leave, "its decoder crashed (exit status 0)", false },
     { "deep", deep, "its decoder crashed (", false },
-    { "loop", loop, NULL, false },     /* with_all_signals' */
-    { "sleep", wait_on, NULL, false }, /* test_sleep's */
+    { "loop", loop, NULL, false },     /* This attack is for with_all_signals. */
+    { "sleep", wait_on, NULL, false }, /* This attack is for test_sleep. */
     { "open", open_a_file, "made a system call that decoding does not need", false },
     { "memory", read_memory, "made a system call", false },
     { "connect", connect_somewhere, "made a system call", false },
@@ -190,7 +199,7 @@ static const struct {
 };
 enum { NUM_DEEDS = sizeof deeds / sizeof deeds[0] };
 
-/* Waits to be killed, the first few times. */
+/* Waits to be killed, for the first few tries. */
 static void be_killed(void) {
     killed->pid = own_pid;
     if (killed->tries++ < killed->kills) loop();
@@ -301,7 +310,7 @@ static void test_deeds(sandbox *box) {
     }
 }
 
-/* A child that waits forever. */
+/* Tests a child that waits forever. */
 static void test_sleep(void) {
     sandbox_settings settings = settings_of();
     report r = report_make();
@@ -316,8 +325,8 @@ static void test_sleep(void) {
     sandbox_close(box);
 }
 
-/* Stops a job during an image for longer than the time limit. That time must not count. The decoder
- * waits for `tries` to change, as if it computed. */
+/* Tests a job that is stopped during an image, for longer than the time limit. This time must not
+ * count. The decoder waits until `tries` changes, as if it were computing. */
 static void test_stopped(void) {
     const struct timespec two = { 2, 0 };
     sandbox_settings settings = settings_of();
@@ -352,8 +361,8 @@ static void *kill_all(void *arg) {
     return arg;
 }
 
-/* If a decoder is killed, with a job or for lack of memory, another decoder decodes the image. If
- * the second decoder is killed too, the image is given up. */
+/* Tests a decoder that is killed, together with its job or for lack of memory. Another decoder must
+ * then decode the image. If this decoder is killed too, the image is given up. */
 static void test_killed(sandbox *box) {
     for (int kills = 1; kills <= 2; kills++) {
         report r = report_make();
@@ -377,7 +386,7 @@ static void test_killed_idle(void) {
     report r = report_make();
     sandbox *box = sandbox_open(&settings, &r);
     for (int i = 0; i < 10000 && killed->count < first + 4; i++)
-        usleep(1000); /* some may not have begun */
+        usleep(1000); /* Some of the children may not have begun yet. */
     CHECK(box != NULL && killed->count == first + 4);
     for (unsigned i = first; i < killed->count; i++)
         CHECK(kill(killed->latest[i % 64], SIGKILL) == 0);
@@ -385,7 +394,7 @@ static void test_killed_idle(void) {
     sandbox_close(box);
 }
 
-/* If no child can be made, the error must not blame the image. */
+/* Tests a sandbox that cannot make a child. The error must not blame the image. */
 static void test_no_child(void) {
     sandbox_settings settings = settings_of();
     struct rlimit before, few;
@@ -439,7 +448,8 @@ static bool in_process(bool (*test)(void)) {
 
 #define limit(resource, most) setrlimit(resource, &(const struct rlimit){ most, most })
 
-/* Then writes to the descriptors of standard streams too. */
+/* Tests a parent without standard streams. The sandbox must not use their descriptors, so writing
+ * to them must fail. */
 static bool without_streams(void) {
     sandbox_settings settings = settings_of();
     report r = report_make();
@@ -453,7 +463,7 @@ static bool without_streams(void) {
     return good && is_grey(box, 2, 2, 2);
 }
 
-/* Then a killed child has no exit status. */
+/* Tests a parent that ignores its children, so that a killed child has no exit status. */
 static bool ignoring_children(void) {
     sandbox_settings settings = settings_of();
     report r = report_make();
@@ -474,7 +484,7 @@ static bool fails_with(sandbox *box, const char *deed, const char *message, bool
     return good;
 }
 
-/* A signal to the whole job must not end an idle child. */
+/* Tests a signal to the whole job. It must not end an idle child. */
 static bool with_all_signals(void) {
     sandbox_settings settings = settings_of();
     report r = report_make();
@@ -495,7 +505,7 @@ static bool with_all_signals(void) {
            (SANITIZED || fails_with(box, "open", "made a system call", false));
 }
 
-/* All threads must wait for the only possible child. */
+/* Decodes a few images in a thread. All threads must wait for the only child that is possible. */
 static void *decode_few(void *arg) {
     sandbox *box = arg;
     bool bad = false;
@@ -521,7 +531,8 @@ static bool with_few_files(void) {
     }
     limit(RLIMIT_NOFILE, (rlim_t)lowest + 1);
     return good && is_grey(box, 1, 1, 1) &&
-           fails_with(box, "none", "no image", false) && /* and the only child is gone */
+           /* After this failure, the only child is gone. */
+           fails_with(box, "none", "no image", false) &&
            fails_with(box, "none", "no sandbox is available to decode it: no socket: ", true);
 }
 
@@ -532,7 +543,8 @@ static bool without_files_to_write(void) {
     return is_grey(sandbox_open(&settings, &r), 255, 255, 1);
 }
 
-/* With less time than an image may take, the error must not blame the image. */
+/* Tests a limit of CPU time that is lower than an image may take. The error must not blame the
+ * image. */
 static bool with_little_time(void) {
     sandbox_settings settings = settings_of();
     report r = report_make();
@@ -568,13 +580,14 @@ static void test_inherited(void) {
     CHECK(in_process(with_all_signals));
     CHECK(in_process(without_files_to_write));
     CHECK(in_process(with_little_time));
-    if (SANITIZED) return; /* sanitizers need memory and files of their own */
+    if (SANITIZED) return; /* Sanitizers need memory and files of their own. */
     CHECK(in_process(with_few_files));
     CHECK(in_process(with_little_memory));
     CHECK(in_process(without_memory));
 }
 
-/* Each child must share only the memory of its own images with this process. */
+/* Tests the memory of the children. Each child must share only the memory of its own images with
+ * this process. */
 static void test_alone(void) {
     const sandbox_settings settings = settings_of();
     const unsigned first = killed->count;
@@ -590,13 +603,14 @@ static void test_alone(void) {
         CHECK(maps != NULL);
         while (maps && fgets(line, sizeof line, maps)) shared += strstr(line, "rw-s ") != NULL;
         if (maps) fclose(maps);
-        CHECK_MSG(shared == 2, "%d", shared); /* and `killed` */
+        CHECK_MSG(shared == 2, "%d", shared); /* The other shared memory is `killed`. */
     }
     sandbox_close(box);
 }
 
-/* Each thread has its own child, and some children crash. The address sanitizer's build skips this:
- * its malloc is unusable after a fork while other threads run. */
+/* Decodes many images in a thread. Each thread has its own child, and some children crash. This
+ * test is left out with the address sanitizer, because its malloc is unusable after a fork while
+ * other threads run. */
 static void *decode_many(void *arg) {
     sandbox *box = arg;
     long bad = 0;
@@ -624,20 +638,21 @@ static void test_threads(void) {
     sandbox_close(box);
 }
 
-/* Returns the number of orphaned children, which this process reaps, that end within a minute. */
+/* Waits for orphaned children, which become children of this process. Returns the number of
+ * children that end within a minute. */
 static int count_ended(void) {
     int ended = 0;
     for (int i = 0; i < 6000; i++) {
         const pid_t pid = waitpid(-1, NULL, WNOHANG);
-        if (pid < 0) return ended; /* no one is left */
+        if (pid < 0) return ended; /* No child is left. */
         if (pid > 0) ended++;
         else usleep(10000);
     }
     return -1;
 }
 
-/* If the parent is killed, its children must end too: waiting children at once, and a child that
- * computes forever by its time limit. */
+/* Tests children whose parent is killed. A waiting child must end at once. A child that computes
+ * forever must end by its time limit. */
 static void test_orphans(void) {
     int ends[2];
     char byte;
@@ -655,7 +670,7 @@ static void test_orphans(void) {
         _exit(0);
     }
     CHECK(read(ends[0], &byte, 1) == 1 && byte == 'y');
-    usleep(100000); /* it computes */
+    usleep(100000); /* The child is computing now. */
     kill(parent, SIGKILL);
     waitpid(parent, NULL, 0);
     CHECK(count_ended() == 4);
@@ -664,7 +679,8 @@ static void test_orphans(void) {
     close(ends[1]);
 }
 
-/* The work's bytes must go to the requested place, and no further. */
+/* Tests work that returns bytes. The bytes must be written to the requested memory, and not beyond
+ * its end. */
 static void test_bytes(sandbox *box) {
     char note[SANDBOX_NOTE_SIZE] = "", to[5001] = { 0 };
     sandbox_request request = { "g\2\2\7", 4, 0, "seven", 5, to, 5000, note };
@@ -687,7 +703,7 @@ static void test_bytes(sandbox *box) {
     CHECK(is_grey(box, 3, 3, 3));
 }
 
-/* Decodes a real image as all programs do, and a folder, which fails. */
+/* Decodes a real image as all programs do. Decoding a folder must fail. */
 static void test_photos(const char *data) {
     char path[256];
     const photo_options confined = { 0 }, here = { false, true, 0, false, NULL };
@@ -711,9 +727,9 @@ static void test_photos(const char *data) {
     photo_decoder_close(plain);
 }
 
-/* The decoder's process makes the model's input, the same with and without a sandbox. If
- * libjpeg-turbo decodes the photo at a fraction of its size, the input is nearly that of all
- * pixels. */
+/* Tests the input of a model that the decoder's process makes. It must be the same with and without
+ * a sandbox. If libjpeg-turbo decodes the photo at a fraction of its size, the input must be nearly
+ * that of all pixels. */
 static void test_input(const char *data) {
     static float input[4][3 * 32 * 32];
     char photo[256], path[256];
@@ -743,8 +759,8 @@ static void test_input(const char *data) {
     CHECK_MSG(furthest < 0.2, "an eighth differs by %g", furthest);
 }
 
-/* The processes of a hanging command must end with the command at its time limit. Those of a
- * command that ends early must end with the command. */
+/* Tests the processes that a command has started. If the command hangs, they must end with the
+ * command at its time limit. If the command ends early, they must end with it. */
 static void test_command(void) {
     static const char *const scripts[] = { "sleep 1000 & echo $! >&2; sleep 1000",
                                            "sleep 1000 & echo $! >&2; exit 7" };
@@ -773,7 +789,8 @@ static void test_command(void) {
         if (file && fgets(text, sizeof text, file)) left = (pid_t)atoi(text);
         if (file) fclose(file);
         CHECK(left > 1);
-        while (left > 1 && tries < 500 && kill(left, 0) == 0) { /* until it is reaped */
+        /* The loop waits until the process has been reaped. */
+        while (left > 1 && tries < 500 && kill(left, 0) == 0) {
             usleep(10000);
             tries++;
         }
@@ -802,7 +819,8 @@ int main(int argc, char **argv) {
     box = sandbox_open(&settings, &r);
     if (box) {
         test_answers(box);
-        if (!SANITIZED) test_killed(box); /* as test_threads */
+        /* The test is left out with the address sanitizer, like test_threads. */
+        if (!SANITIZED) test_killed(box);
         test_killed_idle();
         test_no_child();
         test_deeds(box);
@@ -817,7 +835,7 @@ int main(int argc, char **argv) {
         test_photos(data);
         test_input(data);
         test_command();
-    } else { /* a system without a sandbox reports that */
+    } else { /* A system without a sandbox must report this. */
         printf("no sandbox here: %s\n", r.text);
         CHECK(r.text[0] != '\0');
     }

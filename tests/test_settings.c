@@ -14,7 +14,7 @@
 
 static const patch_request as_stored = { 0, 0 };
 
-/* The facts that the tensors of a plain ViT show: two blocks and a grid of 14 x 14. */
+/* Sets the facts that the tensors of a plain ViT show: two blocks, and a grid of 14 x 14. */
 static void plain_model(settings all[FROM_COUNT], settings_seen *seen) {
     settings *tensors = &all[FROM_TENSORS];
     int from;
@@ -51,10 +51,12 @@ static bool find_row(const char *name, setting_key *key) {
     return false;
 }
 
-/* Each field that a file stores must be a setting, or follow from another setting. */
+/* Checks one field of vit_config. Each field that a file stores must be a setting, or must follow
+ * from another setting. */
 static void check_field(const char *name, size_t offset) {
     setting_key key;
-    if (!strcmp(name, "rope") || !strcmp(name, "rope_per_block")) return; /* from rope_type */
+    /* These fields follow from rope_type. */
+    if (!strcmp(name, "rope") || !strcmp(name, "rope_per_block")) return;
     if (!find_row(name, &key)) {
         CHECK_MSG(false, "vit_config has %s, setting_list.h has no row for it", name);
         return;
@@ -80,7 +82,7 @@ static void check_given(setting_key key, const char *text, double value) {
     CHECK_MSG(!strcmp(setting_text(key, value, back), text), "%s: back as %s", assignment, back);
 }
 
-/* Tools and traces must use the same names. */
+/* Checks the names of activations. Tools and traces must use the same names. */
 static void test_activation_names(void) {
 #define X(enumerator, value, text)                                                                 \
     CHECK_MSG(setting_find_word(SETTING_ACTIVATION, text) == value, "%s: vit.h's name", text);
@@ -133,7 +135,8 @@ static bool is_preprocessing(int key) {
            key == SETTING_INTERPOLATION || key == SETTING_POS_RESAMPLE;
 }
 
-/* Every value other than a plain ViT's must have its own words in the description. */
+/* Checks the description of a value. Each value that a plain ViT does not have must have its own
+ * words. */
 static void check_described(setting_key key, double value, const vit_config *plain) {
     char before[512], after[512];
     vit_config config = *plain;
@@ -154,7 +157,8 @@ static void test_described(void) {
         const setting_row *row = &setting_rows[key];
         vit_config plain = plain_config();
         if (row->field == SETTING_NO_FIELD || is_preprocessing(key)) continue;
-        if (key == SETTING_POOL_PREFIX) plain.pool = VIT_POOL_AVG; /* else it says nothing */
+        /* With the pooling of a plain ViT, the setting is not described. */
+        if (key == SETTING_POOL_PREFIX) plain.pool = VIT_POOL_AVG;
         if (row->kind == SETTING_FLAG) check_described((setting_key)key, row->plain == 0, &plain);
         for (place = 0; row->words && row->words[place].word; place++)
             if (place != (int)row->plain) check_described((setting_key)key, place, &plain);
@@ -163,7 +167,7 @@ static void test_described(void) {
 
 /* === From --set to vit_config === */
 
-/* Gives the other settings that a setting requires. */
+/* Returns the other settings that must be given together with this setting. */
 static const char *company_of(setting_key key) {
     switch (key) {
     case SETTING_STEM: return "stem_width=32 stem_stage1=1";
@@ -205,7 +209,8 @@ static void put_words(settings *s, const char *words) {
     }
 }
 
-/* Only patches have positions here, so that other tokens may come and go. */
+/* Checks that a setting is copied to the model. In this model only patches have positions, so that
+ * other tokens can be added and removed. */
 static void check_copied(setting_key key) {
     const double value = other_value(&setting_rows[key]);
     settings all[FROM_COUNT];

@@ -12,7 +12,7 @@
 
 static const text_list none;
 
-/* Matches the model and reads the result. True if a model was found. */
+/* Matches the tensors by structure, and reads the result. Returns true if a model was found. */
 static bool match(named_tensors *tensors, report *r) {
     size_t size, i;
     uint8_t *file = named_file(tensors, &size);
@@ -54,14 +54,14 @@ static void test_random(int models, bool unnamed) {
         found += match(&tensors, &r);
     }
     printf("%d of %d random models were found%s\n", found, models, unnamed ? " by order" : "");
-    /* 37 % are found, and 0.5 % of models without names. Far fewer or far more would show a
-     * change. */
+    /* 37 % of the models are found, and 0.5 % of the models without names. A much lower or higher
+     * share would show a change. */
     CHECK(found >= models * (unnamed ? 2 : 300) / 1000);
     CHECK(found <= models * (unnamed ? 10 : 450) / 1000);
 }
 
-/* Matches the largest number of tensors, whose numbered names form many groups. One in `vectors`
- * tensors has one dimension. */
+/* Matches the largest number of tensors. Their numbered names form many groups. One of `vectors`
+ * tensors has a single dimension. */
 static void test_many(const char *what, const char *format, int modulus, int vectors) {
     named_tensors tensors = { 0 };
     char name[200];
@@ -76,7 +76,8 @@ static void test_many(const char *what, const char *format, int modulus, int vec
     start = clock();
     (void)match(&tensors, &r);
     printf("%s: %.2f s: %.60s\n", what, (double)(clock() - start) / CLOCKS_PER_SEC, r.text);
-    CHECK(clock() - start < 20 * CLOCKS_PER_SEC); /* far less without sanitizers */
+    /* Without sanitizers, matching takes far less time. */
+    CHECK(clock() - start < 20 * CLOCKS_PER_SEC);
 }
 
 int main(int argc, char **argv) {

@@ -20,7 +20,8 @@
 
 /* === Precision === */
 
-/* Returns a number in [0, 1): splitmix64 (Steele, Lea, Flood 2014), its upper 24 bits. */
+/* Returns number i of a random sequence in [0, 1): the upper 24 bits of splitmix64 (Steele, Lea,
+ * Flood 2014). */
 static float uniform(uint64_t seed, int i) {
     uint64_t z = seed + (uint64_t)(i + 1) * 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -29,7 +30,7 @@ static float uniform(uint64_t seed, int i) {
     return (float)(z >> 40) * (1.0f / 16777216);
 }
 
-/* Makes the scores of class c for all photos, as in make_precision.py. */
+/* Makes the scores of class c for all photos, as make_precision.py does. */
 static void make_column(int c, precision_score *column) {
     for (int i = 0; i < PHOTOS; i++) {
         const int at = i * CLASSES + c;
@@ -82,7 +83,7 @@ static void test_odd_scores(void) {
         { NAN, true }, { 0.5f, false }, { INFINITY, true }, { NAN, false }
     };
     const precision_counts none = { 0, 0, 0 };
-    CHECK(near(precision_average(scores, 4), (1.0 + 2.0 / 4) / 2)); /* NaN is found last */
+    CHECK(near(precision_average(scores, 4), (1.0 + 2.0 / 4) / 2)); /* NaN is sorted last. */
     CHECK(isnan(precision_average(scores, 0)));
     scores[0] = (precision_score){ 1, true };
     CHECK(precision_average(scores, 1) == 1);
@@ -93,7 +94,7 @@ static void test_odd_scores(void) {
 
 static vit_model model;
 
-/* Reads the lists in a file with this text. *r gets the error. */
+/* Reads lists of tags from a file with this text. *r receives the error. */
 static bool read_text(const char *text, size_t size, int limit, tag_lists *lists, report *r) {
     char path[] = "/tmp/test_tags.XXXXXX";
     const int file = mkstemp(path);
@@ -107,7 +108,7 @@ static bool read_text(const char *text, size_t size, int limit, tag_lists *lists
     return good;
 }
 
-/* "dir/a.jpg 3 5|dir/b.jpg |": the photos, and the classes of each. */
+/* Writes the photos and their classes as a text such as "dir/a.jpg 3 5|dir/b.jpg |". */
 static void describe(const tag_lists *lists, char *text, size_t size) {
     text[0] = '\0';
     for (int i = 0; i < lists->photos.count; i++) {
@@ -132,7 +133,8 @@ static void check_read(const char *text, int limit, const char *expected, int dr
     tag_lists_free(&lists);
 }
 
-/* The labels of the bundled model: airplane automobile bird cat deer dog frog horse ship truck. */
+/* Tests all forms of lists. The bundled model has the classes airplane, automobile, bird, cat,
+ * deer, dog, frog, horse, ship and truck. */
 static void test_forms(void) {
     check_read("a.jpg,cat dog\n", 0, "dir/a.jpg 3 5|", 0);
     check_read("path,tags\r\na.jpg,dog CAT dog\r\n\r\n/b.jpg,\r\n", 0, "dir/a.jpg 3 5|/b.jpg|", 0);

@@ -11,7 +11,7 @@
 #include "tar_writer.h"
 #include "test.h"
 
-/* Prints all members as "name size [refusal]" lines, then "end" or the message. */
+/* Lists all members as lines "name size [refusal]". The last line is "end" or the message. */
 static const char *list(const uint8_t *bytes, size_t size) {
     static char text[1 << 16];
     memory from = { bytes, size, 0 };
@@ -41,7 +41,7 @@ static const char *list(const uint8_t *bytes, size_t size) {
         const char *found = list((t).bytes, (t).size);                                             \
         CHECK_MSG(strcmp(found, expected) == 0, "found: %s", found);                               \
     } while (0)
-/* and ends */
+/* Checks that the archive has these members, and that it ends after them. */
 #define CHECK_ALL(t, expected)                                                                     \
     do {                                                                                           \
         tar_writer_end(&(t));                                                                      \
@@ -65,11 +65,13 @@ static void test_names(void) {
     size_t at;
     tar_writer_text(&t, "a.jpg", "12345");
     tar_writer_text(&t, "folder/b.jpg", "");
-    at = tar_writer_header(&t, '0', "c.jpg", 0); /* a prefix, and 100 bytes without a NUL */
+    /* The name is a prefix and 100 bytes without a NUL. */
+    at = tar_writer_header(&t, '0', "c.jpg", 0);
     memcpy(t.bytes + at + 345, "some/where", 10);
     memset(t.bytes + at, 'c', 100);
     tar_writer_sum(t.bytes + at);
-    at = tar_writer_header(&t, '0', "gnu.jpg", 0); /* the bytes after GNU's magic are no prefix */
+    /* The bytes after the magic number of GNU tar are not a prefix. */
+    at = tar_writer_header(&t, '0', "gnu.jpg", 0);
     memcpy(t.bytes + at + 257, "ustar  ", 8);
     memcpy(t.bytes + at + 345, "12345670", 8);
     tar_writer_sum(t.bytes + at);
@@ -91,7 +93,7 @@ static void test_names(void) {
     name[250] = '\0';
     tar_writer_before(&t, 'L', name, 251);
     tar_writer_text(&t, "short", "1");
-    tar_writer_text(&t, "next", "22"); /* the long name applied to one member */
+    tar_writer_text(&t, "next", "22"); /* The long name belongs to only one member. */
     snprintf(record, sizeof record, "path=%s", name);
     tar_writer_pax(&t, record);
     tar_writer_text(&t, "short", "333");
@@ -104,7 +106,7 @@ static void test_names(void) {
     tar_writer_text(&t, "short", "");
     tar_writer_before(&t, 'g', "20 comment=a commit\n", 20);
     tar_writer_text(&t, "last", "");
-    tar_writer_before(&t, 'x', "11 path=ab\n\0\0", 13); /* padded */
+    tar_writer_before(&t, 'x', "11 path=ab\n\0\0", 13); /* These records are padded with NULs. */
     tar_writer_text(&t, "short", "");
     tar_writer_pax(&t, "SCHILY.xattr.user=1");
     tar_writer_text(&t, "xattr", "");
@@ -117,7 +119,7 @@ static void test_names(void) {
     tar_writer_free(&t);
 }
 
-static const uint8_t more[600] = { 1 }; /* two blocks of data */
+static const uint8_t more[600] = { 1 }; /* These bytes are two blocks of data. */
 
 static void test_sizes(void) {
     static const uint8_t binary[12] = { 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5 };
@@ -126,7 +128,7 @@ static void test_sizes(void) {
     memcpy(t.bytes + at + 124, binary, 12);
     tar_writer_sum(t.bytes + at);
     tar_writer_data(&t, "12345", 5);
-    tar_writer_pax(&t, "size=600"); /* the header's value has no effect */
+    tar_writer_pax(&t, "size=600"); /* The size in the header has no effect. */
     (void)tar_writer_header(&t, '0', "pax", 1);
     tar_writer_data(&t, more, sizeof more);
     at = tar_writer_header(&t, '0', "spaces", 0);
@@ -134,7 +136,7 @@ static void test_sizes(void) {
     tar_writer_sum(t.bytes + at);
     tar_writer_data(&t, "123456789012345", 15);
     CHECK_ALL(t, "binary 5\npax 600\nspaces 15\n");
-    /* a sum of signed bytes, as old programs made it */
+    /* The checksum adds signed bytes, as in old programs. */
     t = empty();
     at = tar_writer_header(&t, '0', "\xe4.jpg", 0);
     {
@@ -195,16 +197,18 @@ static void test_refused_members(void) {
     tar_writer_text(&t, "a\177.jpg", "");
     tar_writer_pax(&t, "path=");
     tar_writer_text(&t, "", "");
-    (void)tar_writer_header(&t, '0', "folder/", 0); /* before types were there */
+    /* This is a folder in the format that had no types yet. */
+    (void)tar_writer_header(&t, '0', "folder/", 0);
     CHECK_ALL(t, "a?[2J?.jpg 0 has control characters in its name\n"
                  "a?.jpg 0 has control characters in its name\n 0 has no name\n"
                  "folder/ 0 is a folder\n");
-    /* a link has no data, whatever its size field holds */
+    /* A link has no data, whatever its size field contains. */
     tar_writer_before(&t, 'K', "a long target", 14);
     (void)tar_writer_header(&t, '1', "link.jpg", 1000);
     tar_writer_text(&t, "after.jpg", "");
     CHECK_ALL(t, "link.jpg 1000 is a hard link\nafter.jpg 0\n");
-    /* sparse: in the old form with two more blocks of its map, and in PAX's */
+    /* Sparse files have two forms. The old form has two additional blocks for the map, and the
+     * other form is that of PAX. */
     at = tar_writer_header(&t, 'S', "old.jpg", 600);
     t.bytes[at + 482] = 1;
     tar_writer_sum(t.bytes + at);
@@ -256,11 +260,11 @@ static void test_refused_archives(void) {
     at = tar_writer_header(&t, '0', "b.jpg", 0);
     t.bytes[at + 3]++;
     CHECK_REFUSED(t, "is damaged: the checksum of the header at byte 1024 is wrong");
-    at = tar_writer_header(&t, 'S', "map.jpg", 600); /* more of its map should follow */
+    at = tar_writer_header(&t, 'S', "map.jpg", 600); /* The rest of the map should follow. */
     t.bytes[at + 482] = 1;
     tar_writer_sum(t.bytes + at);
     CHECK_REFUSED(t, "is cut short");
-    /* sizes */
+    /* These members have wrong sizes. */
     at = tar_writer_header(&t, '0', "b.jpg", 0);
     memset(t.bytes + at + 124, 0xff, 12);
     tar_writer_sum(t.bytes + at);
@@ -269,7 +273,7 @@ static void test_refused_archives(void) {
     memcpy(t.bytes + at + 124, "12x4567", 7);
     tar_writer_sum(t.bytes + at);
     CHECK_REFUSED(t, "is not a tar archive");
-    at = tar_writer_header(&t, '0', "b.jpg", 0); /* 2^60 bytes */
+    at = tar_writer_header(&t, '0', "b.jpg", 0); /* The size is 2^60 bytes. */
     memcpy(t.bytes + at + 124, "\x80\0\0\0\x10\0\0\0\0\0\0", 12);
     tar_writer_sum(t.bytes + at);
     tar_writer_end(&t);
@@ -284,7 +288,7 @@ static void test_refused_archives(void) {
     CHECK_REFUSED(t, "has a damaged PAX header: a size expected");
     tar_writer_pax(&t, "size=");
     CHECK_REFUSED(t, "has a damaged PAX header: a size expected");
-    /* records */
+    /* These PAX records are wrong. */
     tar_writer_before(&t, 'x', "9 path=a\n", 9);
     tar_writer_end(&t);
     CHECK_REFUSED(t, "ends after an extended header");
@@ -322,7 +326,8 @@ static void test_refused_archives(void) {
     CHECK_REFUSED(t, "has an extended header of 1048577 bytes, limit 1048576");
 }
 
-/* Every prefix of a valid archive must be refused, unless it lacks only the last zeros. */
+/* Tests archives that are cut short. Each prefix of a valid archive must be refused, unless only
+ * the last zeros are missing. */
 static void test_cuts(void) {
     tar_writer t = empty();
     size_t whole;
@@ -333,7 +338,9 @@ static void test_cuts(void) {
     whole = t.size;
     tar_writer_end(&t);
     for (size_t size = 0; size < t.size; size++) {
-        uint8_t *copy = malloc(size ? size : 1); /* for the sanitizer */
+        /* This block has exactly the needed size, so that sanitizers detect reads beyond its
+         * end. */
+        uint8_t *copy = malloc(size ? size : 1);
         const char *found;
         if (!copy) exit(2);
         memcpy(copy, t.bytes, size);
@@ -349,7 +356,7 @@ static void test_cuts(void) {
 
 static const char *or_none(const char *text) { return text ? text : "-"; }
 
-/* "key|name|size|caption|label|url|note|error" lines. */
+/* Lists all images as lines "key|name|size|caption|label|url|note|error". */
 static const char *group(const tar_writer *t, size_t max_bytes, samples *s) {
     static char text[1 << 16];
     memory from = { t->bytes, t->size, 0 };
@@ -373,7 +380,7 @@ static const char *group(const tar_writer *t, size_t max_bytes, samples *s) {
 }
 
 static void test_samples(void) {
-    static samples s; /* large */
+    static samples s; /* This struct is too large for the stack. */
     tar_writer t = empty();
     const char *found;
     tar_writer_text(&t, "./", "");
@@ -429,7 +436,7 @@ static void test_samples(void) {
     tar_writer_free(&t);
 }
 
-/* For texts beside an image, the first error is reported. JSON values of another form are
+/* Tests the texts of a sample. The first error is reported. JSON values that have another form are
  * skipped. */
 static void test_texts(void) {
     static const uint8_t large[SAMPLE_MAX_TEXT + 1] = { 1 };
@@ -454,7 +461,7 @@ static void test_texts(void) {
                      "end") == 0,
               "found: %s", found);
     tar_writer_free(&t);
-    /* a truncated text */
+    /* The text is cut short. */
     tar_writer_text(&t, "0.jpg", "0");
     (void)tar_writer_header(&t, '0', "0.txt", 600);
     (void)tar_writer_grow(&t, 512);
@@ -463,7 +470,8 @@ static void test_texts(void) {
     tar_writer_free(&t);
 }
 
-/* If a sample is too large, the rest must become a separate sample. Nothing may be lost. */
+/* Tests a sample with too many images. The rest must become a separate sample, and nothing may be
+ * lost. */
 static void test_many_images(void) {
     static samples s;
     tar_writer t = empty();

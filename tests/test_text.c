@@ -33,7 +33,8 @@ static bool convert(const char *name, vit_dtype dtype) {
     o.config = config;
     o.tokenizer = tokenizer;
     settings_start(&o.given, "--set");
-    settings_put(&o.given, SETTING_NUM_HEADS, 2); /* of MobileCLIP's images: no file has it */
+    /* No file contains the number of heads of MobileCLIP's image encoder. */
+    settings_put(&o.given, SETTING_NUM_HEADS, 2);
     good = c && convert_run(&o, c, &r);
     CHECK_MSG(good, "%s: %s", name, r.text);
     if (c) convert_free(c);
@@ -51,7 +52,8 @@ static double distance(const float *found, const npy_array *expected) {
     return most / largest;
 }
 
-/* Runs all texts at once, in `n` sessions of a batch. */
+/* Runs all texts as one batch of the session. `numbers` contains the ids as integers. If it is
+ * NULL, the ids are passed as floats. */
 static void run(vit_session *session, const npy_array *ids, const int *numbers, float *found) {
     vit_input in = { 0 };
     vit_outputs out = { 0 };
@@ -66,7 +68,7 @@ static void drop(void *user, const char *name, const float *values, const int sh
     (void)user, (void)name, (void)values, (void)shape;
 }
 
-/* The bits must not depend on the batch, on a trace, or on the kind of ids. */
+/* Tests that the bits do not depend on the batch, on a trace, or on the type of the ids. */
 static void test_session(const vit_model *text, vit_isa isa, const npy_array *ids,
                          const int *numbers, const npy_array *expected, double tolerance) {
     const size_t bytes = expected->count * sizeof(float);
@@ -108,7 +110,8 @@ static void test_refusals(vit_session *session, const int *numbers) {
     free(wrong);
 }
 
-/* "The  cat" is begin, "the", "cat" and end by the tokenizer of make_text.py, then padding. */
+/* Tests "The  cat". In the tokenizer of make_text.py, its ids are begin, "the", "cat" and end,
+ * followed by padding. */
 static void test_easy(const vit_model *model, const vit_model *text) {
     static const int begin = 520, end = 521, the = 517, cat = 513;
     vit_tokenizer tokenizer;
@@ -184,7 +187,7 @@ static void test_model(const char *name, vit_dtype dtype, double tolerance) {
     npy_free(&expected);
 }
 
-/* An image encoder alone must have no text, and refuse ids. */
+/* Tests an image encoder alone. It must have no text encoder, and must refuse ids. */
 static void test_image(void) {
     vit_model model, text;
     vit_session session;

@@ -21,7 +21,8 @@
 
 enum { MAX_POOL = 16, BATCH = 3, CLASSES = 5, PIXELS = 3 * 8 * 8, USERS = 6, ROUNDS = 4 };
 
-static char path[256]; /* of a model beside the program */
+/* The path of a model that lies beside the program. */
+static char path[256];
 
 static void fill_input(float input[BATCH * PIXELS]) {
     uint32_t state = 5;
@@ -30,7 +31,7 @@ static void fill_input(float input[BATCH * PIXELS]) {
     }
 }
 
-/* Runs a model once, with its own session; returns true if it succeeded. */
+/* Runs a model once, with a new session. Returns true on success. */
 static bool run(const vit_model *model, const vit_executor *executor, int together,
                 float logits[BATCH * CLASSES]) {
     float input[BATCH * PIXELS];
@@ -90,7 +91,7 @@ static void *run_job(void *user) {
     return NULL;
 }
 
-/* Runs every task on a separate thread, the last one first, a few at once. */
+/* An executor that runs each task on a new thread, a few at a time. The last task runs first. */
 static void on_new_threads(void *user, int count, vit_task *task, void *arg) {
     const int at_once = *(const int *)user;
     for (int end = count; end > 0; end -= at_once) {
@@ -107,7 +108,7 @@ static void on_new_threads(void *user, int count, vit_task *task, void *arg) {
     }
 }
 
-/* Runs tasks in a shuffled order, different each time. */
+/* An executor that runs the tasks in a shuffled order. The order is different each time. */
 static void shuffled(void *user, int count, vit_task *task, void *arg) {
     uint32_t *state = user;
     int *order = tiny_allocate((size_t)count * sizeof *order);
@@ -150,7 +151,7 @@ typedef struct user {
     int failures;
 } user;
 
-/* Opens, runs and closes its own models while all threads share another model. */
+/* Opens, runs and closes other models, while all threads share one model. */
 static void *use(void *arg) {
     user *u = arg;
     for (int i = 0; i < ROUNDS; i++) {
@@ -180,7 +181,7 @@ static void test_users(const vit_model *model, const float *expected,
     }
 }
 
-/* Starts sessions in one order, and runs and frees them in another. */
+/* Starts sessions in one order, and runs and frees them in another order. */
 static void test_any_order(const vit_model *model, const float *expected) {
     enum { COUNT = 6 };
     float input[BATCH * PIXELS], logits[COUNT][BATCH * CLASSES];
@@ -204,19 +205,19 @@ static void test_any_order(const vit_model *model, const float *expected) {
         CHECK(vit_forward(&sessions[i], &(vit_input){ .pixels = input, .batch = BATCH },
                           &outputs) == VIT_OK);
         same("sessions in any order", logits[i], expected);
-        free(workspaces[i]); /* while others go on */
+        free(workspaces[i]); /* Other sessions are still in use here. */
     }
 }
 
 /* --- children -------------------------------------------------------------------- */
 
 #if defined(__SANITIZE_THREAD__)
-enum { CHILD_STARTS_THREADS = 0 }; /* the sanitizer cannot follow them */
+enum { CHILD_STARTS_THREADS = 0 }; /* The sanitizer cannot follow threads in a child process. */
 #else
 enum { CHILD_STARTS_THREADS = 1 };
 #endif
 
-/* The child uses the parent's model and a pool of its own. */
+/* Runs in a child process. The child uses the model of the parent and its own pool. */
 static int be_child(const vit_model *model, const float *expected) {
     float logits[BATCH * CLASSES];
     vit_threads *pool;
@@ -259,7 +260,8 @@ static void test_fork(const vit_model *model, const float *expected) {
     vit_threads_destroy(pool);
 }
 
-/* Tasks of a pool run the model on the same pool, while other users wait for it. */
+/* A model that runs within the tasks of a pool. The model runs on the same pool, while other users
+ * wait for the pool. */
 typedef struct nested {
     const vit_model *model;
     const vit_executor *executor;

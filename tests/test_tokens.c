@@ -40,7 +40,8 @@ static vit_result tokenize(const vit_tokenizer *t, const char *text, size_t size
     return result;
 }
 
-/* The ids of all texts; the examples that the tokenizer holds. */
+/* Compares the ids of all texts with the expected ids. Also checks the examples that the tokenizer
+ * contains. */
 static void compare(const char *name, const tokenizer_blob *blob, const int *expected) {
     vit_tokenizer t;
     const char *text;
@@ -75,8 +76,8 @@ static void compare(const char *name, const tokenizer_blob *blob, const int *exp
     free(ids);
 }
 
-/* A text that is too long must keep its first ids and the end. The number of dropped ids is
- * reported. */
+/* Tests a text that is too long. It must keep its first ids and the end. The number of dropped ids
+ * must be reported. */
 static void test_cut(const tokenizer_blob *blob) {
     vit_tokenizer t;
     vit_text_ids note;
@@ -84,7 +85,8 @@ static void test_cut(const tokenizer_blob *blob) {
     const char
         *words = "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a "
                  "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a";
-    const size_t size = strlen(words); /* 75 words: all but the begin and the end */
+    /* With the begin and the end, these 75 words fill the context. */
+    const size_t size = strlen(words);
     CHECK(vit_tokenizer_open(blob->data, blob->size, &t) == VIT_OK);
     CHECK(size == 149 && t.context == 77);
     CHECK(tokenize(&t, words, size, ids, &n, &note) == VIT_OK);
@@ -153,7 +155,7 @@ static size_t load_u32(const unsigned char *p) {
     return (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
 }
 
-/* No byte of the header or the tables may make a call read or write beyond them. */
+/* Tests hostile bytes in the header and the tables. No call may read or write beyond their end. */
 static void test_hostile(const tokenizer_blob *blob, const char *text) {
     static const unsigned char values[] = { 0, 1, 4, 0x7f, 0x80, 0xff };
     unsigned char *copy = malloc(blob->size);
@@ -174,14 +176,14 @@ static void test_hostile(const tokenizer_blob *blob, const char *text) {
         }
     }
     CHECK(opened > 100);
-    for (unsigned kind = 1; kind <= 6; kind++) { /* a step without tables */
+    for (unsigned kind = 1; kind <= 6; kind++) { /* This step has no tables. */
         int ids[77], n;
         const size_t list = load_u32(blob->data + 100) ? load_u32(blob->data + 100)
                                                        : load_u32(blob->data + 60);
         memcpy(copy, blob->data, blob->size);
         memset(copy + list + 4, 0, 16);
         copy[list + 4] = (unsigned char)kind;
-        copy[list + 5] = 1; /* its flags */
+        copy[list + 5] = 1; /* This byte contains the flags of the step. */
         CHECK(vit_tokenizer_open(copy, blob->size, &t) == VIT_OK && t.context <= 77);
         CHECK(tokenize(&t, text, strlen(text), ids, &n, NULL) == VIT_OK);
     }
@@ -195,7 +197,7 @@ static void test_hostile(const tokenizer_blob *blob, const char *text) {
     free(copy);
 }
 
-/* A wrong file must give a message with the name of the file and the reason. */
+/* Tests wrong files. The message must contain the name of the file and the reason. */
 static void test_refused(const char *folder) {
     static const struct {
         const char *name, *text, *message;
@@ -274,7 +276,8 @@ static void write_file(const char *folder, const char *name, const char *text) {
     if (file) fclose(file);
 }
 
-/* Tests settings in the tokenizer's other files: ends, padding, context, lower case. */
+/* Tests settings in the other files of a tokenizer: the begin and the end, padding, context, and
+ * lower case. */
 static void test_facts(const char *folder) {
     static const char *const names[] = { "tokenizer.json", "tokenizer_config.json",
                                          "special_tokens_map.json", "open_clip_config.json" };
@@ -311,9 +314,9 @@ static void test_facts(const char *folder) {
     }
 }
 
-/* A .model file that is truncated or has a changed byte must be refused or give ids. It must not
- * cause a crash, or lose content without a message. A damaged .gz file is refused wherever it is
- * damaged. */
+/* Tests damaged .model files. A file that is cut short or has a changed byte must be refused or
+ * give ids. It must not cause a crash, or lose content without a message. A damaged .gz file must
+ * be refused, wherever the damage is. */
 static void test_damaged(const char *folder) {
     static const struct {
         const char *from, *name;
@@ -339,7 +342,7 @@ static void test_damaged(const char *folder) {
                 r = report_make();
                 if (!tokenizer_build(&from, &blob, &r)) refused++;
                 CHECK((blob.data == NULL) == (r.text[0] != '\0'));
-                /* of .gz: all but the time, the level, the system and the name */
+                /* In a .gz file, this excludes the time, the level, the system and the name. */
                 if (row == 1 && (cut || at < 4 || at > 16))
                     CHECK_MSG(!blob.data, "byte %d", (int)at);
                 free(blob.data);
@@ -351,9 +354,10 @@ static void test_damaged(const char *folder) {
     }
 }
 
-/* Makes files of SentencePiece: bytes, a trie with its keys, and defects. */
+/* Tests files of SentencePiece that are made here: pieces of bytes, a trie with its keys, and
+ * defects. */
 static void test_spiece(const char *folder) {
-    /* the first 3 bytes of each piece: field 1, its size, field 1 of it */
+    /* The first 3 bytes of each piece are field 1, its size, and field 1 of the piece. */
     static const struct {
         const char *bytes;
         size_t size;
@@ -371,7 +375,8 @@ static void test_spiece(const char *folder) {
         { UNKNOWN_PIECE "\x0a\x05\x0a\x01\x61\x18\x05\x12\x02\x18\x02", 20, "UNUSED" },
         { UNKNOWN_PIECE "\x0a\x08\x0a\x01\x61\x15\x00\x00\xc0\x7f", 19, "not finite" },
         { UNKNOWN_PIECE UNKNOWN_PIECE, 18, "occurs twice" },
-        /* a trie of 2 units whose root has no child; of 1 byte; with a leaf at the root */
+        /* These tries are wrong: 2 units whose root has no child, 1 byte, and a leaf at the
+         * root. */
         { UNKNOWN_PIECE "\x1a\x0e\x12\x0c\x08\0\0\0\0\x04\0\0\0\0\0\0", 25, NULL },
         { UNKNOWN_PIECE "\x1a\x0e\x12\x0c\x01\0\0\0\0\x04\0\0\0\0\0\0", 25, "a trie of 1" },
         { UNKNOWN_PIECE "\x1a\x0e\x12\x0c\x10\0\0\0\0\x04\0\0\0\0\0\0", 25, "a trie of 16" },
@@ -396,7 +401,8 @@ static void test_spiece(const char *folder) {
     CHECK(remove(path) == 0);
 }
 
-/* tokenizer.json replaces the parts of SentencePiece's model that it contains. */
+/* Tests a tokenizer.json beside a SentencePiece model. It replaces the parts of the model that it
+ * contains. */
 static void test_precompiled(const char *folder) {
     tokenizer_blob blob;
     vit_tokenizer t;
@@ -421,7 +427,7 @@ static void test_precompiled(const char *folder) {
     CHECK(remove(path) == 0 && remove(json) == 0);
 }
 
-/* Applies open_clip's cleaning for SigLIP, without transformers' tokenizer. */
+/* Tests the cleaning that open_clip applies for SigLIP, without transformers' tokenizer. */
 static void test_canonical(void) {
     tokenizer_blob blob = build("tests/data/tokens/siglip/spiece.model", TEXT_CANONICALIZE, 64);
     static const char *const texts[] = { "A DOG_on  the &amp; Beach!\n", "a dog on the beach" };
@@ -434,7 +440,7 @@ static void test_canonical(void) {
     free(blob.data);
 }
 
-/* Tests a vocabulary whose pieces are plain text, not GPT-2's characters. */
+/* Tests a vocabulary whose pieces are plain text instead of GPT-2's characters. */
 static void test_plain_pieces(const char *folder) {
     tokenizer_source from = { 0 };
     tokenizer_blob blob;

@@ -9,7 +9,8 @@
 
 enum { LARGEST = 8, NUM_LOGITS = 5 };
 
-/* Computes the scores of a tiny model with these options in plain C. False if it cannot run. */
+/* Computes the scores of a tiny model with these options in plain C. Returns false if the model
+ * cannot run. */
 static int run(const tiny_options *o, float scores[NUM_LOGITS]) {
     vit_model model;
     tiny_file file = tiny_build(o);
@@ -20,7 +21,7 @@ static int run(const tiny_options *o, float scores[NUM_LOGITS]) {
         CHECK(vit_model_open_memory(file.data, file.size, 0, &model) == VIT_OK);
         vit_scores(&model, scores);
         vit_model_close(&model);
-        CHECK(scores[0] - scores[0] == 0); /* finite */
+        CHECK(scores[0] - scores[0] == 0); /* The score is finite. */
     }
     free(output);
     tiny_free(&file);
@@ -44,7 +45,7 @@ static void prepare(vit_config *c, const char *name, int value) {
     }
 }
 
-/* Tests the values of one enum, 0 ... count - 1. The field must accept no larger value. */
+/* Tests the values 0 to count - 1 of one enum. The field must accept no value above `largest`. */
 static void values(const char *name, size_t offset, int count, int largest) {
     float scores[LARGEST][NUM_LOGITS];
     CHECK_MSG(largest == count - 1 && count <= LARGEST, "%s: %d values, largest %d", name, count,

@@ -14,7 +14,7 @@ enum { INPUT = 3 * 8 * 8, CLASSES = 5 };
 static unsigned char workspace[1 << 20];
 static float input[INPUT], scratch[INPUT];
 
-/* Reads the numbers of an .npy file of version 1, whose header has 128 bytes. */
+/* Reads the numbers of an .npy file of version 1 whose header has 128 bytes. */
 static int read_input(const char *folder) {
     char path[512];
     FILE *file;
@@ -27,8 +27,8 @@ static int read_input(const char *folder) {
     return whole;
 }
 
-/* Checks that the logits equal the recorded logits: to the last bit, or nearly for types that round
- * their inputs. */
+/* Checks that the logits are equal to the recorded logits. For types that round their inputs, they
+ * may differ slightly. */
 static void compare(const char *name, int exact, const char *hex, const float *logits) {
     for (int i = 0; i < CLASSES; i++) {
         char *end;
@@ -54,7 +54,8 @@ static void run(const char *name, vit_model *model, int isa, const char *kind, c
     params.isa = (vit_isa)isa;
     CHECK(vit_workspace_size(model, &params) <= sizeof workspace);
     CHECK(vit_session_init(&session, model, &params, workspace, sizeof workspace) == VIT_OK);
-    if (strcmp(kind, "narrow") == 0) /* its tolerance was for types whose inputs are not rounded */
+    /* The tolerance in this file was chosen for types whose inputs are not rounded. */
+    if (strcmp(kind, "narrow") == 0)
         CHECK(vit_selftest(&session, scratch, logits, &error) == VIT_ERROR_SELFTEST &&
               error < 1e-3f);
     else

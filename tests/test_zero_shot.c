@@ -17,7 +17,8 @@ enum { TEXTS = 4, DIM = 3 };
 static const float vectors[TEXTS * DIM] = { 3, 4, 0, 0, 2, 0, -1, 0, 0, 1, 2, 2 };
 static const float seen[DIM] = { 4.2f, 5.6f, 0 };
 
-/* text @ seen / |text| / |seen|; softmax(5 cosine); 1 / (1 + exp(4 - 10 cosine)) */
+/* These are text . seen / |text| / |seen|, then softmax(5 cosine), then 1 / (1 + exp(4 - 10
+ * cosine)). */
 static const double cosines[TEXTS] = { 1, 0.8, -0.6, 0.73333333 };
 static const double softmax[TEXTS] = { 0.612815676, 0.225442289, 0.000205577, 0.161536458 };
 static const double sigmoid[TEXTS] = { 0.997527377, 0.98201379, 0.000045398, 0.965554804 };
@@ -60,7 +61,7 @@ static void test_numbers(double scale, double bias, const double *expected, bool
     zero_shot_close(&z);
 }
 
-/* Tests names with Windows' line ends, and missing files. */
+/* Tests names with the line ends of Windows, and missing files. */
 static void test_open(void) {
     const zero_shot_options options = options_of((double)NAN, (double)NAN, false);
     report r = report_make();
@@ -110,7 +111,8 @@ static void test_options(void) {
         const char *classes, *names;
         double scale, bias;
         bool sigmoid;
-        const char *expected; /* NULL: they go together */
+        /* The text of the expected message, or NULL if the options may be given together. */
+        const char *expected;
     } cases[] = {
         { NULL, NULL, (double)NAN, (double)NAN, false, NULL },
         { NULL, NULL, (double)NAN, (double)NAN, true, NULL },
