@@ -23,13 +23,15 @@ void checkpoint_contiguous_strides(checkpoint_tensor_info *t) {
     uint64_t stride = 1;
     int i;
     for (i = t->ndim - 1; i >= 0; i--) {
-        t->strides[i] = (int64_t)(stride & INT64_MAX); /* overflows: refused by dims */
+        /* checkpoint_check_dims refuses an overflow */
+        t->strides[i] = (int64_t)(stride & INT64_MAX);
         stride *= (uint64_t)t->dims[i];
     }
 }
 
-/* The number of elements must fit an int64. So must the product of the dimensions other than 0,
- * because it gives the strides of an empty tensor. */
+/* Checks the dimensions. The number of elements must fit an int64. The product of the dimensions
+ * other than 0 must also fit an int64, because the strides of an empty tensor depend on this
+ * product. */
 static bool checkpoint_check_dims(checkpoint_tensor_info *t, report *r) {
     const uint64_t most = INT64_MAX / 16;
     uint64_t product = 1;
@@ -48,7 +50,8 @@ static bool checkpoint_check_dims(checkpoint_tensor_info *t, report *r) {
     return true;
 }
 
-/* The furthest element, offset + sum (dim - 1) * stride, must be below `available`. */
+/* Checks that all elements lie in their storage, which has `available` elements. The index of the
+ * last element is offset + sum((dim - 1) * stride). */
 static bool checkpoint_check_extent(const checkpoint_tensor_info *t, uint64_t available,
                                     report *r) {
     uint64_t last = (uint64_t)t->storage_offset, reach;
@@ -72,8 +75,8 @@ static bool checkpoint_check_tensor(checkpoint_tensor_info *t, uint64_t availabl
     if (!text_is_name(t->name, strlen(t->name)))
         return report_fail(r, "a tensor's name is empty, too long or not printable UTF-8");
     if (!checkpoint_check_dims(t, r)) return false;
-    for (i = 0; i < t->ndim; i++)
-        if (t->dims[i] == 1 && t->strides[i] >= 0) t->strides[i] = 0; /* never taken */
+    for (i = 0; i < t->ndim; i++) /* A dimension of 1 never uses its stride. */
+        if (t->dims[i] == 1 && t->strides[i] >= 0) t->strides[i] = 0;
     return t->count == 0 || checkpoint_check_extent(t, available, r);
 }
 
@@ -94,8 +97,8 @@ bool checkpoint_add_tensor(checkpoint *c, const checkpoint_tensor_info *tensor, 
     return true;
 }
 
-/* Adds an entry. Leaves out entries that do not fit, because metadata must not keep a model from
- * loading. */
+/* Adds an entry to the list. Leaves out an entry that exceeds a limit, because metadata must not
+ * prevent the loading of a model. */
 static bool checkpoint_list_add(checkpoint *c, checkpoint_list *list, const char *key,
                                 const char *value, report *r) {
     checkpoint_metadata_entry *entries, entry;
@@ -141,7 +144,8 @@ bool checkpoint_add_choice(checkpoint *c, const char *path, report *r) {
     return true;
 }
 
-/* The attributes of a module are consecutive and share its path. */
+/* Returns a copy of the module's path. The attributes of one module are added one after the other,
+ * so they share a single copy. */
 static const char *checkpoint_keep_module(checkpoint *c, const char *module) {
     const size_t count = c->attribute_count;
     const char *last = count > 0 ? c->attributes[count - 1].module : NULL;
@@ -212,8 +216,8 @@ static bool checkpoint_sort_names(const checkpoint_tensor_info *tensors, size_t 
 
 /* === The limit of repeated tensors === */
 
-/* The largest accepted ratio of all tensors to the stored bytes. Blocks with shared weights and
- * expanded tables require a large ratio. */
+/* The largest accepted ratio of the bytes of all tensors to the stored bytes. Blocks with shared
+ * weights and expanded tables require a large ratio. */
 #define CHECKPOINT_MOST_REPEATS 64
 #define CHECKPOINT_FREE_REPEATS ((uint64_t)64 << 20)
 
@@ -227,7 +231,8 @@ static int checkpoint_compare_storages(const void *a, const void *b) {
     return x->bytes.size < y->bytes.size ? 1 : x->bytes.size > y->bytes.size ? -1 : 0;
 }
 
-/* Sums the bytes of all storages. Each byte of a file counts once. */
+/* Adds up the bytes of all storages in *stored. A byte of a file that several storages use counts
+ * once. */
 static bool checkpoint_count_stored(const checkpoint *c, uint64_t *stored, report *r) {
     const checkpoint_storage **sorted = malloc((c->storage_count + 1) * sizeof *sorted);
     size_t i;
@@ -244,8 +249,9 @@ static bool checkpoint_count_stored(const checkpoint *c, uint64_t *stored, repor
     return true;
 }
 
-/* A view with stride 0 can have any size with a single element, but a file of kilobytes must not
- * fill a disk. */
+/* Checks that the tensors are not much larger than the file. A tensor with stride 0 can have any
+ * size although the file stores a single element. A file of a few kilobytes must not fill a
+ * disk. */
 static bool checkpoint_check_repeats(const checkpoint *c, report *r) {
     const checkpoint_tensor_info *largest = c->tensors;
     uint64_t stored, most, all = 0;

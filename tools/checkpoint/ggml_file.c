@@ -60,8 +60,8 @@ static bool read_label(ggml_reader *g, size_t expected) {
     return checkpoint_add_label(g->c, text, g->report);
 }
 
-/* Stores the header's values as settings. layout_inspect compares them with the tensors, because
- * nothing marks the end of the tensors. */
+/* Stores the values of the header as settings. layout_inspect compares these settings with the
+ * tensors, because the file has no mark where the tensors end. */
 static bool read_header(ggml_reader *g) {
     static const char *const names[] = {
         "embed_dim", "depth", "num_heads", "num_classes", "patch_size",
@@ -82,7 +82,7 @@ static bool read_header(ggml_reader *g) {
     return true;
 }
 
-/* A bias may be stored in the shape of a feature map. */
+/* Removes all dimensions of 1. A bias may be stored in the shape of a feature map. */
 static void drop_ones(checkpoint_tensor_info *t) {
     int from, to = 0;
     for (from = 0; from < t->ndim; from++)
@@ -100,7 +100,8 @@ bool ggml_find_type(uint32_t type, checkpoint_dtype *dtype) {
     return false;
 }
 
-/* The last dimension of a quantised tensor is a multiple of the block. */
+/* Computes the size of a tensor's data in bytes. The last dimension of a quantised tensor must be a
+ * multiple of the block size. */
 bool ggml_data_size(const checkpoint_tensor_info *t, uint64_t *size, report *r) {
     const uint64_t block = checkpoint_block(t->dtype);
     uint64_t count = 1;

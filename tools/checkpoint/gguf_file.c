@@ -22,8 +22,10 @@
 
 enum {
     GGUF_MAX_PAIRS = 65536,
-    GGUF_MAX_TEXTS = 1 << 21, /* texts in the arrays of a file, such as the words of a tokenizer */
-    GGUF_MAX_KEPT = 16,       /* values of an array that is kept */
+    /* The largest number of texts in all arrays of a file, such as the words of a tokenizer. */
+    GGUF_MAX_TEXTS = 1 << 21,
+    /* The largest number of values of an array that is kept. */
+    GGUF_MAX_KEPT = 16,
     GGUF_TEXT = 1025,
 };
 
@@ -37,7 +39,8 @@ typedef struct gguf_reader {
     uint64_t alignment, texts;
     char architecture[GGUF_TEXT], projector[GGUF_TEXT];
     bool has_gelu, has_silu;
-    long blocks; /* 0: not told */
+    /* The number of blocks that the file's metadata gives; 0 if the metadata give none. */
+    long blocks;
 } gguf_reader;
 
 /* === Numbers and texts === */
@@ -63,7 +66,7 @@ static bool skip(gguf_reader *g, uint64_t size) {
     return true;
 }
 
-/* A longer text becomes "". */
+/* Reads a text. A text of GGUF_TEXT bytes or more is skipped, and `text` becomes "". */
 static bool gguf_text(gguf_reader *g, char text[GGUF_TEXT]) {
     uint64_t length;
     *text = '\0';
@@ -82,13 +85,14 @@ static bool gguf_name(gguf_reader *g, const char *what, char name[GGUF_TEXT]) {
 
 /* === Values === */
 
-/* Returns the size of a number of this type; 0 for a text, an array or an unknown type. */
+/* Returns the size in bytes of a number of this type. Returns 0 for a text, an array or an unknown
+ * type. */
 static size_t number_size(uint64_t type) {
     static const uint8_t sizes[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
     return type < sizeof sizes ? sizes[type] : 0;
 }
 
-/* Writes a number with enough digits to distinguish it from its neighbours. */
+/* Appends a number with enough digits to distinguish it from neighbouring float values. */
 static void append_float(char text[GGUF_TEXT], float value) {
     char digits[32];
     float read;
@@ -96,7 +100,7 @@ static void append_float(char text[GGUF_TEXT], float value) {
     do {
         snprintf(digits, sizeof digits, "%.*g", count, (double)value);
         read = (float)strtod(digits, NULL);
-    } while (!(read == value) && ++count <= 9); /* a NaN differs from itself */
+    } while (!(read == value) && ++count <= 9); /* a NaN never equals itself */
     text_append(text, GGUF_TEXT, "%s", digits);
 }
 
@@ -123,7 +127,8 @@ static bool skip_texts(gguf_reader *g, uint64_t count) {
     return true;
 }
 
-/* Keeps a short array of numbers as "(0.5, 0.5, 0.5)"; any other array becomes "". */
+/* Reads an array. Writes a short array of numbers into `text` as "(0.5, 0.5, 0.5)". For any other
+ * array, `text` becomes "". */
 static bool gguf_array(gguf_reader *g, const char *key, char text[GGUF_TEXT]) {
     uint64_t type, count, size, i;
     if (!gguf_number(g, 4, &type) || !gguf_number(g, 8, &count)) return false;
@@ -153,9 +158,9 @@ static bool gguf_value(gguf_reader *g, const char *key, uint64_t type, char text
 
 /* === The pairs === */
 
-/* A value of clip.projector_type. `why` is the reason if the image encoder is no plain ViT. With
- * `is_tanh`, clip.use_gelu stands for the original's "gelu_pytorch_tanh"; in other files it stands
- * for "gelu". */
+/* A possible value of the key clip.projector_type. If the image encoder of such files is not a
+ * plain ViT, `why` is the reason. If `is_tanh` is true, clip.use_gelu stands for the original's
+ * "gelu_pytorch_tanh". Otherwise clip.use_gelu stands for "gelu". */
 typedef struct gguf_projector {
     const char *name, *why;
     bool is_tanh;
@@ -212,8 +217,8 @@ static bool check_projector(const gguf_reader *g) {
         g->projector, known ? known->why : "a type that this version does not support");
 }
 
-/* The keys, and the names of their settings in settings.h, in vit.cpp's header or in a training
- * program. The keys of dinov2.cpp come last. */
+/* The metadata keys and the names of the settings that they give. The names occur in settings.h, in
+ * the header of vit.cpp or in a training program. The keys of dinov2.cpp come last. */
 static const struct {
     const char *key, *setting;
 } told[] = {
@@ -235,8 +240,8 @@ static const struct {
     { "num_register_tokens", "num_reg_tokens" },
 };
 
-/* Stores a pair as metadata. Metadata keys without a dot are settings. 0 stands for "of any size"
- * or "none". */
+/* Stores a key and its value as metadata of the checkpoint. Metadata keys without a dot are
+ * settings. The value 0 stands for "of any size" or "none" and is not stored. */
 static bool put_pair(gguf_reader *g, const char *key, const char *value) {
     size_t i;
     for (i = 0; i < sizeof told / sizeof *told; i++)
@@ -295,8 +300,8 @@ static uint64_t align(const gguf_reader *g, uint64_t at) {
     return (at + g->alignment - 1) & ~(g->alignment - 1);
 }
 
-/* Reads the entry of a tensor. *end is the end of the data so far, relative to the first byte of
- * data. */
+/* Reads the list entry of a tensor. *end is the end of the data of all earlier tensors, relative to
+ * the first byte of data. It moves to the end of this tensor's data. */
 static bool gguf_tensor(gguf_reader *g, uint64_t *end) {
     char name[GGUF_TEXT];
     checkpoint_tensor_info t;
@@ -361,8 +366,9 @@ static const checkpoint_tensor_info *find(const gguf_reader *g, const char *end)
     return NULL;
 }
 
-/* Files of clip.cpp, and files that follow it, call the first layer of an MLP ffn_down; later files
- * call it ffn_up. The first layer reads as many values as a token has. */
+/* Gives the two layers of each MLP their right names. Files of clip.cpp, and files that follow it,
+ * call the first layer ffn_down. Later files call the first layer ffn_up. The shapes decide: the
+ * first layer reads as many values as a token has. */
 static bool name_mlp(gguf_reader *g) {
     const checkpoint_tensor_info *up = find(g, ".ffn_up.weight"), *token = find(g, ".ln2.weight");
     size_t i;
@@ -386,7 +392,9 @@ static bool name_mlp(gguf_reader *g) {
     return true;
 }
 
-/* A tensor of a second frame shows that positions are those of Qwen3-VL, which no tensor shows. */
+/* Checks that a file of Qwen3-VL has the tensor of a second frame, and that no other file has it.
+ * The positions of Qwen3-VL differ from other positions, but no tensor shows this difference
+ * directly. */
 static bool check_frames(const gguf_reader *g) {
     static const char second[] = "v.patch_embd.weight.1";
     const bool is_qwen = !strcmp(g->projector, QWEN3_VL);
@@ -398,8 +406,9 @@ static bool check_frames(const gguf_reader *g) {
                        second);
 }
 
-/* If neither flag is set, CLIP uses quick_gelu. Files without a class token are SigLIP's; older
- * writers had no name for its activation. */
+/* Stores the activation that the file's flags give. If neither flag is set, a file of CLIP uses
+ * quick_gelu. A file without a class token is a file of SigLIP. For SigLIP nothing is stored,
+ * because older writers had no name for its activation. */
 static bool put_activation(gguf_reader *g) {
     const char *word = g->has_silu             ? "silu"
                        : g->has_gelu           ? find_projector(g)->is_tanh ? "gelu_tanh" : "gelu"
@@ -411,8 +420,8 @@ static bool put_activation(gguf_reader *g) {
            checkpoint_add_metadata(g->c, "activation", word, g->report);
 }
 
-/* The language model does not read the blocks after the block_count of the file, so they do not
- * belong to the image encoder. */
+/* Renames the blocks after the file's block_count. The language model does not read these blocks,
+ * so they do not belong to the image encoder. */
 static bool name_later_blocks(gguf_reader *g) {
     static const char path[] = "v.blk.";
     size_t i;
@@ -455,8 +464,8 @@ bool gguf_open(checkpoint *c, size_t file, report *r) {
 
 /* === Blocks of 256 values === */
 
-/* Unpacks the scale and the minimum of the i-th eighth, with 6 bits each. The bits of the last four
- * eighths are split. */
+/* Unpacks the scale and the minimum of the i-th eighth of a block. Each has 6 bits. In the last
+ * four eighths, these bits are split over two bytes. */
 static void unpack_scale(const uint8_t *packed, int i, float *scale, float *minimum) {
     const int low = i < 4 ? packed[i] & 63 : (packed[i + 4] & 15) | (packed[i - 4] >> 6) << 4;
     const int high = i < 4 ? packed[i + 4] & 63 : packed[i + 4] >> 4 | (packed[i] >> 6) << 4;
@@ -464,9 +473,10 @@ static void unpack_scale(const uint8_t *packed, int i, float *scale, float *mini
     *minimum *= (float)high;
 }
 
-/* A block has a scale and a minimum as halves, and 12 bytes of factors for both. For Q5_K, 32 bytes
- * of fifth bits follow. Each of the last bytes holds a value of an even eighth and a value of the
- * next, odd eighth. */
+/* Unpacks a block of Q4_K or, if has_fifth is true, of Q5_K. A block begins with a scale and a
+ * minimum as half-precision numbers. 12 bytes of factors for the scale and the minimum follow. In
+ * Q5_K, 32 bytes with the fifth bits follow. Each of the remaining bytes holds a value of an even
+ * eighth and a value of the next, odd eighth. */
 static void unpack_4_or_5(bool has_fifth, const uint8_t *raw, float *values) {
     const uint8_t *fifth = raw + 16;
     int i, j;
@@ -482,8 +492,8 @@ static void unpack_4_or_5(bool has_fifth, const uint8_t *raw, float *values) {
     }
 }
 
-/* A block has 128 bytes of low 4-bit halves, 64 bytes of pairs of high bits, 16 factors (each for
- * 16 values), and the scale. */
+/* Unpacks a block of Q6_K. A block has 128 bytes with the low 4 bits of the values and 64 bytes
+ * with their 2 high bits. 16 factors follow, each for 16 values, and then the scale. */
 static void unpack_6(const uint8_t *raw, float *values) {
     const float scale = bytes_half(bytes_load16(raw + 208));
     int i;

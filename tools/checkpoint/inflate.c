@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Compiles only the zlib part of stb_image, private to this file. gcc reports unused declarations
- * at the end of the file, so the pragma stays in force. */
+/* This file compiles only the zlib part of stb_image, as private functions. gcc reports unused
+ * declarations at the end of the file, so the pragma stays in force to the end. */
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wunused-function"
 #endif
@@ -33,8 +33,8 @@ bool inflate_whole(const void *stream, size_t stream_size, void *destination, si
                                             (int)stream_size + INFLATE_PADDING) == (int)size;
 }
 
-/* A full buffer is not an error here, but stb_image does not distinguish it from damage. The
- * decoded bytes stay in the buffer. */
+/* Inflates as many bytes as `destination` can hold. stb_image does not distinguish a full buffer
+ * from damaged data, so its error is ignored here. The decoded bytes stay in the buffer. */
 void inflate_start(const void *stream, size_t stream_size, void *destination, size_t size) {
     memset(destination, 0, size);
     stbi_zlib_decode_noheader_buffer(destination, (int)size, stream,

@@ -11,9 +11,9 @@
 
 /* === Arrays in a zip archive === */
 
-/* numpy.savez writes a zip archive with one .npy file for each array. Entries may be deflated
- * (savez_compressed); a deflated entry is inflated whole when its elements are read.
- */
+/* numpy.savez writes a zip archive that contains one .npy file for each array. Entries may be
+ * deflated (savez_compressed). A deflated entry is inflated as a whole when its elements are
+ * read. */
 
 static const char suffix[] = ".npy";
 
@@ -34,7 +34,8 @@ static checkpoint_dtype dtype_of(const npy_header *header) {
     }
 }
 
-/* Returns the first bytes of an entry, enough for the longest header, in malloc'ed memory. */
+/* Returns the first bytes of an entry in malloc'ed memory. These bytes are enough for the longest
+ * header. *size becomes their number. */
 static void *read_start(const source *s, const zip_entry *entry, size_t *size, report *r) {
     void *data;
     *size = entry->size < NPY_MAX_HEADER ? (size_t)entry->size : NPY_MAX_HEADER;
@@ -53,7 +54,7 @@ static void fortran_strides(checkpoint_tensor_info *t) {
     int i;
     for (i = 0; i < t->ndim; i++) {
         t->strides[i] = stride;
-        stride *= t->dims[i]; /* npy_read_header has checked the product */
+        stride *= t->dims[i]; /* npy_read_header has checked that the product fits */
     }
 }
 
@@ -83,11 +84,11 @@ static bool add_array(checkpoint *c, size_t file, const zip_entry *entry, const 
            checkpoint_add_tensor(c, &t, entry->size / header->size, r);
 }
 
-/* Reads an array. An array of text or objects is not a tensor, and is skipped instead of
- * refused. */
+/* Reads an array. An array of text or objects is not a tensor, so it is skipped, and the file is
+ * still accepted. */
 static bool read_entry(checkpoint *c, size_t file, const zip_entry *entry, report *r) {
     const size_t length = strlen(entry->name), tail = sizeof suffix - 1;
-    char name[1025]; /* zip.c refuses longer names */
+    char name[1025]; /* zip.c refuses longer names. */
     report found = report_make();
     npy_header header;
     size_t size;
@@ -119,7 +120,7 @@ bool npz_open(checkpoint *c, size_t file, report *r) {
 
 /* === Files in a tar archive === */
 
-/* The tar archive must contain exactly one file, the checkpoint. */
+/* Such a tar archive must contain exactly one file, which is the checkpoint. */
 
 enum { TAR_MAX_ENTRIES = 1000 };
 
@@ -127,7 +128,8 @@ static bool tar_is_visible_file(const tar_header *header) {
     return header->type == '0' && *paths_file_name(header->name) != '.';
 }
 
-/* Finds the only file that is not hidden; skips directories, links and extended headers. */
+/* Finds the only file in the archive whose name does not mark it as hidden. Skips directories,
+ * links and extended headers. */
 static bool tar_find_file(const source *s, source *found, report *r) {
     uint64_t at = 0, size;
     int files = 0, entries;

@@ -19,7 +19,8 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum {
-    ONNX_DEPTH = 10, /* depth of nested operations that give a scalar */
+    /* The largest depth of nested operations whose scalar result is computed. */
+    ONNX_DEPTH = 10,
     ONNX_MOST_NESTED = 3,
     ONNX_MEMORY = 64 << 20,
 };
@@ -28,12 +29,13 @@ enum {
 
 static bool onnx_scalar(onnx_reader *o, int v, int depth, double *out);
 
-/* Returns the number as an integer; 0 if it is no size. */
+/* Returns the number as an integer. Returns 0 if the number cannot be a size. */
 static int64_t onnx_size(float number) {
     return number >= 1 && number <= 1 << 20 ? (int64_t)number : 0;
 }
 
-/* Finds the sizes of the result of a Reshape; -1 for sizes that cannot be computed here. */
+/* Computes the elements of v, the shape to which a Reshape changes its input. An element that
+ * cannot be computed here becomes -1. Returns the number of elements, or -1 if it is unknown. */
 static int onnx_sizes(onnx_reader *o, int v, float to[ONNX_MOST_NUMBERS]) {
     const onnx_node *n = onnx_producer(o, v);
     int count = onnx_numbers(o, v, to, ONNX_MOST_NUMBERS), i;
@@ -65,7 +67,8 @@ static const checkpoint_tensor_info *onnx_tensor_of(const onnx_reader *o, int v)
 static bool onnx_weight_dims(const onnx_reader *o, const onnx_node *n, int64_t *rows,
                              int64_t *columns);
 
-/* Returns the last dimension of a value that depends on the image; 0 if it is unknown. */
+/* Returns the size of the last dimension of a value that depends on the image. Returns 0 if the
+ * size is unknown. */
 static int64_t onnx_width(onnx_reader *o, int v) {
     bool is_transposed = false;
     int step;
@@ -92,13 +95,13 @@ static int64_t onnx_width(onnx_reader *o, int v) {
         perm = n->op == OP_TRANSPOSE ? onnx_attribute_of(n, "perm") : NULL;
         if (perm && perm->count > 0 && perm->count <= ONNX_MOST_NUMBERS &&
             perm->integers[perm->count - 1] != perm->count - 1)
-            is_transposed = true; /* the patches, before they become tokens */
+            is_transposed = true; /* The patches are not tokens yet. */
         v = onnx_is_image(o, onnx_input(n, 0)) ? n->inputs[0] : onnx_input(n, 1);
     }
     return 0;
 }
 
-/* Returns a size that a node reads from a shape. Only the last size of a shape is known. */
+/* Computes a size that a node takes out of a shape. Only the last size of a shape is known. */
 static bool onnx_shape_element(onnx_reader *o, const onnx_node *n, double *out) {
     const onnx_node *shape = onnx_producer(o, onnx_input(n, 0));
     float index[1];
@@ -137,7 +140,8 @@ static bool onnx_is_number(onnx_reader *o, int v, double number) {
 
 /* === Constants === */
 
-/* Returns the stored tensor that casts and views turn into a constant; -1: none. */
+/* Follows casts and views from a constant back to the stored tensor. Returns the value of this
+ * tensor, or -1 if there is none. */
 static int onnx_base(const onnx_reader *o, int v) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -150,7 +154,7 @@ static int onnx_base(const onnx_reader *o, int v) {
     return -1;
 }
 
-/* True if the two dimensions of the constant are exchanged on the way to its user. */
+/* True if the two dimensions of the stored tensor are exchanged before the constant is used. */
 static bool onnx_is_transposed(const onnx_reader *o, int v) {
     bool transposed = false;
     int step;
@@ -193,15 +197,16 @@ static int onnx_index(const onnx_reader *o, const onnx_node *n) { return (int)(n
 
 static int onnx_output(const onnx_node *n) { return n->output_count > 0 ? n->outputs[0] : -1; }
 
-/* Finds an Add that adds the bias after a layer. */
+/* Returns the Add that adds the bias to the result of a layer. Returns NULL if there is none. */
 static onnx_node *onnx_add_of_bias(const onnx_reader *o, int v, int64_t rows) {
     onnx_node *add = onnx_user(o, v, OP_ADD, NULL);
     const checkpoint_tensor_info *t = add ? onnx_tensor_of(o, onnx_other(add, v)) : NULL;
     return t && t->count == rows && checkpoint_is_float(t->dtype) && rows > 1 ? add : NULL;
 }
 
-/* Finds the last steps of an integer product: a cast, and a factor that is the product of both
- * scales. */
+/* Finds the operations after an integer product: a cast and a multiplication by a factor. The
+ * factor is the product of two scales, and *scale becomes the scale of the weights. Returns the
+ * multiplication, or NULL if there is none. */
 static onnx_node *onnx_rescale(const onnx_reader *o, onnx_node *n, int *scale) {
     onnx_node *cast = onnx_user(o, onnx_output(n), OP_CAST, NULL), *mul, *factor;
     mul = cast ? onnx_user(o, onnx_output(cast), OP_MUL, NULL) : NULL;
@@ -214,7 +219,7 @@ static onnx_node *onnx_rescale(const onnx_reader *o, onnx_node *n, int *scale) {
     return onnx_base(o, *scale) >= 0 ? mul : NULL;
 }
 
-/* Returns the value from which a layer's input was quantised or cast. */
+/* Returns the value before it was quantised or cast. It is `v` itself if there was neither. */
 static int onnx_before_quantised(const onnx_reader *o, int v) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -246,7 +251,7 @@ static bool onnx_find_linear(onnx_reader *o, onnx_node *n) {
     if (n->op == OP_MATMUL_INTEGER || n->op == OP_CONV_INTEGER) {
         last = onnx_rescale(o, n, &scale);
         if (!last) return onnx_refuse(o, n, "an integer product without the scale of its weights");
-        n->bias = scale; /* kept for the values of the weight */
+        n->bias = scale; /* needed later to compute the weight */
     }
     n->scale_of = onnx_index(o, n);
     n->weight = weight;
@@ -272,7 +277,7 @@ static bool onnx_find_linear(onnx_reader *o, onnx_node *n) {
     return true;
 }
 
-/* Returns x if v = x - mean(x). */
+/* If v = x - mean(x), returns x. Otherwise returns -1. */
 static int onnx_centred(const onnx_reader *o, int v) {
     const onnx_node *sub = onnx_producer(o, v), *mean;
     if (sub && sub->op == OP_CAST) sub = onnx_producer(o, onnx_input(sub, 0));
@@ -287,8 +292,8 @@ static void onnx_inside(const onnx_reader *o, int v) {
     if (n && n->part == PART_NONE) n->part = PART_INSIDE;
 }
 
-/* Finds a LayerNorm that is written out as (x - mean) / sqrt(mean((x - mean)^2) + eps) w + b, by
- * its root. */
+/* Recognises a LayerNorm that is written out as (x - mean) / sqrt(mean((x - mean)^2) + eps) w + b.
+ * `root` is the node of the square root. */
 static bool onnx_find_norm(onnx_reader *o, onnx_node *root) {
     onnx_node *sum = onnx_producer(o, onnx_input(root, 0)), *mean, *square, *div, *mul, *add, *sub;
     int x, centred, i;
@@ -341,7 +346,8 @@ static bool onnx_take_norm(onnx_reader *o, onnx_node *n) {
     return (n->eps >= 0 && n->eps < 1) || onnx_refuse(o, n, "an epsilon between 0 and 1 expected");
 }
 
-/* Goes back from the last node of an activation to its input, and marks all nodes between. */
+/* Marks all nodes of an activation as parts of it. Follows them from the last node back to the
+ * input x. */
 static void onnx_mark_between(onnx_reader *o, const onnx_node *last, int x, int depth) {
     int i;
     for (i = 0; i < last->input_count && depth > 0; i++) {
@@ -360,8 +366,8 @@ static void onnx_end_act(onnx_reader *o, onnx_node *last, int x, const char *nam
     last->activation = name;
 }
 
-/* Recognises x (1 + f) / 2 in the three orders that exporters write; f is the output of Erf or
- * Tanh. */
+/* Recognises x (1 + f) / 2 in the three forms that exporters write. `f` is the node of Erf or Tanh.
+ * Returns the last node of the form, or NULL. */
 static onnx_node *onnx_gelu_end(onnx_reader *o, const onnx_node *f, int x) {
     onnx_node *add = onnx_user(o, onnx_output(f), OP_ADD, NULL), *mul, *half;
     int other;
@@ -369,7 +375,7 @@ static onnx_node *onnx_gelu_end(onnx_reader *o, const onnx_node *f, int x) {
     mul = onnx_user(o, onnx_output(add), OP_MUL, NULL);
     if (!mul) return NULL;
     other = onnx_other(mul, onnx_output(add));
-    if (other == x) { /* the factor 1/2 is last */
+    if (other == x) { /* The factor 1/2 comes last. */
         half = onnx_user(o, onnx_output(mul), OP_MUL, NULL);
         return half && onnx_is_number(o, onnx_other(half, onnx_output(mul)), 0.5) ? half : NULL;
     }
@@ -395,12 +401,12 @@ static bool onnx_find_erf(onnx_reader *o, onnx_node *erf) {
     return true;
 }
 
-/* Recognises tanh(sqrt(2 / pi) (x + 0.044715 x^3)). */
+/* Recognises the inner part of the tanh form of GELU: tanh(sqrt(2 / pi) (x + 0.044715 x^3)). */
 static bool onnx_find_tanh(onnx_reader *o, onnx_node *tanh_node) {
     const onnx_node *mul = onnx_producer(o, onnx_input(tanh_node, 0)), *sum, *cube;
     onnx_node *last;
     int i, x;
-    if (!mul || mul->op != OP_MUL) { /* between the layers of a head */
+    if (!mul || mul->op != OP_MUL) { /* This is a plain tanh between the layers of a head. */
         onnx_end_act(o, tanh_node, onnx_input(tanh_node, 0), "tanh");
         return true;
     }
@@ -422,7 +428,7 @@ static bool onnx_find_tanh(onnx_reader *o, onnx_node *tanh_node) {
     return true;
 }
 
-/* Recognises x sigmoid(x) and x sigmoid(1.702 x). */
+/* Recognises x sigmoid(x), which is SiLU, and x sigmoid(1.702 x), which is quick GELU. */
 static bool onnx_find_sigmoid(onnx_reader *o, onnx_node *sigmoid) {
     const int in = onnx_input(sigmoid, 0), out = onnx_output(sigmoid);
     const onnx_node *mul = onnx_producer(o, in);
@@ -477,12 +483,16 @@ static bool onnx_find_layer(onnx_reader *o, onnx_node *n) {
 
 /* === Attention === */
 
-/* The facts between a linear layer and the scores: a factor, and the sizes of heads. */
+/* The facts that are found between a linear layer and the scores of attention. */
 typedef struct onnx_path {
     double factor;
-    int64_t head_dim, heads; /* 0: unknown */
-    int third;               /* index of q, k or v in a joint layer; -1: none */
-    bool is_by_head;         /* the q, k and v of each head are together */
+    /* The width of a head and the number of heads; 0 if unknown. */
+    int64_t head_dim, heads;
+    /* The index of q, k or v in a layer that computes all three; -1 if the layer computes only
+     * one. */
+    int third;
+    /* True if q, k and v of each head follow each other in the result of the layer. */
+    bool is_by_head;
 } onnx_path;
 
 static void onnx_see_sizes(onnx_reader *o, const onnx_node *reshape, onnx_path *path) {
@@ -490,7 +500,7 @@ static void onnx_see_sizes(onnx_reader *o, const onnx_node *reshape, onnx_path *
     const int count = onnx_sizes(o, onnx_input(reshape, 1), sizes);
     const bool is_of_three = count >= 3 && path->head_dim > 0 && path->heads == 0 &&
                              fabsf(sizes[count - 2] - 3) < 0.5f;
-    if (is_of_three) return; /* the value holds q, k and v; they are cut into heads later */
+    if (is_of_three) return; /* The value holds q, k and v. It is divided into heads later. */
     if (count >= 5 && fabsf(sizes[count - 3] - 3) > 0.5f) path->is_by_head = true;
     if (count >= 4) {
         if (onnx_size(sizes[count - 1])) path->head_dim = onnx_size(sizes[count - 1]);
@@ -500,7 +510,8 @@ static void onnx_see_sizes(onnx_reader *o, const onnx_node *reshape, onnx_path *
     }
 }
 
-/* Takes a multiplication or division by a scalar; false if the node is neither. */
+/* If the node multiplies or divides by a scalar, includes the scalar in path->factor and moves *v
+ * to the input of the node. Otherwise returns false. */
 static bool onnx_take_factor(onnx_reader *o, onnx_node *n, int *v, onnx_path *path) {
     const int i = onnx_is_image(o, onnx_input(n, 0)) ? 0 : 1;
     double factor;
@@ -513,7 +524,7 @@ static bool onnx_take_factor(onnx_reader *o, onnx_node *n, int *v, onnx_path *pa
     return true;
 }
 
-/* Returns which third of q, k and v a node reads; -1 if this is unknown. */
+/* Returns which of q, k and v a node takes out of v: 0, 1 or 2. Returns -1 if this is unknown. */
 static int onnx_third(onnx_reader *o, const onnx_node *n, int v) {
     float first[1], last[1];
     int i;
@@ -530,7 +541,8 @@ static int onnx_third(onnx_reader *o, const onnx_node *n, int v) {
     return -1;
 }
 
-/* Finds the linear layer that gives q, k or v. */
+/* Follows v back to the linear layer that computes q, k or v. Collects the facts on the way in
+ * *path. */
 static onnx_node *onnx_trace(onnx_reader *o, int v, onnx_path *path) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -641,7 +653,7 @@ static bool onnx_find_scores(onnx_reader *o, onnx_node *softmax) {
     int v = onnx_input(softmax, 0), step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
         onnx_node *n = onnx_producer(o, v);
-        if (!n || n->part == PART_LINEAR) return true; /* behind the head */
+        if (!n || n->part == PART_LINEAR) return true; /* the softmax follows the head */
         if (n->op == OP_MATMUL && onnx_is_image(o, onnx_input(n, 0)) &&
             onnx_is_image(o, onnx_input(n, 1))) {
             if (!onnx_is_last_axis(softmax))
@@ -661,8 +673,9 @@ static bool onnx_find_scores(onnx_reader *o, onnx_node *softmax) {
 
 /* === Weights === */
 
-/* Reads the scales or zero points of a quantised tensor: a single number, or a number for each row
- * along an axis. */
+/* Reads the scales or the zero points of a quantised tensor. There is a single number, or a number
+ * for each of the `count` rows along an axis. *found becomes how many there are. If v is -1, the
+ * result is the single number `none`. The caller frees the result. Returns NULL on failure. */
 static float *onnx_read_factors(onnx_reader *o, int v, int64_t count, int64_t *found, float none) {
     const checkpoint_tensor_info *t = v >= 0 ? onnx_tensor_of(o, v) : NULL;
     float *values;
@@ -680,7 +693,8 @@ static float *onnx_read_factors(onnx_reader *o, int v, int64_t count, int64_t *f
     return values;
 }
 
-/* Makes a storage of f32 for a computed tensor. */
+/* Adds a storage for a tensor that this reader computes. The storage has `count` f32 values.
+ * Returns its memory, which belongs to the checkpoint, or NULL on failure. */
 static uint8_t *onnx_add_computed(onnx_reader *o, checkpoint_tensor_info *t, int64_t count) {
     checkpoint_storage s = { 0 };
     uint8_t *block;
@@ -698,7 +712,8 @@ static uint8_t *onnx_add_computed(onnx_reader *o, checkpoint_tensor_info *t, int
     return block;
 }
 
-/* Computes (q - zero point) scale, along an axis. */
+/* Replaces a quantised tensor by (q - zero point) * scale in f32. There is one scale and one zero
+ * point for each index along `axis`. */
 static bool onnx_dequantise(onnx_reader *o, checkpoint_tensor_info *t, int scale, int zero,
                             int64_t axis) {
     const checkpoint_tensor_info q = *t;
@@ -730,12 +745,15 @@ static bool onnx_dequantise(onnx_reader *o, checkpoint_tensor_info *t, int scale
     return good;
 }
 
-/* Describes the rows of MatMulNBits. A row consists of blocks of values of 4 or 8 bits. Each block
+/* The weights of a MatMulNBits node. A row consists of blocks of values of 4 or 8 bits. Each block
  * has a scale and perhaps a zero point. */
 typedef struct onnx_blocks {
-    int64_t rows, columns, size, count; /* values in a block; blocks in a row */
+    /* `size` is the number of values in a block, and `count` is the number of blocks in a row. */
+    int64_t rows, columns, size, count;
     unsigned bits;
-    float *bytes, *scales, *zeros; /* zero points: packed bytes, numbers, or NULL */
+    /* The bytes, scales and zero points of one row. `zeros` is NULL if there are no zero points. If
+     * are_packed is true, it holds packed bytes, otherwise numbers. */
+    float *bytes, *scales, *zeros;
     bool are_packed;
 } onnx_blocks;
 
@@ -812,7 +830,8 @@ static bool onnx_unpack_blocks(onnx_reader *o, const onnx_node *n, checkpoint_te
     return good;
 }
 
-/* Finds the DequantizeLinear between a constant and its user; NULL: none. */
+/* Returns the DequantizeLinear node between a stored tensor and the constant v. Returns NULL if
+ * there is none. */
 static const onnx_node *onnx_dequantise_before(const onnx_reader *o, int v) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -828,8 +847,8 @@ static const onnx_node *onnx_dequantise_before(const onnx_reader *o, int v) {
 
 enum { ONNX_NAME = 1100 };
 
-/* Returns false for a name that an exporter invented. `clean` becomes the name without the suffixes
- * of quantisers. */
+/* True if the model's author gave this name, and false if an exporter invented it. `clean` becomes
+ * the name without the suffixes that quantisers add. */
 static bool onnx_is_given(const char *name, char clean[ONNX_NAME]) {
     static const char *const starts[] = { "onnx::", "val_", "/", "graph_", "_val" };
     static const char *const ends[] = { "_quantized", "_quant", "_Q4", "_Q8" };
@@ -851,8 +870,9 @@ static bool onnx_ends(const char *name, const char *end) {
     return length >= size && !strcmp(name + length - size, end);
 }
 
-/* Turns "/vit/encoder/layer.0/attention/MatMul" into "vit.encoder.layer.0.attention". PyTorch
- * repeats the name of a list, as in "/blocks/blocks.0". */
+/* Turns the name of a node into the name of its module: "/vit/encoder/layer.0/attention/MatMul"
+ * becomes "vit.encoder.layer.0.attention". PyTorch repeats the name of a list, as in
+ * "/blocks/blocks.0". */
 static bool onnx_scope(const char *name, char scope[ONNX_NAME]) {
     size_t used = 0, last = 0, length;
     scope[0] = '\0';
@@ -862,7 +882,7 @@ static bool onnx_scope(const char *name, char scope[ONNX_NAME]) {
         if (used + length + 2 > ONNX_NAME) return false;
         if (used > last && used - last < length && !strncmp(scope + last, name, used - last) &&
             name[used - last] == '.')
-            used = last; /* this part repeats the previous one */
+            used = last; /* this part repeats the previous part */
         else if (used > 0) scope[used++] = '.';
         last = used;
         memcpy(scope + used, name, length);
@@ -871,8 +891,8 @@ static bool onnx_scope(const char *name, char scope[ONNX_NAME]) {
     return used > 0;
 }
 
-/* Finds the name of a parameter: its own name, or a name made from its sibling's or from the node's
- * module. */
+/* Finds the name of a parameter. It is the parameter's own name, or a name that is made from the
+ * other parameter of the layer or from the node's module. */
 static bool onnx_find_name(const onnx_reader *o, const onnx_node *n, int v, const char *what,
                            int sibling, const char *whats, char name[ONNX_NAME]) {
     const int base = onnx_base(o, v), other = sibling >= 0 ? onnx_base(o, sibling) : -1;
@@ -905,7 +925,8 @@ static bool onnx_add(onnx_reader *o, checkpoint_tensor_info *t, const char *name
         o->report);
 }
 
-/* Adds a parameter unchanged, and only once. */
+/* Adds a parameter to the checkpoint, without changing its values. Does nothing if the parameter
+ * was already added. */
 static bool onnx_publish(onnx_reader *o, const onnx_node *n, int v, const char *name) {
     const onnx_node *dequantise = onnx_dequantise_before(o, v);
     const int base = onnx_base(o, v);
@@ -935,8 +956,8 @@ static void onnx_exchange(checkpoint_tensor_info *t) {
     t->strides[1] = stride;
 }
 
-/* Adds the weight of a layer. The weight of a linear layer gets a row for each output, as in
- * PyTorch. */
+/* Adds the weight of a layer to the checkpoint. The weight of a linear layer gets one row for each
+ * output, as in PyTorch. */
 static bool onnx_publish_weight(onnx_reader *o, onnx_node *n, const char *name) {
     const onnx_node *by = &o->nodes[n->scale_of];
     const int base = onnx_base(o, n->weight);
@@ -973,7 +994,8 @@ static bool onnx_say(onnx_reader *o, const char *module, const char *name, const
     return checkpoint_add_attribute(o->c, module, name, value, o->report);
 }
 
-/* Writes a number, such as 1e-06, with the fewest digits that give the same f32 or f16. */
+/* Adds a number, such as 1e-06, as an attribute of a module. Writes the fewest digits that are read
+ * back as the same f32 or f16. */
 static bool onnx_say_number(onnx_reader *o, const char *module, const char *name, double number) {
     char text[32];
     int digits;
@@ -1035,7 +1057,7 @@ static bool onnx_take_linear(onnx_reader *o, onnx_node *n) {
            onnx_publish(o, n, n->bias, name);
 }
 
-/* Finds the module to which the weight of a layer belongs. */
+/* Finds the module that owns the weight of a layer. */
 static bool onnx_module_of(onnx_reader *o, const onnx_node *n, char module[ONNX_NAME]) {
     char name[ONNX_NAME];
     if (!onnx_name(o, n, n->weight, "weight", n->bias, "bias", name)) return false;
@@ -1044,7 +1066,9 @@ static bool onnx_module_of(onnx_reader *o, const onnx_node *n, char module[ONNX_
 }
 
 static bool onnx_take_norm_weights(onnx_reader *o, onnx_node *n) {
-    const double least = 1.2e-7; /* a smaller epsilon in f16 differs from the model's own epsilon */
+    /* An epsilon below this value cannot be stored exactly in f16, so it differs from the model's
+     * own epsilon. */
+    const double least = 1.2e-7;
     char name[ONNX_NAME], module[ONNX_NAME];
     const checkpoint_tensor_info *t = onnx_tensor_of(o, n->weight);
     if (!onnx_name(o, n, n->weight, "weight", n->bias, "bias", name) ||
@@ -1058,7 +1082,8 @@ static bool onnx_take_norm_weights(onnx_reader *o, onnx_node *n) {
            onnx_say_number(o, module, "code.layer_norm_eps", n->eps);
 }
 
-/* Skips nodes that change neither tokens nor their order. */
+/* Skips nodes that change neither the tokens nor their order. Returns the value before these
+ * nodes. */
 static int onnx_plain(onnx_reader *o, int v) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -1076,12 +1101,12 @@ static int onnx_plain(onnx_reader *o, int v) {
     return v;
 }
 
-/* Returns the input of the first layer of the branch (attention or an MLP) that ends here; -1 if no
- * branch ends here. */
+/* A branch is the path through attention or an MLP. Returns the input of the first layer of the
+ * branch that ends with v. Returns -1 if no branch ends there. */
 static int onnx_branch(onnx_reader *o, int v, onnx_node **last, onnx_node **first) {
     onnx_node *n = onnx_producer(o, onnx_plain(o, v));
     int step;
-    if (n && n->part == PART_NONE && n->op == OP_MUL) { /* LayerScale */
+    if (n && n->part == PART_NONE && n->op == OP_MUL) { /* A LayerScale ends the branch. */
         const int i = onnx_is_image(o, onnx_input(n, 0)) ? 0 : 1;
         if (onnx_base(o, onnx_input(n, 1 - i)) < 0) return -1;
         n = onnx_producer(o, onnx_plain(o, onnx_input(n, i)));
@@ -1096,7 +1121,7 @@ static int onnx_branch(onnx_reader *o, int v, onnx_node **last, onnx_node **firs
         if (n->part == PART_LINEAR) return step > 0 ? n->from : -1;
         if (n->part == PART_ACT || n->part == PART_NORM) v = n->from;
         else if (n->part == PART_INSIDE) return -1;
-        else if (n->op == OP_MUL) { /* a gate */
+        else if (n->op == OP_MUL) { /* The MLP is gated. */
             const onnx_node *a = onnx_producer(o, onnx_input(n, 0));
             if (!onnx_is_image(o, onnx_input(n, 0)) || !onnx_is_image(o, onnx_input(n, 1)))
                 return -1;
@@ -1133,8 +1158,8 @@ static bool onnx_take_residual(onnx_reader *o, onnx_node *n) {
         "not a residual connection: expected x plus attention or an MLP that reads x or norm(x)");
 }
 
-/* Makes the name of a renamed class token, or of renamed positions, from the name of the patch
- * embedding. */
+/* Makes a name for the class token or the positions if the exporter renamed them. The name follows
+ * from the name of the patch embedding. */
 static bool onnx_name_stem(onnx_reader *o, const onnx_node *n, int v, bool is_position,
                            char name[ONNX_NAME]) {
     static const char *const families[][3] = {
@@ -1154,8 +1179,8 @@ static bool onnx_name_stem(onnx_reader *o, const onnx_node *n, int v, bool is_po
     return onnx_refuse(o, n, "a constant without a name");
 }
 
-/* Finds the only parameter from which a constant is computed. The graph may slice or resample
- * positions. */
+/* Finds the only parameter from which a constant is computed, because the graph may slice or
+ * resample positions. Returns false if there are several such parameters. */
 static bool onnx_only_leaf(const onnx_reader *o, int v, int depth, int *budget, int *leaf) {
     const onnx_node *n = onnx_producer(o, v);
     const int tensor = onnx_constant_tensor(o, v);
@@ -1190,7 +1215,7 @@ static bool onnx_take_add(onnx_reader *o, onnx_node *n) {
     return onnx_take_stem(o, n, onnx_input(n, 1 - image), true);
 }
 
-/* Takes the LayerScale of a branch. */
+/* Adds the factors of a LayerScale, which ends a branch. */
 static bool onnx_take_scale(onnx_reader *o, onnx_node *n) {
     const int image = onnx_is_image(o, onnx_input(n, 0)) ? 0 : 1, v = onnx_input(n, 1 - image);
     const onnx_node *layer = onnx_producer(o, onnx_plain(o, onnx_input(n, image)));
@@ -1212,7 +1237,8 @@ static bool onnx_take_concat(onnx_reader *o, onnx_node *n) {
     return true;
 }
 
-/* True if only views lie between the last norm and this value. */
+/* True if only views lie between the last norm and this value. *is_sliced becomes true if one of
+ * the views is a slice. */
 static bool onnx_is_normed(onnx_reader *o, int v, bool *is_sliced) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -1228,13 +1254,14 @@ static bool onnx_is_normed(onnx_reader *o, int v, bool *is_sliced) {
 static bool onnx_say_pool(onnx_reader *o, const onnx_node *n, const char *word) {
     bool is_sliced = false;
     const bool is_normed = onnx_is_normed(o, onnx_input(n, 0), &is_sliced);
-    const bool is_token = !strcmp(word, "token"); /* the norm may come before or after it */
+    /* The norm may come before or after the token is taken. */
+    const bool is_token = !strcmp(word, "token");
     return onnx_say(o, "", "code.pool", word) &&
            onnx_say(o, "", "code.norm_after_pool", is_normed || is_token ? "false" : "true") &&
            (is_token || onnx_say(o, "", "code.pool_prefix", is_sliced ? "false" : "true"));
 }
 
-/* Takes the mean over the tokens. */
+/* Handles a mean over the tokens. It is the pooling of the model. */
 static bool onnx_take_mean(onnx_reader *o, onnx_node *n) {
     const onnx_attribute *axes = onnx_attribute_of(n, "axes");
     float axis[1];
@@ -1245,7 +1272,8 @@ static bool onnx_take_mean(onnx_reader *o, onnx_node *n) {
     return onnx_say_pool(o, n, "avg");
 }
 
-/* Takes one token, or all tokens but the first. Within attention, takes a part of q, k and v. */
+/* Handles a node that takes one token, or all tokens but the first. Within attention, such a node
+ * takes q, k or v. */
 static bool onnx_take_part(onnx_reader *o, onnx_node *n) {
     const onnx_node *from = onnx_producer(o, onnx_plain(o, onnx_input(n, 0)));
     float first[1], last[1], axis[1];
@@ -1265,10 +1293,10 @@ static bool onnx_take_part(onnx_reader *o, onnx_node *n) {
         onnx_numbers(o, onnx_input(n, 2), last, 1) != 1 ||
         onnx_numbers(o, onnx_input(n, 3), axis, 1) != 1)
         return onnx_refuse(o, n, "a slice whose limits the graph computes");
-    if (axis[0] < 1) return true; /* the whole batch */
+    if (axis[0] < 1) return true; /* The slice takes the whole batch. */
     if (axis[0] > 1 || first[0] < 0)
         return last[0] > 1e6f || onnx_refuse(o, n, "a part of each token");
-    if (last[0] > 1e6f) return true; /* without the first tokens */
+    if (last[0] > 1e6f) return true; /* The slice drops the first tokens. */
     if (first[0] > 0 || last[0] < 1 || last[0] > 1)
         return onnx_refuse(o, n, "tokens other than the first one");
     return onnx_say_pool(o, n, "token");
@@ -1335,8 +1363,8 @@ static bool onnx_take_node(onnx_reader *o, onnx_node *n) {
 
 /* === Graphs without names === */
 
-/* The roles of the modules in a block and around the blocks. The names are timm's if q, k and v are
- * one layer, otherwise the names of transformers. */
+/* The roles of the modules in a block and around the blocks. If one layer computes q, k and v, the
+ * modules get timm's names. Otherwise they get the names of transformers. */
 typedef enum onnx_role {
     ROLE_PATCHES,
     ROLE_NORM1,
@@ -1368,8 +1396,9 @@ static const char *const onnx_roles[2][ROLE_COUNT] = {
       "vit.layernorm", NULL, "classifier" },
 };
 
-/* Gives a node the name of a role in one of the two formats above. A node keeps its first role. A
- * node without a role is refused later. */
+/* Gives a node the name of a role, in one of the two families of names above. `is_apart` selects
+ * the names of transformers. A node keeps its first role. A node without a role is refused
+ * later. */
 static bool onnx_set_role(onnx_reader *o, onnx_node *n, bool is_apart, onnx_role role, int block) {
     const char *format = onnx_roles[is_apart][role], *number = format ? strstr(format, "%d") : NULL;
     char text[96];
@@ -1381,7 +1410,8 @@ static bool onnx_set_role(onnx_reader *o, onnx_node *n, bool is_apart, onnx_role
     return n->role || report_no_memory(o->report);
 }
 
-/* Gives the layers of a branch their roles; *block counts the MLPs. */
+/* Gives the layers of the branch that ends at this Add their roles. *block is the index of the
+ * block. It increases after each MLP. */
 static bool onnx_order_branch(onnx_reader *o, const onnx_node *add, int *block) {
     int i;
     for (i = 0; i < 2; i++) {
@@ -1403,7 +1433,8 @@ static bool onnx_order_branch(onnx_reader *o, const onnx_node *add, int *block) 
         if (scale == last) scale = NULL;
         first = onnx_producer(o, onnx_plain(o, from));
         if (first && first->part != PART_NORM)
-            first = NULL; /* the norm comes after: refused later */
+            /* The norm comes after the branch. Such a model is refused later. */
+            first = NULL;
         if (!onnx_set_role(o, last, o->is_apart, is_attention ? ROLE_PROJ : ROLE_FC2, *block) ||
             !onnx_set_role(o, scale, o->is_apart, is_attention ? ROLE_SCALE1 : ROLE_SCALE2,
                            *block) ||
@@ -1415,7 +1446,7 @@ static bool onnx_order_branch(onnx_reader *o, const onnx_node *add, int *block) 
     return true;
 }
 
-/* True for the tokens after a block, or for one of them. */
+/* True if the node gives the tokens after a block, or one of these tokens. */
 static bool onnx_residual_before(const onnx_reader *o, const onnx_node *n) {
     int step;
     for (step = 0; n && step < ONNX_MOST_STEPS; step++) {
@@ -1428,7 +1459,7 @@ static bool onnx_residual_before(const onnx_reader *o, const onnx_node *n) {
     return false;
 }
 
-/* Names all layers by their order if some names are lost. */
+/* If some layers have lost their names, names all layers by their order. */
 static bool onnx_name_by_order(onnx_reader *o) {
     int block = 0;
     bool is_named = true;

@@ -11,14 +11,17 @@
 enum {
     ONNX_MOST_NODES = 50000,
     ONNX_MOST_TENSORS = CHECKPOINT_MAX_TENSORS,
-    ONNX_MOST_USERS = 64,     /* users of one value that are considered */
-    ONNX_MOST_WORK = 1 << 20, /* reads of constants; 48 blocks take 3,507 */
+    /* The largest number of users of one value that are followed. */
+    ONNX_MOST_USERS = 64,
+    /* The largest number of reads of constants. A model with 48 blocks takes 3,507 reads. */
+    ONNX_MOST_WORK = 1 << 20,
 };
 
 static const struct {
     const char *name;
     onnx_op op;
-    bool is_microsofts; /* of the domain com.microsoft */
+    /* True if the operator belongs to the domain com.microsoft. */
+    bool is_microsofts;
 } onnx_ops[] = {
     { "Add", OP_ADD, false },
     { "Cast", OP_CAST, false },
@@ -69,8 +72,10 @@ static const struct {
 
 typedef struct onnx_field {
     unsigned number, wire;
-    uint64_t value;   /* the value of a varint or a fixed number */
-    uint64_t at, end; /* of bytes */
+    /* The value of a varint or of a number with a fixed size. */
+    uint64_t value;
+    /* The first byte and the end of a field that consists of bytes. */
+    uint64_t at, end;
 } onnx_field;
 
 enum { WIRE_VARINT, WIRE_64, WIRE_BYTES, WIRE_32 = 5 };
@@ -79,7 +84,7 @@ static bool onnx_damaged(onnx_reader *o, uint64_t at) {
     return report_fail(o->report, "ONNX: damaged at byte %llu", (unsigned long long)at);
 }
 
-/* Reads bytes, which must lie within the file. */
+/* Reads bytes of the file. Fails if some of them are beyond the end of the file. */
 static bool onnx_bytes(onnx_reader *o, uint64_t at, void *to, size_t size) {
     const source *s = &o->c->sources[o->file];
     if (at < o->window_at || at + size > o->window_at + o->window_size) {
@@ -106,8 +111,8 @@ static bool onnx_varint(onnx_reader *o, uint64_t *at, uint64_t end, uint64_t *va
     return onnx_damaged(o, *at);
 }
 
-/* Reads the next field of a message; false at the end of the message, or if the message is
- * damaged. */
+/* Reads the next field of a message, and moves *at behind the field. Returns false at the end of
+ * the message, or if the message is damaged. */
 static bool onnx_next(onnx_reader *o, uint64_t *at, uint64_t end, onnx_field *f) {
     uint8_t bytes[8];
     uint64_t tag;
@@ -131,7 +136,7 @@ static bool onnx_next(onnx_reader *o, uint64_t *at, uint64_t end, onnx_field *f)
     return true;
 }
 
-/* Returns the text of a field; "" for a field of another kind. */
+/* Returns the text of a field. Returns "" if the field does not consist of bytes. */
 static const char *onnx_text(onnx_reader *o, const onnx_field *f) {
     const size_t size = f->wire == WIRE_BYTES ? (size_t)(f->end - f->at) : 0;
     char text[1025];
@@ -146,8 +151,8 @@ static const char *onnx_text(onnx_reader *o, const onnx_field *f) {
     return copy;
 }
 
-/* Appends the integers of a field, packed or single, as long as they fit. *count also counts the
- * integers that do not fit. */
+/* Appends the integers of a field to the array. The field may be packed, or may hold a single
+ * integer. *count also counts those integers that no longer fit into the array. */
 static bool onnx_integers(onnx_reader *o, const onnx_field *f, int64_t *to, int most, int *count) {
     uint64_t at = f->at, value = f->value;
     if (f->wire != WIRE_BYTES) {
@@ -174,11 +179,14 @@ static const struct {
     { 11, CHECKPOINT_F64 }, { 16, CHECKPOINT_BF16 },
 };
 
-/* The data of a tensor are in one of several fields. A field of numbers may be stored in parts. */
+/* The place of a tensor's data. The data are in one of several fields of the tensor's message. A
+ * field of numbers may be stored in several parts. */
 typedef struct onnx_data {
-    uint64_t at, size; /* of raw bytes */
+    /* The offset and the size of the raw bytes. */
+    uint64_t at, size;
     bool is_raw, is_external;
-    uint64_t first, end; /* the message of the tensor, which may hold numbers in fields */
+    /* The first byte and the end of the tensor's message, which may hold the numbers in fields. */
+    uint64_t first, end;
     unsigned field;
     const char *location;
     uint64_t offset, length;
@@ -203,7 +211,8 @@ static bool onnx_external(onnx_reader *o, uint64_t at, uint64_t end, onnx_data *
     return !o->report->failed;
 }
 
-/* Writes the numbers of int32_data, int64_data, float_data or double_data as raw bytes. */
+/* Reads the numbers in int32_data, int64_data, float_data or double_data, and writes them as raw
+ * little-endian bytes. */
 static bool onnx_gather_numbers(onnx_reader *o, const onnx_data *d, size_t size, uint64_t bytes,
                                 uint8_t *to) {
     const unsigned wire = d->field == 4 ? WIRE_32 : d->field == 10 ? WIRE_64 : WIRE_VARINT;
@@ -242,7 +251,7 @@ static bool onnx_store(onnx_reader *o, checkpoint_tensor_info *t, const onnx_dat
         if (t->dims[i] < 0 || !bytes_multiply(bytes, (uint64_t)t->dims[i], &bytes))
             return report_fail(o->report, "%.200s: the shape is negative or too large", t->name);
     t->count = (int64_t)(bytes / size);
-    if (t->count == 0) return true; /* an optional operand that is left out */
+    if (t->count == 0) return true; /* an optional operand that the graph leaves out */
     s.file = o->file;
     s.bytes.offset = d->at;
     if (d->is_external) {
@@ -332,7 +341,8 @@ static bool onnx_grow_table(onnx_reader *o) {
     return true;
 }
 
-/* Returns the value with this name, and adds a new name; -1 if memory is exhausted. */
+/* Returns the index of the value with this name. Adds the value if the name is new. Returns -1 if
+ * memory is exhausted. */
 static int onnx_value_of(onnx_reader *o, const char *name) {
     onnx_value *values, v = { 0 };
     uint32_t hash = 2166136261u;
@@ -381,7 +391,7 @@ static onnx_op onnx_find_op(const char *name, const char *domain) {
     return OP_OTHER;
 }
 
-/* Counts the fields of a node. The counts are the sizes of the node's arrays. */
+/* Counts the fields of a node by their numbers. The counts are the sizes of the node's arrays. */
 static bool onnx_count_node(onnx_reader *o, uint64_t at, uint64_t end, size_t counts[6]) {
     onnx_field f;
     memset(counts, 0, 6 * sizeof *counts);
@@ -523,8 +533,8 @@ int64_t onnx_integer(const onnx_node *n, const char *name, int64_t otherwise) {
     return a ? a->integer : otherwise;
 }
 
-/* Returns the next node after `after` that has this operator and reads the value. Returns the first
- * such node if `after` is NULL. */
+/* Returns the next node after the node `after` that has this operator and reads the value v. If
+ * `after` is NULL, returns the first such node. Returns NULL if there is none. */
 onnx_node *onnx_user(const onnx_reader *o, int v, onnx_op op, const onnx_node *after) {
     int use = v >= 0 ? o->values[v].user : -1, steps = 0;
     bool is_after = !after;
@@ -569,7 +579,8 @@ int onnx_numbers(onnx_reader *o, int v, float *to, int most) {
 
 /* === The whole graph === */
 
-/* Links values to their users, and checks that nodes come after the values that they use. */
+/* Links each value to its users. Checks that each node comes after the nodes whose values it
+ * uses. */
 static bool onnx_link(onnx_reader *o) {
     size_t i;
     int k;
@@ -596,7 +607,8 @@ static bool onnx_link(onnx_reader *o) {
     return true;
 }
 
-/* Finds the graph's input that the first convolution reads, and all values computed from it. */
+/* Finds the graph's input that the first convolution reads. Marks all values that are computed from
+ * this input. */
 static bool onnx_follow_image(onnx_reader *o) {
     size_t i;
     int k;

@@ -46,7 +46,8 @@ static bool checkpoint_add_file(checkpoint *c, const char *path, size_t *index, 
 enum { CHECKPOINT_HEAD_SIZE = 512 };
 
 typedef struct checkpoint_head {
-    uint8_t bytes[CHECKPOINT_HEAD_SIZE + 1]; /* the start of the file, and a NUL */
+    /* The first bytes of the file, followed by a NUL. */
+    uint8_t bytes[CHECKPOINT_HEAD_SIZE + 1];
     size_t size;
     uint64_t file_size;
 } checkpoint_head;
@@ -54,7 +55,8 @@ typedef struct checkpoint_head {
 typedef struct checkpoint_container {
     const char *name;
     bool (*probe)(const checkpoint_head *head);
-    bool (*open)(checkpoint *c, size_t file, report *r); /* NULL: refused with the advice */
+    /* Opens the file. NULL if such files are refused with the advice below. */
+    bool (*open)(checkpoint *c, size_t file, report *r);
     const char *advice;
 } checkpoint_container;
 
@@ -79,8 +81,9 @@ static bool probe_npz(const checkpoint_head *head) {
     return probe_zip(head) && name_size >= 4 && head_has(head, 30 + name_size - 4, ".npy");
 }
 
-/* True for a legacy file of PyTorch: PROTO, perhaps FRAME, then LONG1 with the 10 bytes of
- * 0x1950a86a20f9469cfc6c, and STOP. Before protocol 2, the number is text. */
+/* True for the legacy format of PyTorch. Such a file begins with the opcode PROTO, perhaps FRAME,
+ * then LONG1 with the 10 bytes of 0x1950a86a20f9469cfc6c, and STOP. Before protocol 2, the file
+ * begins with this number as text. */
 static bool probe_torch_legacy(const checkpoint_head *head) {
     static const uint8_t magic[13] = {
         0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, '.',
@@ -92,8 +95,8 @@ static bool probe_torch_legacy(const checkpoint_head *head) {
     return false;
 }
 
-/* True for a pickle: it begins with PROTO. Before protocol 2, it begins with a dict that goes to
- * the memo, or with the class of the dict. */
+/* True for a pickle, which begins with the opcode PROTO. Before protocol 2, a pickle begins with a
+ * dict that is stored in the memo, or with the name of the dict's class. */
 static bool probe_pickle(const checkpoint_head *head) {
     static const char *const starts[] = {
         "(dp", "}q", "ccollections\n", "ccopy_reg\n", "ccopyreg\n",
@@ -104,7 +107,7 @@ static bool probe_pickle(const checkpoint_head *head) {
     return head->bytes[0] == 0x80 && head->bytes[1] <= 5;
 }
 
-/* True for a tar of the oldest torch.save, which begins with one of these four files. */
+/* True for the tar archive of the oldest torch.save. Its first entry is one of these four files. */
 static bool probe_torch_tar(const checkpoint_head *head) {
     static const char *const names[] = { "sys_info", "pickle", "tensors", "storages" };
     size_t i;
@@ -143,22 +146,22 @@ static bool probe_image(const checkpoint_head *head) {
     return head_begins(head, magics) || head_has(head, 8, "WEBP");
 }
 
-/* ONNX begins with the version of the format. The producer's name, the graph or a version of
- * operators follows. */
+/* True for ONNX. Such a file begins with the version of the format. The producer's name, the graph
+ * or the version of an operator set follows. */
 static bool probe_onnx(const checkpoint_head *head) {
     const uint8_t *bytes = head->bytes;
     return bytes[0] == 0x08 && bytes[1] >= 3 && bytes[1] < 32 &&
            (bytes[2] == 0x12 || bytes[2] == 0x3a || bytes[2] == 0x42);
 }
 
-/* TensorFlow's files begin with the version 1 of a SavedModel, or with the first node of a graph. A
- * node begins with its name. */
+/* True for files of TensorFlow. They begin with the version 1 of a SavedModel, or with the first
+ * node of a graph. A node begins with its name. */
 static bool probe_tensorflow(const checkpoint_head *head) {
     return head_has(head, 0, "\x08\x01\x12") ||
            (head->bytes[0] == 0x0a && (head->bytes[2] == 0x0a || head->bytes[3] == 0x0a));
 }
 
-/* True for UTF-8 whose only control characters are white space; the last character may be
+/* True for UTF-8 text without control characters other than white space. The last character may be
  * incomplete. */
 static bool probe_text(const checkpoint_head *head) {
     const char *text = (const char *)head->bytes;
@@ -174,13 +177,14 @@ static bool probe_lfs(const checkpoint_head *head) {
     return head_has(head, 0, "version https://git-lfs");
 }
 
-/* Any two bytes can begin the length of a header, so this probe for safetensors comes first. */
+/* True for safetensors. This probe comes first, because any two bytes can begin the length of a
+ * header. */
 static bool probe_safetensors(const checkpoint_head *head) {
     return head->bytes[8] == '{' && bytes_load64(head->bytes) <= head->file_size - 8;
 }
 
-/* This probe comes last. It finds damaged files in which only the length or only the '{' is
- * right. */
+/* True for a damaged file of safetensors in which only the length or only the '{' is right. This
+ * probe comes last. */
 static bool probe_damaged_safetensors(const checkpoint_head *head) {
     uint64_t length = bytes_load64(head->bytes);
     return head->bytes[8] == '{' || (length > 0 && length <= head->file_size - 8);
@@ -257,10 +261,11 @@ static bool checkpoint_open_container(checkpoint *c, size_t file, bool inside_sh
 
 enum {
     CHECKPOINT_MAX_SHARDS = 1000,
-    CHECKPOINT_MAX_INDEX = 32 << 20, /* bytes */
+    CHECKPOINT_MAX_INDEX = 32 << 20, /* in bytes */
 };
 
-/* Returns the folder of `beside` + name, in the checkpoint's memory. */
+/* Returns the path of the file `name` in the folder of the file `beside`. The path belongs to the
+ * checkpoint's memory. */
 static char *checkpoint_path_beside(checkpoint *c, const char *beside, const char *name) {
     const size_t folder = paths_folder_length(beside), size = strlen(name);
     char *path = memory_take(&c->memory, folder + size + 1);
@@ -275,7 +280,8 @@ static bool checkpoint_shard_name_ok(const char *name) {
            !strchr(name, '/') && !strchr(name, '\\') && !strstr(name, "..");
 }
 
-/* Returns the index of the file with this path; file_count if it is not open. */
+/* Returns the index of the open file with this path. Returns c->file_count if the file is not
+ * open. */
 static size_t checkpoint_find_file(const checkpoint *c, const char *path) {
     size_t i;
     for (i = 0; i < c->file_count; i++)
@@ -328,7 +334,7 @@ static bool checkpoint_is_skipped(const checkpoint *c, const char *name) {
     return false;
 }
 
-/* Checks that each tensor is in the shard named by the index. */
+/* Checks that a tensor is in the shard that the index names for it. */
 static bool checkpoint_check_shard(checkpoint *c, const json_value *entry, report *r) {
     const checkpoint_tensor_info *t = checkpoint_find(c, entry->key);
     const char *path;
@@ -364,7 +370,7 @@ static bool checkpoint_open_shards(checkpoint *c, size_t file, report *r) {
         return report_fail(r, "JSON of more than %d bytes", CHECKPOINT_MAX_INDEX);
     text = malloc((size_t)s->size + 1);
     if (!text) return report_no_memory(r);
-    c->kind = NULL; /* that of the shards */
+    c->kind = NULL; /* The shards give the kind. */
     ok = source_read(s, 0, text, (size_t)s->size, r) &&
          json_parse(&json, text, (size_t)s->size, true, 0, r);
     if (ok) {
@@ -390,7 +396,8 @@ static checkpoint *checkpoint_new(void) {
     return c;
 }
 
-/* Ends both functions that open a checkpoint. */
+/* Completes the opening of a checkpoint for both functions that open one. Closes the checkpoint if
+ * `ok` is false. */
 static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *r) {
     ok = ok && (c->by_name || checkpoint_index_names(c, r));
     if (ok && c->wanted && c->wrapper[0] == '\0')
@@ -401,8 +408,8 @@ static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *
     return ok;
 }
 
-/* Returns the file to open in a folder of the Hugging Face hub: the first that exists in order of
- * preference. NULL if the folder has none. */
+/* Returns the path of the file to open in a folder of the Hugging Face hub. It is the first name of
+ * the list that exists. Returns NULL if there is none. */
 static char *checkpoint_path_in_folder(checkpoint *c, const char *folder, report *r) {
     static const char *const names[] = {
         "model.safetensors.index.json",

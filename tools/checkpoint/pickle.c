@@ -9,18 +9,24 @@
 #include "base/memory.h"
 
 enum {
-    PICKLE_VALUE_MEMORY = 36, /* bytes per value: 24 for the value, the rest for items and text */
+    /* The bytes that are counted for each value: 24 bytes for the value, and the rest for its items
+     * and text. */
+    PICKLE_VALUE_MEMORY = 36,
     PICKLE_MAX_OPCODES = 16000000,
     PICKLE_MAX_TEXT = 65536,
     PICKLE_MIN_MEMORY = 65536,
-    PICKLE_MAX_LINE = 512, /* limit of a number as text, and of the module or name of a GLOBAL */
+    /* The largest length of a number that is written as text, and of the module and the name of a
+     * GLOBAL. */
+    PICKLE_MAX_LINE = 512,
 };
 
-/* The state of the virtual machine. */
+/* The state of the pickle's virtual machine. */
 typedef struct pickle_machine {
     const source *source;
-    uint64_t position; /* offset of the first byte that is not in the buffer yet */
-    uint64_t end;      /* offset after the last byte */
+    /* The offset in the source of the first byte that is not in the buffer yet. */
+    uint64_t position;
+    /* The offset after the last byte of the pickle's source. */
+    uint64_t end;
     uint8_t buffer[4096];
     size_t buffer_at, buffer_size;
     pickle_value **stack;
@@ -30,7 +36,8 @@ typedef struct pickle_machine {
     pickle_value **memo;
     size_t memo_count, memo_capacity;
     size_t persistent_capacity;
-    uint8_t *line; /* room for a text in quotes, PICKLE_MAX_TEXT + 2 bytes; or NULL */
+    /* Memory for a text in quotes, PICKLE_MAX_TEXT + 2 bytes. NULL if it was not needed yet. */
+    uint8_t *line;
     size_t values, max_values;
     pickle_value *none;
     pickle_document *document;
@@ -109,7 +116,7 @@ static bool pickle_take_number(pickle_machine *m, unsigned width, uint64_t *numb
     return true;
 }
 
-/* Finds a line; *length excludes the '\n'. */
+/* Reads a line. *length does not count the '\n'. */
 static bool pickle_take_line(pickle_machine *m, char line[PICKLE_MAX_LINE], size_t *length) {
     for (*length = 0; *length < PICKLE_MAX_LINE; (*length)++) {
         if (!pickle_take(m, line + *length, 1)) return false;
@@ -118,7 +125,7 @@ static bool pickle_take_line(pickle_machine *m, char line[PICKLE_MAX_LINE], size
     return pickle_fail(m, "line without an end");
 }
 
-/* Reads a number of protocol 0. *fits becomes true if the number has at most 64 bits. */
+/* Reads a decimal number of protocol 0. *fits becomes true if the number fits 64 bits. */
 static bool pickle_take_decimal(pickle_machine *m, int64_t *number, bool *fits) {
     char line[PICKLE_MAX_LINE], *end;
     size_t length;
@@ -148,7 +155,8 @@ static bool pickle_nest(pickle_machine *m, pickle_value *parent, const pickle_va
     return true;
 }
 
-/* Makes room for `more` items. The size doubles, so appending takes linear time. */
+/* Makes sure that the value has memory for `more` more items. The memory doubles, so appending
+ * takes linear time. */
 static bool pickle_reserve(pickle_machine *m, pickle_value *value, size_t more) {
     size_t needed = value->count + more, capacity = (size_t)value->capacity * 2;
     pickle_value **items;
@@ -199,7 +207,8 @@ static bool pickle_push_integer(pickle_machine *m, pickle_kind kind, int64_t int
     return pickle_push(m, value);
 }
 
-/* An opcode may touch only the values above the topmost mark. */
+/* Checks that the stack has `count` values above the topmost mark. An opcode may use only these
+ * values. */
 static bool pickle_needs(pickle_machine *m, size_t count) {
     size_t floor = m->mark_count ? m->marks[m->mark_count - 1] : 0;
     if (m->height - floor >= count) return true;
@@ -226,7 +235,7 @@ static pickle_value *pickle_top(pickle_machine *m) {
     return pickle_needs(m, 1) ? m->stack[m->height - 1] : NULL;
 }
 
-/* === Opcodes: each takes the argument from its row in the table === */
+/* === Opcodes: each function takes its argument from its row in the table === */
 
 static bool pickle_op_proto(pickle_machine *m, unsigned unused) {
     uint64_t version;
@@ -237,7 +246,7 @@ static bool pickle_op_proto(pickle_machine *m, unsigned unused) {
 }
 
 static bool pickle_op_frame(pickle_machine *m, unsigned size) {
-    return pickle_skip(m, size); /* frames only help buffering */
+    return pickle_skip(m, size); /* A frame only helps a reader to buffer the pickle. */
 }
 
 static bool pickle_op_none(pickle_machine *m, unsigned unused) {
@@ -257,7 +266,8 @@ static bool pickle_op_int(pickle_machine *m, unsigned width) {
     return pickle_push_integer(m, PICKLE_INT, (int64_t)number);
 }
 
-/* Reads a two's complement number of any length. Values of more than 64 bits are dropped. */
+/* Reads a two's complement number of any length. The value of a number with more than 64 bits is
+ * dropped. */
 static bool pickle_op_long(pickle_machine *m, unsigned width) {
     uint64_t size, number = 0;
     uint8_t bytes[8];
@@ -278,13 +288,15 @@ static bool pickle_op_float(pickle_machine *m, unsigned unused) {
     int i;
     (void)unused;
     if (!pickle_take(m, bytes, sizeof bytes)) return false;
-    for (i = 0; i < 8; i++) bits = bits << 8 | bytes[i]; /* the only big-endian number */
+    /* This is the only big-endian number of the format. */
+    for (i = 0; i < 8; i++) bits = bits << 8 | bytes[i];
     value = pickle_new(m, PICKLE_FLOAT);
     if (value) memcpy(&value->u.number, &bits, sizeof bits);
     return pickle_push(m, value);
 }
 
-/* Stores only the offset of a long text, because the text may hold the elements of an array. */
+/* Pushes a long text. Stores only the text's offset in the file, because the text may hold the
+ * elements of an array. */
 static bool pickle_push_long_text(pickle_machine *m, uint64_t at, uint64_t size,
                                   pickle_encoding encoding) {
     pickle_value *value = pickle_new(m, PICKLE_LONG_TEXT);
@@ -315,7 +327,8 @@ static bool pickle_op_text(pickle_machine *m, unsigned width) {
     return pickle_push(m, value);
 }
 
-/* Reads up to the next '\n' into m->line, as far as the text fits. *size is the full length. */
+/* Reads a line into m->line, without the '\n'. If the text is too long, m->line holds only its
+ * beginning. *size is the full length, and *last is the last character. */
 static bool pickle_take_text_line(pickle_machine *m, uint64_t *size, uint8_t *last) {
     uint8_t byte = 0;
     if (!m->line && !(m->line = malloc(PICKLE_MAX_TEXT + 2))) return report_no_memory(m->report);
@@ -338,7 +351,7 @@ static bool pickle_push_escaped(pickle_machine *m, const uint8_t *from, size_t s
     return pickle_push(m, value);
 }
 
-/* Reads a text of protocol 0, up to the end of the line. Python 2 puts the text in quotes. */
+/* Reads a text of protocol 0, which ends with the line. Python 2 puts the text in quotes. */
 static bool pickle_op_text_line(pickle_machine *m, unsigned encoding) {
     const unsigned quotes = encoding == PICKLE_ESCAPED_BYTES;
     const uint64_t at = pickle_position(m) + quotes;
@@ -353,8 +366,8 @@ static bool pickle_op_text_line(pickle_machine *m, unsigned encoding) {
     return pickle_push_escaped(m, m->line + quotes, (size_t)size, (pickle_encoding)encoding);
 }
 
-/* Runs the opcodes I and L of protocol 0. The texts 00 and 01 are False and True. The number of an
- * L ends with a letter. */
+/* Runs the opcodes I and L of protocol 0. For I, the texts 00 and 01 mean False and True. For L,
+ * the number ends with the letter L. */
 static bool pickle_op_int_line(pickle_machine *m, unsigned unused) {
     const uint64_t at = pickle_position(m);
     int64_t number;
@@ -391,7 +404,7 @@ static bool pickle_op_mark(pickle_machine *m, unsigned unused) {
     return true;
 }
 
-/* TUPLE, LIST, FROZENSET and DICT take all values above the mark. */
+/* Runs TUPLE, LIST, FROZENSET and DICT, which take all values above the topmost mark. */
 static bool pickle_op_collect(pickle_machine *m, unsigned kind) {
     pickle_value **items = NULL, *value = pickle_new(m, (pickle_kind)kind);
     size_t count = 0;
@@ -413,7 +426,7 @@ static bool pickle_extend_list(pickle_machine *m, pickle_value *const *items, si
     if (list->kind == PICKLE_LIST || list->kind == PICKLE_SET)
         return pickle_add(m, list, items, count);
     if (list->kind == PICKLE_CALL)
-        return true; /* a list of an unknown class, whose contents are not used */
+        return true; /* This is a list of an unknown class. Its contents are not used. */
     return pickle_fail(m, "items for something that is not a list");
 }
 
@@ -424,7 +437,7 @@ static bool pickle_extend_dict(pickle_machine *m, pickle_value *const *items, si
     if (dict->kind == PICKLE_DICT) return pickle_add(m, dict, items, count);
     if (dict->kind != PICKLE_CALL)
         return pickle_fail(m, "entries for something that is not a dict");
-    contents = &dict->u.items[PICKLE_CONTENTS]; /* a dict of an unknown class */
+    contents = &dict->u.items[PICKLE_CONTENTS]; /* This is a dict of an unknown class. */
     if (!*contents && !(*contents = pickle_new(m, PICKLE_DICT))) return false;
     return pickle_add(m, *contents, items, count) && pickle_nest(m, dict, *contents);
 }
@@ -451,7 +464,7 @@ static bool pickle_op_extend_one(pickle_machine *m, unsigned kind) {
 static bool pickle_op_pop(pickle_machine *m, unsigned unused) {
     (void)unused;
     if (m->mark_count && m->marks[m->mark_count - 1] == m->height) {
-        m->mark_count--; /* POP on a MARK removes the mark */
+        m->mark_count--; /* A POP right after a MARK removes the mark. */
         return true;
     }
     return pickle_pop(m) != NULL;
@@ -487,8 +500,8 @@ static bool pickle_memo_put(pickle_machine *m, uint64_t i) {
     return true;
 }
 
-/* Width 0 means a decimal number up to the end of the line. A negative number is out of range
- * too. */
+/* Reads an index of the memo that has `width` bytes. If `width` is 0, reads a decimal number up to
+ * the end of the line. A negative number becomes an index that is out of range. */
 static bool pickle_take_index(pickle_machine *m, unsigned width, uint64_t *i) {
     int64_t number;
     bool fits;
@@ -547,7 +560,8 @@ static bool pickle_op_stack_global(pickle_machine *m, unsigned unused) {
     return pickle_push_global(m, module->u.text, module->count, name->u.text, name->count);
 }
 
-/* Runs OrderedDict(), and OrderedDict([(key, value), ...]), which is the form of Python 2. */
+/* Pushes the result of OrderedDict() or OrderedDict([(key, value), ...]). Python 2 writes the
+ * second form. */
 static bool pickle_push_dict(pickle_machine *m, const pickle_value *arguments) {
     pickle_value *dict = pickle_new(m, PICKLE_DICT);
     const pickle_value *pairs = arguments->count == 1 ? arguments->u.items[0] : NULL;
@@ -574,7 +588,7 @@ static bool pickle_push_call(pickle_machine *m, pickle_value *callable, pickle_v
            pickle_push(m, call);
 }
 
-/* Runs REDUCE and NEWOBJ. They differ only in the function that Python would call. */
+/* Runs REDUCE and NEWOBJ, which differ only in the function that Python would call. */
 static bool pickle_op_call(pickle_machine *m, unsigned unused) {
     pickle_value *arguments = pickle_pop(m), *callable = pickle_pop(m);
     (void)unused;
@@ -589,14 +603,16 @@ static bool pickle_op_call(pickle_machine *m, unsigned unused) {
     return pickle_push_call(m, callable, arguments);
 }
 
-/* Calls a class of Python 2, given by its name, with all values above the mark. */
+/* Runs INST, which calls a class that is given by its name. The arguments are all values above the
+ * topmost mark. */
 static bool pickle_op_instance(pickle_machine *m, unsigned unused) {
     if (!pickle_op_collect(m, PICKLE_TUPLE) || !pickle_op_global(m, unused)) return false;
     m->height -= 2;
     return pickle_push_call(m, m->stack[m->height + 1], m->stack[m->height]);
 }
 
-/* Like the opcode above, but the class is one of the values above the mark. */
+/* Runs OBJ, which also calls a class. The class is the first value above the topmost mark, and the
+ * arguments are the other values. */
 static bool pickle_op_object(pickle_machine *m, unsigned unused) {
     pickle_value **items = NULL, *arguments;
     size_t count = 0;
@@ -608,7 +624,7 @@ static bool pickle_op_object(pickle_machine *m, unsigned unused) {
            pickle_push_call(m, items[0], arguments);
 }
 
-/* NEWOBJ_EX also has keyword arguments on top of the stack, which are dropped. */
+/* Runs NEWOBJ_EX. It also has keyword arguments on top of the stack, which are ignored. */
 static bool pickle_op_call_keywords(pickle_machine *m, unsigned unused) {
     return pickle_pop(m) && pickle_op_call(m, unused);
 }
@@ -617,7 +633,7 @@ static bool pickle_op_build(pickle_machine *m, unsigned unused) {
     pickle_value *state = pickle_pop(m), *object = pickle_top(m);
     (void)unused;
     if (!state || !object) return false;
-    if (object->kind != PICKLE_CALL) return true; /* the attributes of a dict are not needed */
+    if (object->kind != PICKLE_CALL) return true; /* The attributes of a dict are not needed. */
     object->u.items[PICKLE_STATE] = state;
     return pickle_nest(m, object, state);
 }
@@ -722,7 +738,8 @@ enum {
 };
 
 static bool pickle_run(pickle_machine *m) {
-    uint8_t row_of[256] = { 0 }; /* the row of each opcode + 1; 0 for an unknown opcode */
+    /* the row of each opcode in the table, plus 1; 0 for an unknown opcode */
+    uint8_t row_of[256] = { 0 };
     size_t i, steps;
     for (i = 0; i < PICKLE_OPERATION_COUNT; i++)
         row_of[pickle_operations[i].code] = (uint8_t)(i + 1);

@@ -32,7 +32,7 @@ static unsigned pickle_digit(uint8_t c) {
     return 16;
 }
 
-/* Reads `count` hexadecimal digits; false if there are fewer. */
+/* Reads `count` hexadecimal digits into *value. Returns false if there are fewer digits. */
 static bool pickle_hexadecimal(const uint8_t *from, size_t size, size_t count, uint32_t *value) {
     size_t i;
     *value = 0;
@@ -44,14 +44,16 @@ static bool pickle_hexadecimal(const uint8_t *from, size_t size, size_t count, u
     return true;
 }
 
-/* Returns the byte for a backslash and this letter; 0 if there is none. */
+/* Returns the byte for which a backslash and this letter stand. Returns 0 if they have no
+ * meaning. */
 static uint8_t pickle_escape(uint8_t letter) {
     static const char letters[] = "\\'\"ntrabfv", bytes[] = "\\'\"\n\t\r\a\b\f\v";
     const char *at = letter ? strchr(letters, letter) : NULL;
     return at ? (uint8_t)bytes[at - letters] : 0;
 }
 
-/* A backslash without a meaning stands for itself, as in Python. */
+/* Decodes the backslashes of a byte string. A backslash without a meaning stands for itself, as in
+ * Python. */
 static size_t pickle_decode_bytes(const uint8_t *from, size_t size, uint8_t *to) {
     size_t i, used = 0;
     uint32_t value;
@@ -70,7 +72,7 @@ static size_t pickle_decode_bytes(const uint8_t *from, size_t size, uint8_t *to)
     return used;
 }
 
-/* UTF-8. */
+/* Writes a character as UTF-8. Returns the number of bytes. */
 static size_t pickle_put_character(uint32_t c, uint8_t *to) {
     static const uint8_t first[] = { 0, 0, 0xC0, 0xE0, 0xF0 };
     const size_t size = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;

@@ -39,7 +39,7 @@ static float checkpoint_convert_one(checkpoint_dtype dtype, const uint8_t *raw) 
     case CHECKPOINT_Q4_K:
     case CHECKPOINT_Q5_K:
     case CHECKPOINT_Q6_K:
-    case CHECKPOINT_DTYPE_COUNT: break; /* blocks, see below */
+    case CHECKPOINT_DTYPE_COUNT: break; /* a block type; see below */
     }
     return 0.0f;
 }
@@ -47,7 +47,7 @@ static float checkpoint_convert_one(checkpoint_dtype dtype, const uint8_t *raw) 
 static void checkpoint_convert(checkpoint_dtype dtype, const uint8_t *raw, size_t count,
                                float *destination) {
     size_t i, size = checkpoint_dtype_size(dtype);
-    if (dtype == CHECKPOINT_F32) { /* the common type has its own loop, for speed */
+    if (dtype == CHECKPOINT_F32) { /* The most common type has its own loop for speed. */
         for (i = 0; i < count; i++) destination[i] = bytes_float(bytes_load32(raw + 4 * i));
         return;
     }
@@ -73,8 +73,8 @@ static bool checkpoint_read_bytes(const checkpoint *c, const checkpoint_storage 
     offset += storage->bytes.offset;
     if (!storage->memory)
         return source_read(&c->sources[storage->file], offset, destination, size, r);
-    if (size > 0)
-        memcpy(destination, storage->memory + offset, size); /* checked when the tensor was added */
+    if (size > 0) /* The range was checked when the tensor was added. */
+        memcpy(destination, storage->memory + offset, size);
     return true;
 }
 
@@ -91,7 +91,8 @@ static bool checkpoint_load_span(checkpoint *c, const checkpoint_storage *storag
     return checkpoint_read_bytes(c, storage, start, c->cache.data, (size_t)size, r);
 }
 
-/* Puts [start, start + size) of a storage into the cache. A deflated storage is cached whole. */
+/* Reads the bytes from `start` to `start` + `size` of a storage into the cache, unless they are
+ * there already. A deflated storage is cached as a whole. */
 static bool checkpoint_need_span(checkpoint *c, size_t index, uint64_t start, uint64_t size,
                                  report *r) {
     const checkpoint_storage *storage = &c->storages[index];
@@ -140,7 +141,7 @@ static bool checkpoint_gather_run(checkpoint *c, const checkpoint_tensor_info *t
     return true;
 }
 
-/* Turns a logical index into the position along each dimension. */
+/* Computes the position along each dimension of the element with this index in row-major order. */
 static void checkpoint_unravel(const checkpoint_tensor_info *t, int64_t first, int64_t *position) {
     int i;
     for (i = t->ndim - 1; i >= 0; i--) {
@@ -274,7 +275,7 @@ bool checkpoint_verify(checkpoint *c, report *r) {
 
 enum { RENAME_MAX_STARS = 8, RENAME_MAX_NAME = 1024 };
 
-/* The text that a '*' matched. */
+/* The part of a name that a '*' of the pattern matched. */
 typedef struct rename_piece {
     const char *text;
     size_t size;
@@ -283,7 +284,9 @@ typedef struct rename_piece {
 typedef struct rename_rule {
     char theirs[RENAME_MAX_NAME];
     const char *ours;
-    bool is_layer; /* ".*" was added, because a layer's name stands for all of its tensors */
+    /* True if ".*" was added to the rule, because the name of a layer stands for all tensors of the
+     * layer. */
+    bool is_layer;
     bool used;
 } rename_rule;
 
@@ -309,7 +312,8 @@ static bool parse_rule(const char *text, rename_rule *rule, report *r) {
     return true;
 }
 
-/* Each '*' matches as little as possible. */
+/* True if the text matches the pattern. Each '*' matches as few characters as possible, and
+ * piece[i] becomes the text that the i-th '*' matched. */
 static bool matches(const char *pattern, const char *text, rename_piece *piece) {
     for (; *pattern != '*'; pattern++, text++) {
         if (*pattern != *text) return false;
@@ -342,7 +346,8 @@ static bool put_end(const rename_piece *piece, char *name, size_t size) {
     return true;
 }
 
-/* Turns "fc1=mlp.fc1" into "fc1.*=mlp.fc1.*" if no tensor is called fc1. */
+/* Extends a rule to all tensors of a layer: "fc1=mlp.fc1" becomes "fc1.*=mlp.fc1.*". Does nothing
+ * if a tensor is called fc1. */
 static void spread_layer(const checkpoint *c, rename_rule *rule) {
     const size_t length = strlen(rule->theirs);
     bool is_layer = false;
@@ -357,7 +362,7 @@ static void spread_layer(const checkpoint *c, rename_rule *rule) {
     if (is_layer) memcpy(rule->theirs + length, ".*", 3);
 }
 
-/* Applies the first rule that matches, if any. */
+/* Renames tensor i by the first rule that matches its name. Does nothing if no rule matches. */
 static bool rename_one(checkpoint *c, size_t i, rename_rule *rules, int count, report *r) {
     const char *old = checkpoint_tensor(c, i)->name;
     rename_piece pieces[RENAME_MAX_STARS];

@@ -23,7 +23,8 @@ typedef struct safetensors_dtype {
     checkpoint_dtype dtype;
 } safetensors_dtype;
 
-/* Unsupported types have a size too, so the rest of the file can be used. */
+/* The types of the format. Unsupported types have a size too, so that the other tensors of the file
+ * can still be used. */
 static const safetensors_dtype safetensors_dtypes[] = {
     { "F32", 4, true, CHECKPOINT_F32 },     { "F16", 2, true, CHECKPOINT_F16 },
     { "BF16", 2, true, CHECKPOINT_BF16 },   { "F64", 8, true, CHECKPOINT_F64 },
@@ -36,7 +37,8 @@ static const safetensors_dtype safetensors_dtypes[] = {
     { "F8_E8M0", 1, false, CHECKPOINT_U8 },
 };
 
-/* The range of a tensor's data. Ranges are collected to find gaps and overlaps. */
+/* The range of bytes that one tensor's data take in the file. All ranges are collected to find gaps
+ * and overlaps. */
 typedef struct safetensors_range {
     uint64_t begin, end;
     const char *name;
@@ -107,7 +109,7 @@ static bool safetensors_check_size(safetensors_reader *s, const checkpoint_tenso
         t->name, (unsigned long long)(range->end - range->begin), (unsigned long long)bytes);
 }
 
-/* Each tensor gets its own storage, because a range may start at any byte. */
+/* Adds a tensor. Each tensor gets its own storage, because its range may start at any byte. */
 static bool safetensors_add_tensor(safetensors_reader *s, checkpoint_tensor_info *t,
                                    const safetensors_range *range, uint64_t element_size) {
     checkpoint_storage storage = { 0 };

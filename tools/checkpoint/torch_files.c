@@ -9,22 +9,26 @@
 
 /* === Zip archives === */
 
-/* Since 1.6, torch.save writes a zip archive of <root>/data.pkl, <root>/data/<key> for each
- * storage, and <root>/byteorder. TorchScript archives have <root>/constants.pkl as well.
- */
+/* Since version 1.6, torch.save writes a zip archive with the file <root>/data.pkl, a file
+ * <root>/data/<key> for each storage, and <root>/byteorder. A TorchScript archive also has
+ * <root>/constants.pkl. */
 
-#define TORCH_MAX_INFLATED ((uint64_t)8 << 20)  /* deflated data.pkl, or TorchScript's code */
-#define TORCH_MAX_CODE     ((uint64_t)64 << 20) /* total code read */
+/* the most bytes of a deflated data.pkl or code file */
+#define TORCH_MAX_INFLATED ((uint64_t)8 << 20)
+#define TORCH_MAX_CODE     ((uint64_t)64 << 20) /* the most bytes of code in all files */
 
 typedef struct torch_zip {
     torch_reader reader;
     zip_archive archive;
-    const char *root;      /* "archive/" */
-    const zip_entry *data; /* "archive/data.pkl" */
-    const char *folder;    /* folder of the storages: "data/" */
-    size_t *index;         /* entry -> storage + 1 */
-    source inflated;       /* data.pkl, if deflated */
-    uint64_t code_bytes;   /* bytes of code read so far */
+    const char *root; /* the root folder, such as "archive/" */
+    /* The entry of the pickle, such as "archive/data.pkl". */
+    const zip_entry *data;
+    const char *folder; /* the folder of the storages below the root: "data/" */
+    /* For each entry of the archive, the index of its storage plus 1; 0 if it has none yet. */
+    size_t *index;
+    source inflated; /* the inflated data.pkl, if it is deflated */
+    /* The number of bytes of code that were read so far. */
+    uint64_t code_bytes;
     bool big_endian;
 } torch_zip;
 
@@ -59,8 +63,8 @@ static bool torch_zip_place(torch_reader *t, const char *name, const torch_stora
     return true;
 }
 
-/* Refuses an archive. The message names a checkpoint inside the archive or, if there is none, the
- * first entry. */
+/* Refuses an archive without data.pkl. The message names a checkpoint inside the archive. If there
+ * is none, the message names the first entry. */
 static bool torch_refuse_zip(const torch_zip *z) {
     static const char *const ends[] = { ".pth", ".pt", ".bin", ".ckpt", ".safetensors", ".npz" };
     size_t i, k;
@@ -77,7 +81,8 @@ static bool torch_refuse_zip(const torch_zip *z) {
                        z->archive.count ? "\"" : "");
 }
 
-/* Finds the root, such as "archive/", by the only data.pkl. The root may be empty. */
+/* Finds the root folder of the archive, such as "archive/". It is the folder of the only file that
+ * is called data.pkl. The root may be empty. */
 static bool torch_find_root(torch_zip *z) {
     static const char suffix[] = "data.pkl";
     size_t i, length = strlen(suffix);
@@ -106,7 +111,7 @@ static const zip_entry *torch_zip_entry(const torch_zip *z, const char *name) {
 static bool torch_read_byteorder(torch_zip *z) {
     const zip_entry *entry = torch_zip_entry(z, "byteorder");
     char text[8] = "";
-    if (!entry) return true; /* older than 2.0: little */
+    if (!entry) return true; /* Archives before PyTorch 2.0 are little-endian. */
     if (entry->size >= sizeof text)
         return report_fail(z->reader.report, "zip: byteorder of %llu bytes",
                            (unsigned long long)entry->size);
@@ -116,7 +121,7 @@ static bool torch_read_byteorder(torch_zip *z) {
     return report_fail(z->reader.report, "zip: byteorder \"%.8s\", little or big expected", text);
 }
 
-/* Returns the bytes of an entry in malloc'ed memory; NULL on failure. */
+/* Returns the bytes of an entry in malloc'ed memory. Returns NULL on failure. */
 static uint8_t *torch_inflate(torch_zip *z, const zip_entry *entry) {
     report *r = z->reader.report;
     uint8_t *bytes = NULL;
@@ -161,8 +166,9 @@ static void torch_close_pickle(torch_zip *z) {
 
 /* === TorchScript === */
 
-/* Finds the text of a class in code/: "__torch__.a.b.Name" is class Name in
- * code/__torch__/a/b.py. */
+/* Returns the text of the file that defines a class, in malloc'ed memory. The class
+ * "__torch__.a.b.Name", for example, is the class Name in the file code/__torch__/a/b.py. Returns
+ * NULL if there is no such file. */
 static char *torch_read_code(torch_zip *z, const char *class) {
     const char *dot = strrchr(class, '.');
     char path[TORCH_MAX_NAME];
@@ -185,7 +191,8 @@ static bool torch_zip_describe(torch_reader *t, const char *module, const char *
     return ok && !t->report->failed;
 }
 
-/* The weights of a frozen archive are constants of its code, which refers to them by number. */
+/* Reads the weights of a frozen archive. They are constants of the archive's code, and the code
+ * refers to each constant by its number. */
 static bool torch_read_frozen(torch_zip *z, const char *class) {
     const zip_entry *entry = torch_zip_entry(z, "constants.pkl");
     char *code = torch_read_code(z, class);
@@ -241,25 +248,29 @@ bool torch_zip_open(checkpoint *c, size_t file, report *r) {
 
 /* === The legacy format === */
 
-/* Before 1.6, torch.save wrote five pickles: magic, 1001, system, object, storage keys. For each
- * key, an i64 element count and the elements follow, always little-endian. Python's pickle.dump
- * writes each storage as the bytes of such a file.
- */
+/* Before version 1.6, torch.save wrote five pickles: a magic number, the protocol number 1001,
+ * facts about the system, the saved object, and the list of storage keys. For each key, an i64
+ * element count and the elements follow, always little-endian. Python's pickle.dump writes each
+ * storage as the bytes of such a file. */
 
-/* A storage of the file, found by key. */
+/* A storage of the file, which the reader finds by its key. */
 typedef struct torch_legacy_storage {
     const char *key;
-    uint64_t element_size, count; /* from the persistent id */
-    uint64_t offset;              /* offset of the first element; 0 if no key is listed */
-    size_t index;                 /* index in the checkpoint's storages, once added */
+    /* The size of an element and the number of elements, both from the persistent id. */
+    uint64_t element_size, count;
+    /* The offset of the first element; 0 if the list of keys does not contain the key. */
+    uint64_t offset;
+    /* The index of the storage in the checkpoint, if `added` is true. */
+    size_t index;
     bool added;
 } torch_legacy_storage;
 
 typedef struct torch_legacy {
     torch_reader reader;
     const source *source;
-    uint64_t end;                   /* end of the file's part of the source */
-    torch_legacy_storage *storages; /* sorted by key */
+    /* The end of the file inside the source. */
+    uint64_t end;
+    torch_legacy_storage *storages; /* The storages are sorted by key. */
     size_t count;
 } torch_legacy;
 
@@ -277,7 +288,9 @@ static torch_legacy_storage *torch_find_legacy(torch_legacy *l, const char *key)
 static bool torch_legacy_place(torch_reader *t, const char *name, const torch_storage *storage,
                                size_t *index) {
     torch_legacy_storage *found = torch_find_legacy(t->form,
-                                                    storage->key); /* never NULL: all are listed */
+                                                    /* never NULL, because all storages are
+                                                     * listed */
+                                                    storage->key);
     checkpoint_storage placed = { 0 };
     if (found->offset == 0)
         return report_fail(t->report, "%.200s: storage \"%.200s\" is missing from the list of keys",
@@ -296,8 +309,8 @@ static bool torch_legacy_place(torch_reader *t, const char *name, const torch_st
     return true;
 }
 
-/* Lists every storage that the object mentions, even outside the state dict, because the file
- * stores all of them. Only the class of a storage shows the size of its elements. */
+/* Lists every storage that the saved object mentions, even storages outside the state dict, because
+ * the file contains all of them. Only the class of a storage shows the size of its elements. */
 static bool torch_collect_storages(torch_legacy *l) {
     size_t i, count = l->reader.pickle.persistent_count;
     l->storages = calloc(count + 1, sizeof *l->storages);
@@ -317,7 +330,8 @@ static bool torch_collect_storages(torch_legacy *l) {
     return true;
 }
 
-/* Tensors may share a storage, but must give the same type and size for the storage. */
+/* Removes duplicates from the sorted list of storages. Several tensors may share a storage, but
+ * they must give the same element size and count for it. */
 static bool torch_unify_storages(torch_legacy *l) {
     size_t i, kept = 0;
     for (i = 0; i < l->count; i++) {
@@ -334,7 +348,8 @@ static bool torch_unify_storages(torch_legacy *l) {
     return true;
 }
 
-/* Finds a storage that begins at byte *at, and moves *at to the end of the storage. */
+/* Records that the storage with this key begins at byte *at. Moves *at to the end of the
+ * storage. */
 static bool torch_locate_storage(torch_legacy *l, const char *key, uint64_t *at) {
     report *r = l->reader.report;
     torch_legacy_storage *storage = torch_find_legacy(l, key);
@@ -378,8 +393,8 @@ static bool torch_locate_storages(torch_legacy *l, const pickle_document *keys) 
     return true;
 }
 
-/* Skips magic, protocol and system info. Only the protocol is checked, because the format is
- * little-endian on every system. */
+/* Skips the magic number, the protocol number and the facts about the system. Checks only the
+ * protocol, because the format is little-endian on every system. */
 static bool torch_skip_preamble(torch_legacy *l, uint64_t *at) {
     pickle_document document;
     int i;
@@ -407,8 +422,8 @@ static bool torch_read_keys(torch_legacy *l) {
     return ok;
 }
 
-/* Reads the file up to the positions of the storages. Call torch_close_legacy even after a
- * failure. */
+/* Reads the file up to the list of keys, and computes the offsets of all storages. The caller must
+ * call torch_close_legacy even after a failure. */
 static bool torch_read_legacy(torch_legacy *l, uint64_t at, size_t max_values) {
     return torch_skip_preamble(l, &at) &&
            pickle_load(&l->reader.pickle, l->source, at, l->end, max_values, l->reader.report) &&
@@ -442,19 +457,20 @@ bool torch_is_nested(const pickle_value *value) {
                           "torch.storage._load_from_bytes");
 }
 
-/* Finds the single storage of such a file. The storage is the object of the file. */
+/* Finds the single storage of such a file. The saved object of the file is this storage. */
 static bool torch_find_nested(torch_legacy *l, const char *name, torch_storage *storage,
                               checkpoint_storage *found) {
     torch_reader *t = &l->reader;
     const torch_legacy_storage *place;
     if (!torch_read_storage(t, name, t->pickle.root, storage)) return false;
-    place = torch_find_legacy(l, storage->key); /* never NULL: all are listed */
+    place = torch_find_legacy(l, storage->key); /* never NULL, because all storages are listed */
     if (place->offset == 0)
         return report_fail(t->report, "%.200s: its storage has no elements", name);
     found->bytes.name = memory_copy_text(&t->c->memory, place->key, strlen(place->key));
     found->bytes.offset = place->offset;
     found->bytes.size = found->bytes.stored_size = place->count * place->element_size;
-    storage->key = NULL; /* these pointers would become invalid when the pickle is freed */
+    /* These pointers would become invalid when the pickle is freed. */
+    storage->key = NULL;
     storage->found = found;
     return found->bytes.name || report_no_memory(t->report);
 }

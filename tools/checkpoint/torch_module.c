@@ -6,16 +6,16 @@
 
 /* === Whole modules === */
 
-/* This part reads modules that were pickled whole. Such a pickle names the classes of the modules
- * and lists the modules' attributes. PyTorch would import the classes; here they are only data.
- * Tensors get the names of state_dict(), and simple values become attributes of the checkpoint.
- */
+/* This part reads modules that were pickled as objects. Such a pickle contains the names of the
+ * modules' classes and the attributes of the modules. PyTorch would import the classes, but this
+ * reader treats them only as data. Tensors get the names that state_dict() gives them. Simple
+ * values become attributes of the checkpoint. */
 
 enum { TORCH_MOST_NUMBERS = 8 };
 
 /* === Values as text === */
 
-/* Writes the shortest text, such as 1e-05, that is read back as the same number. */
+/* Writes a number as the shortest text that is read back as the same number, such as 1e-05. */
 void torch_show_number(double number, char *text, size_t size) {
     int digits = 1;
     do snprintf(text, size, "%.*g", digits, number);
@@ -39,7 +39,8 @@ static bool torch_show_scalar(const pickle_value *value, char text[TORCH_SHOWN])
     }
 }
 
-/* "(16, 16)" */
+/* Writes a list or tuple of numbers as text, such as "(16, 16)". Returns false for any other
+ * value. */
 bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN]) {
     char number[TORCH_SHOWN];
     size_t i, used = 1;
@@ -60,8 +61,9 @@ bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN]) {
 
 /* === Attributes === */
 
-/* Writes "__torch__.torch.nn.modules.activation.___torch_mangle_5.GELU" without the parts that
- * TorchScript adds. */
+/* Writes the name of a class without the parts that TorchScript adds. The name
+ * "__torch__.torch.nn.modules.activation.___torch_mangle_5.GELU", for example, becomes
+ * "torch.nn.modules.activation.GELU". */
 static void torch_show_class(const char *class, char text[TORCH_SHOWN]) {
     static const char added[] = "__torch__.", mangle[] = "___torch_mangle_";
     char *at;
@@ -84,8 +86,8 @@ static const char *torch_class_of(const pickle_value *value) {
 static bool torch_add_entries(torch_reader *t, const char *module, const char *prefix,
                               const pickle_value *dict);
 
-/* For functools.partial, the attribute's value is the function's name, and the settings are one
- * level below. */
+/* Adds a functools.partial as attributes. The attribute itself gets the name of the function. The
+ * settings of the partial become attributes one level below. */
 static bool torch_add_partial(torch_reader *t, const char *module, const char *name,
                               const pickle_value *value) {
     const pickle_value *state = torch_part(value, PICKLE_STATE);
@@ -97,7 +99,8 @@ static bool torch_add_partial(torch_reader *t, const char *module, const char *n
            torch_add_entries(t, module, name, settings);
 }
 
-/* Adds a simple value or, at the top, a dict or an object of simple values. */
+/* Adds an attribute if its value is simple. At the top level, also adds a dict or an object that
+ * consists of simple values. */
 static bool torch_add_entry(torch_reader *t, const char *module, const char *prefix,
                             const pickle_value *key, const pickle_value *value) {
     const pickle_value *inner = torch_as_object(value);
@@ -112,8 +115,9 @@ static bool torch_add_entry(torch_reader *t, const char *module, const char *pre
     return torch_add_entries(t, module, name, inner);
 }
 
-/* Skips names that begin with '_', because they are PyTorch's own, but keeps Lightning's
- * hyperparameters. In TorchScript, modules are attributes of other modules. */
+/* Adds all simple attributes of a module. Skips names that begin with '_', because they are
+ * PyTorch's own, but keeps Lightning's hyperparameters. Also skips TorchScript's modules, which are
+ * attributes of other modules. */
 static bool torch_add_entries(torch_reader *t, const char *module, const char *prefix,
                               const pickle_value *dict) {
     size_t i;
@@ -141,7 +145,8 @@ bool torch_add_attributes(torch_reader *t, const char *module, const pickle_valu
 
 /* === Tensors === */
 
-/* True if a set of strings has the key. Protocols before 4 make the set by a call of set(). */
+/* True if a set of strings contains the key. Pickle protocols before 4 write the set as a call of
+ * set(). */
 static bool torch_set_has(torch_reader *t, const pickle_value *set, const pickle_value *key) {
     size_t i;
     if (set && set->kind == PICKLE_CALL) set = torch_item(torch_part(set, PICKLE_ARGUMENTS), 0);
@@ -151,7 +156,8 @@ static bool torch_set_has(torch_reader *t, const pickle_value *set, const pickle
     return false;
 }
 
-/* Visits one of the three dicts of a module, except the names in a set. */
+/* Adds the contents of one of the three dicts of a module. Leaves out the names that a set
+ * contains. */
 static bool torch_flatten_part(torch_reader *t, char *name, size_t name_size,
                                const pickle_value *part, const pickle_value *without, int depth) {
     const pickle_value *dict = torch_as_dict(part);
@@ -171,8 +177,8 @@ static bool torch_flatten_part(torch_reader *t, char *name, size_t name_size,
     return true;
 }
 
-/* Adds plain attributes, neither parameters nor buffers, which may hold positions that are computed
- * once. */
+/* Adds tensors that are plain attributes of a module, neither parameters nor buffers. They may hold
+ * positions that are computed once. */
 static bool torch_add_positions(torch_reader *t, char *name, size_t name_size,
                                 const pickle_value *state) {
     size_t i, size;
@@ -188,7 +194,8 @@ static bool torch_add_positions(torch_reader *t, char *name, size_t name_size,
     return true;
 }
 
-/* Adds the tensors in the order of state_dict(). A module that is used twice is added twice. */
+/* Adds the tensors of a module in the order of state_dict(). If a module is used twice, its tensors
+ * are added twice. */
 bool torch_flatten_module(torch_reader *t, char *name, size_t name_size, const pickle_value *module,
                           int depth) {
     const pickle_value *state = torch_as_module(module);
@@ -217,8 +224,8 @@ static const char *torch_callable(const pickle_value *value) {
     return callable && callable->kind == PICKLE_GLOBAL ? callable->u.text : "";
 }
 
-/* Copies a text; the copy lives as long as the checkpoint. An encoded text is first read into the
- * end of the copy's block. */
+/* Copies a text to memory that lives as long as the checkpoint. An encoded text is first read into
+ * the end of the same memory and then decoded. */
 static bool torch_copy_text(torch_reader *t, const pickle_value *value, torch_bytes *bytes) {
     const pickle_encoding encoding = (pickle_encoding)value->encoding;
     const uint64_t size = bytes->size, before = encoding == PICKLE_PLAIN ? 0 : size;
@@ -236,7 +243,8 @@ static bool torch_copy_text(torch_reader *t, const pickle_value *value, torch_by
     return true;
 }
 
-/* Converts UTF-8 with characters up to 255 to bytes, in place. */
+/* Converts UTF-8 text to bytes in place. Each character must be at most 255 and becomes one
+ * byte. */
 static bool torch_decode_latin1(torch_bytes *bytes) {
     uint8_t *text = bytes->memory;
     uint64_t i, used = 0;
@@ -279,7 +287,8 @@ typedef enum torch_array_form {
     TORCH_FROM_BUFFER,
 } torch_array_form;
 
-/* NumPy 2 writes numpy._core instead of numpy.core. */
+/* Returns the kind of call that creates an array. NumPy 2 writes numpy._core instead of
+ * numpy.core. */
 static torch_array_form torch_form_of(const pickle_value *value) {
     const char *name = torch_callable(value);
     if (strcmp(name, "numpy.core.multiarray._reconstruct") == 0 ||
@@ -293,7 +302,8 @@ static torch_array_form torch_form_of(const pickle_value *value) {
 
 bool torch_is_array(const pickle_value *value) { return torch_form_of(value) != TORCH_NO_ARRAY; }
 
-/* Reads numpy.dtype("f4", ...) with the state (3, "<", ...); false if the type is not supported. */
+/* Reads a call such as numpy.dtype("f4", ...) whose state is (3, "<", ...). Returns false if the
+ * type is not supported. */
 static bool torch_read_dtype(const pickle_value *value, checkpoint_dtype *dtype, bool *big_endian) {
     static const struct {
         const char *name;
@@ -318,7 +328,8 @@ static void torch_fortran_strides(checkpoint_tensor_info *info) {
     uint64_t stride = 1;
     int i;
     for (i = 0; i < info->ndim; i++) {
-        info->strides[i] = (int64_t)(stride & INT64_MAX); /* overflows: refused by dims */
+        /* checkpoint_check_dims refuses an overflow */
+        info->strides[i] = (int64_t)(stride & INT64_MAX);
         stride *= (uint64_t)info->dims[i];
     }
 }
@@ -372,8 +383,10 @@ bool torch_add_array(torch_reader *t, const char *name, const pickle_value *valu
 
 enum {
     TORCH_MAX_ARGUMENTS = 16,
-    TORCH_MAX_ARGUMENT_TEXT = 2048, /* length of one call */
-    TORCH_REMEMBERED = 16,          /* number of recent attributes that are not repeated */
+    /* The most characters of the arguments of one call. */
+    TORCH_MAX_ARGUMENT_TEXT = 2048,
+    /* The number of a module's latest attributes that are not repeated. */
+    TORCH_REMEMBERED = 16,
     TORCH_VALUE = 80,
 };
 
@@ -382,15 +395,18 @@ typedef struct torch_span {
     size_t size;
 } torch_span;
 
-/* The facts reported about one module, each once. */
+/* The facts that the code shows about one module. Each fact is reported once. */
 typedef struct torch_description {
     torch_reader *reader;
     const char *module;
     torch_span body;
-    size_t first;   /* its first attribute */
-    int attentions; /* number of softmaxes and similar calls; 2 means several */
+    /* The index of the module's first attribute in the checkpoint. */
+    size_t first;
+    /* The number of calls of softmax and similar functions; 2 stands for several. */
+    int attentions;
     bool calls_relu, has_cube, has_quick_factor;
-    const char *told; /* a call with a fact that was already reported */
+    /* A call whose fact was already reported; the call must not be reported again. */
+    const char *told;
 } torch_description;
 
 /* === Spans of text === */
@@ -416,7 +432,8 @@ static const char *torch_find(torch_span span, const char *text) {
     return NULL;
 }
 
-/* Splits the items between commas, up to the closing bracket. Returns the number of items. */
+/* Splits a text at its commas, up to the closing bracket of the call. Returns the number of
+ * items. */
 static size_t torch_split(torch_span text, torch_span items[TORCH_MAX_ARGUMENTS]) {
     size_t i, start = 0, count = 0;
     int depth = 0;
@@ -436,7 +453,8 @@ static size_t torch_split(torch_span text, torch_span items[TORCH_MAX_ARGUMENTS]
     return count;
 }
 
-/* Converts a value in Python's syntax to the form of checkpoint.h: 1e-05, true, none, (4), text. */
+/* Converts a value from Python's syntax to the form of checkpoint.h, such as 1e-05, true, none, (4)
+ * or a text. */
 static void torch_value(torch_span span, char value[TORCH_VALUE]) {
     char *end;
     double number;
@@ -494,9 +512,10 @@ static int torch_count_attentions(torch_span body) {
     return count;
 }
 
-/* Recognises the shape that splits [batch, tokens, 3 x heads x width]; the 3 may be on any of the
- * last three axes. If there is a single softmax, [batch, tokens, heads, width] counts too, because
- * the other sizes are often computed. `before` is the number of axes that the list leaves out. */
+/* Recognises the shape that splits the result of a layer into q, k, v and heads: [batch, tokens, 3
+ * x heads x width]. The 3 may be on any of the last three axes. If the code has a single softmax,
+ * the shape [batch, tokens, heads, width] counts too, because the other sizes are often computed.
+ * `before` is the number of axes that the list leaves out. */
 static bool torch_say_heads(torch_description *d, torch_span list, size_t before) {
     torch_span items[TORCH_MAX_ARGUMENTS], heads = { NULL, 0 };
     size_t count;
@@ -513,7 +532,8 @@ static bool torch_say_heads(torch_description *d, torch_span list, size_t before
     return !torch_is_number(heads, true) || torch_say_span(d, "code.num_heads", heads);
 }
 
-/* Reports scores without a scale if the code that splits the heads has no arithmetic. */
+/* Reports that the scores have no scale if the code that splits the heads contains no
+ * arithmetic. */
 static bool torch_say_scale(torch_description *d) {
     static const char *const others[] = {
         "torch.mul", "torch.div", "torch.pow", "sqrt", "scaled_dot", "baddbmm",
@@ -527,13 +547,14 @@ static bool torch_say_scale(torch_description *d) {
     return torch_say(d, "code.attn_scale", "1");
 }
 
-/* PyTorch omits trailing arguments with default values. */
+/* Reports the epsilon of a call of layer_norm. PyTorch omits trailing arguments that have their
+ * default values. */
 static bool torch_say_layer_norm(torch_description *d, const torch_span *a, size_t count) {
     if (count < 5) return torch_say(d, "code.layer_norm_eps", "1e-05");
     return !torch_is_number(a[4], false) || torch_say_span(d, "code.layer_norm_eps", a[4]);
 }
 
-/* True for a call that is a whole layer of nn.TransformerEncoder. */
+/* Reports the settings of a call that runs a whole layer of nn.TransformerEncoder. */
 static bool torch_say_encoder_layer(torch_description *d, const torch_span *a, size_t count) {
     if (count < 10 || !torch_is_number(a[2], true) || !torch_is_number(a[9], false)) return true;
     return torch_say_span(d, "code.num_heads", a[2]) &&
@@ -542,7 +563,7 @@ static bool torch_say_encoder_layer(torch_description *d, const torch_span *a, s
            torch_say_span(d, "code.layer_norm_eps", a[9]);
 }
 
-/* Functions that are activations and nothing else. */
+/* The functions that are only activations. */
 static const char *const torch_activations[] = {
     "relu",       "silu",        "gelu",      "mish",        "elu",      "celu",
     "selu",       "leaky_relu",  "prelu",     "rrelu",       "relu6",    "hardtanh",
@@ -559,7 +580,7 @@ static bool torch_same(torch_span a, torch_span b) {
     return a.size == b.size && memcmp(a.text, b.text, a.size) == 0;
 }
 
-/* True for "torch.sigmoid(x)". */
+/* True if the text is "torch.sigmoid(x)" for this x. */
 static bool torch_is_sigmoid_of(torch_span span, torch_span x) {
     static const char start[] = "torch.sigmoid(";
     torch_span inner;
@@ -569,7 +590,8 @@ static bool torch_is_sigmoid_of(torch_span span, torch_span x) {
     return torch_same(inner, x);
 }
 
-/* x sigmoid(x) is SiLU; the square of a ReLU is squared_relu. */
+/* Recognises an activation that is written as a product: x sigmoid(x) is SiLU, and the square of a
+ * ReLU is squared_relu. */
 static bool torch_say_product(torch_description *d, const torch_span *a) {
     const bool first = torch_is_sigmoid_of(a[0], a[1]);
     if (first || torch_is_sigmoid_of(a[1], a[0])) {
@@ -580,8 +602,8 @@ static bool torch_say_product(torch_description *d, const torch_span *a) {
            torch_say(d, "code.activation", "squared_relu");
 }
 
-/* Recognises an activation that is written out: GELU (by erf, or by tanh of a cube) and x
- * sigmoid(1.702 x). */
+/* Recognises an activation that is written as a formula: GELU with erf, GELU with tanh of a cube,
+ * or x sigmoid(1.702 x). */
 static bool torch_say_formula(torch_description *d, torch_span name, const torch_span *a,
                               size_t count) {
     if (count == 0) return true;
@@ -601,7 +623,8 @@ static bool torch_say_activation(torch_description *d, torch_span name, const to
     size_t i;
     if (torch_span_is(name, "gelu") && count > 1 && torch_find(a[1], "tanh"))
         return torch_say(d, "code.activation", "gelu_tanh");
-    if (name.size > 0 && name.text[name.size - 1] == '_') name.size--; /* in place */
+    /* a function that works in place */
+    if (name.size > 0 && name.text[name.size - 1] == '_') name.size--;
     for (i = 0; i < sizeof torch_activations / sizeof *torch_activations; i++)
         if (torch_span_is(name, torch_activations[i]))
             return torch_say(d, "code.activation", torch_activations[i]);
@@ -625,8 +648,8 @@ static bool torch_say_call(torch_description *d, torch_span name, const torch_sp
     return true;
 }
 
-/* Finds the next call of an operator, "torch.NAME(...)". *rest becomes the text after the opening
- * bracket. */
+/* Finds the next call of one of PyTorch's operators, "torch.NAME(...)". *rest becomes the text
+ * after the opening bracket. */
 static bool torch_next_call(torch_span *rest, torch_span *name,
                             torch_span arguments[TORCH_MAX_ARGUMENTS], size_t *count) {
     static const char start[] = "torch.";
@@ -645,7 +668,8 @@ static bool torch_next_call(torch_span *rest, torch_span *name,
     return false;
 }
 
-/* Reads lines such as " eps : Final[float] = 1.0000000000000001e-05". */
+/* Reports the constants of a class from lines such as " eps : Final[float] =
+ * 1.0000000000000001e-05". */
 static bool torch_say_constants(torch_description *d) {
     static const char sign[] = " : Final[";
     torch_span rest = d->body;
@@ -669,8 +693,8 @@ static bool torch_say_constants(torch_description *d) {
     return true;
 }
 
-/* Reads calls of torch.nn.functional. TorchScript assigns each function to a variable first, on a
- * line of its own. */
+/* Reports calls of torch.nn.functional. TorchScript first assigns each such function to a variable,
+ * on a line of its own. */
 static bool torch_say_others(torch_description *d) {
     static const char start[] = "torch.nn.functional.";
     torch_span rest = d->body;
@@ -693,7 +717,8 @@ static bool torch_say_others(torch_description *d) {
     return true;
 }
 
-/* Finds the text from "class NAME(Module):" to the next line that is not indented. */
+/* Finds the body of a class: the text from "class NAME(Module):" to the next line that is not
+ * indented. */
 static bool torch_find_class_body(const char *class, const char *code, torch_span *body) {
     const char *dot = strrchr(class, '.');
     char head[300];
@@ -727,7 +752,8 @@ bool torch_describe_code(torch_reader *t, const char *module, const char *class,
 
 /* === Constants === */
 
-/* Returns 12 for "CONSTANTS.c12"; -1 for anything else. */
+/* Returns the number of a constant, such as 12 for "CONSTANTS.c12". Returns -1 for any other
+ * text. */
 static long torch_constant_index(torch_span span) {
     static const char start[] = "CONSTANTS.c";
     const size_t size = strlen(start);
@@ -738,8 +764,9 @@ static long torch_constant_index(torch_span span) {
     return torch_is_number(digits, true) ? strtol(digits.text, NULL, 10) : -1;
 }
 
-/* A constant that is expanded to the batch is a token. A constant that is added is a table of
- * positions. All others belong to layers. */
+/* Returns the name of a constant by the operator that uses it. A constant that is expanded to the
+ * batch is a class token. A constant that is added is a table of positions. All other constants
+ * belong to layers. */
 static const char *torch_name_part(torch_span operator, size_t part) {
     static const char *const parts[] = { "weight", "bias", "running_mean", "running_var" };
     if (operator.size == 6 && memcmp(operator.text, "expand", 6) == 0) return "cls_token";
@@ -747,9 +774,9 @@ static const char *torch_name_part(torch_span operator, size_t part) {
     return parts[part < 3 ? part : 3];
 }
 
-/* Adds a constant under the name of its role in an operator. "3.linear.weight" is the first
- * constant of the fourth call that has constants. A constant that is used twice is added twice,
- * like shared weights. */
+/* Adds a constant under a name that shows its role. The name "3.linear.weight", for example,
+ * belongs to the first constant of the fourth call that has constants. A constant that is used
+ * twice is added twice, like shared weights. */
 static bool torch_add_constant(torch_reader *t, torch_span operator, size_t place, size_t part,
                                long index) {
     const pickle_value *value = torch_item(t->pickle.root, (size_t)index);

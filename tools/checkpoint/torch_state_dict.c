@@ -18,7 +18,7 @@
  */
 
 #ifndef TORCH_MAX_STEPS
-#define TORCH_MAX_STEPS 1000000 /* visited nodes; a shared node counts at each visit */
+#define TORCH_MAX_STEPS 1000000 /* the most visited nodes; a shared node counts at each visit */
 #endif
 
 bool torch_step(torch_reader *t) {
@@ -52,7 +52,8 @@ static const torch_class torch_classes[] = {
     { "", "uint64", 8, false, CHECKPOINT_U8 },
 };
 
-/* Returns "FloatStorage" for "torch.FloatStorage"; NULL if another module defines the class. */
+/* Removes the module from the name of a class in PyTorch: "torch.FloatStorage" becomes
+ * "FloatStorage". Returns NULL if another module defines the class. */
 static const char *torch_strip_module(const pickle_value *global) {
     static const char *const modules[] = { "torch.storage.", "torch.cuda.", "torch." };
     size_t i;
@@ -73,7 +74,7 @@ static const torch_class *torch_find_class(const pickle_value *global, bool is_d
     return NULL;
 }
 
-/* The forms of the calls that PyTorch uses for tensors. */
+/* The forms of the calls by which PyTorch creates tensors. The comments show the arguments. */
 typedef enum torch_call {
     TORCH_NOT_A_TENSOR,
     TORCH_TENSOR,       /* (storage, offset, size, stride, ...) */
@@ -133,8 +134,9 @@ const pickle_value *torch_as_dict(const pickle_value *value) {
     return NULL;
 }
 
-/* A module of torch.fx has its attributes as an argument. An object with slots has a pair, and the
- * attributes are the first item. */
+/* Returns the attributes of an object as a dict, or NULL. A module of torch.fx has its attributes
+ * as an argument of a call. An object with slots has a pair of dicts, and the attributes are the
+ * first of the two. */
 const pickle_value *torch_as_object(const pickle_value *value) {
     const pickle_value *state = torch_part(value, PICKLE_STATE);
     if (state && state->kind == PICKLE_TUPLE) state = torch_item(state, 0);
@@ -160,8 +162,8 @@ static bool torch_is_count(const pickle_value *value) {
            value->u.integer <= INT64_MAX / 64;
 }
 
-/* Reads the last field of a legacy id: None, or (key, offset, count) for a view of the root
- * storage. */
+/* Reads the last field of a storage's id in the legacy format. The field is None, or it is (key,
+ * offset, count) if the storage is a view of the root storage. */
 static bool torch_read_view(torch_reader *t, const char *name, const pickle_value *view,
                             torch_storage *storage) {
     const pickle_value *offset = torch_item(view, 1), *count = torch_item(view, 2);
@@ -222,7 +224,8 @@ static bool torch_skip(torch_reader *t, const char *name, const char *reason) {
     return checkpoint_add_skipped(t->c, name, reason, t->report);
 }
 
-/* Adds a view of a storage. If `dtype` is NULL, the storage gives the type. */
+/* Adds a tensor that is a view of a storage. If `dtype` is NULL, the storage determines the
+ * type. */
 static bool torch_add_view(torch_reader *t, checkpoint_tensor_info *info,
                            const torch_storage *storage, const torch_class *dtype, int64_t offset) {
     uint64_t bytes = storage->count * storage->class->size;
@@ -259,8 +262,8 @@ static bool torch_add_tensor(torch_reader *t, const char *name, const pickle_val
            torch_add_view(t, &info, &storage, dtype, offset->u.integer);
 }
 
-/* Unwraps parameters and subclasses. The number of steps is bounded, because an object may wrap
- * itself. */
+/* Adds the tensor that a call creates. Unwraps parameters and subclasses first. The number of steps
+ * is limited, because an object may wrap itself. */
 bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value) {
     const pickle_value *callable = torch_part(value, PICKLE_CALLABLE);
     const pickle_value *arguments = torch_part(value, PICKLE_ARGUMENTS);
@@ -294,7 +297,8 @@ bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value
 
 /* === Flattening === */
 
-/* True if an opaque call uses tensor data, directly or through its arguments. */
+/* True if a call of an unknown function uses the data of a tensor, directly or through its
+ * arguments. */
 static bool torch_uses_storage(torch_reader *t, const pickle_value *value, int depth) {
     size_t i;
     bool children = value && (value->kind == PICKLE_TUPLE || value->kind == PICKLE_LIST);
@@ -348,7 +352,7 @@ static bool torch_flatten_dict(torch_reader *t, char *name, size_t name_size,
     return true;
 }
 
-/* Adds the tensors of a file that is only a list. Their indices become their names. */
+/* Adds the tensors of a file that is only a list. The indices of the tensors become their names. */
 static bool torch_flatten_list(torch_reader *t, const pickle_value *list) {
     char name[32];
     size_t i;
@@ -392,7 +396,8 @@ bool torch_read_state_dict(torch_reader *t) {
  * to the model: an average of the weights, a teacher, the state of the optimizer.
  */
 
-/* Searches nested dicts and modules. Skips lists, because they belong to an optimizer. */
+/* True if a dict or module contains tensors at any depth. Lists are skipped, because they belong to
+ * an optimizer. */
 static bool torch_holds_tensors(torch_reader *t, const pickle_value *value, int depth) {
     static const char *const parts[] = { "_parameters", "_buffers", "_modules" };
     const pickle_value *dict = torch_as_dict(value), *module = torch_as_module(value);
@@ -406,22 +411,24 @@ static bool torch_holds_tensors(torch_reader *t, const pickle_value *value, int 
     return false;
 }
 
-/* Lists the entries to choose from. Objects that are neither dicts nor modules are searched only if
- * the pickle has nothing else. */
+/* Returns the dict whose entries may be the model. An object that is neither a dict nor a module is
+ * searched only if it is the whole pickle. */
 static const pickle_value *torch_entries(const torch_reader *t, const pickle_value *value) {
     if (torch_as_module(value)) return NULL;
     return value == t->pickle.root && !torch_as_dict(value) ? torch_as_object(value)
                                                             : torch_as_dict(value);
 }
 
-/* These names follow timm's order of preference; common names come last. */
+/* The keys under which training programs save the model. They follow timm's order of preference,
+ * and other common names come last. */
 static const char *const torch_wrappers[] = {
     "state_dict_ema", "model_ema", "state_dict", "model",          "module",
     "teacher",        "student",   "encoder",    "target_encoder", "model_state_dict",
     "model_state",    "net",       "network",    "params",         "weights",
 };
 
-/* State dicts come before whole modules. */
+/* Returns the value of the first of these keys that contains tensors. State dicts come before whole
+ * modules. */
 static const pickle_value *torch_known_wrapper(torch_reader *t, const pickle_value *dict,
                                                const char **key) {
     const size_t count = sizeof torch_wrappers / sizeof *torch_wrappers;
@@ -436,7 +443,7 @@ static const pickle_value *torch_known_wrapper(torch_reader *t, const pickle_val
     return NULL;
 }
 
-/* True for tensors that belong to the training rather than to the model. */
+/* True for the key of an entry that belongs to the training rather than to the model. */
 static bool torch_is_training_key(const pickle_value *key) {
     static const char *const starts[] = { "optim", "lr_", "sched", "scaler", "amp", "rng" };
     size_t i;
@@ -445,14 +452,15 @@ static bool torch_is_training_key(const pickle_value *key) {
     return false;
 }
 
-/* True for a dict or a module, except the state of an optimizer. */
+/* True if the entry is a dict or a module that is not the state of an optimizer. */
 static bool torch_is_candidate(const pickle_value *key, const pickle_value *value) {
     return key->kind == PICKLE_STRING && !torch_is_training_key(key) &&
            !pickle_get(torch_as_dict(value), "param_groups") &&
            (torch_as_dict(value) || torch_as_module(value));
 }
 
-/* Returns the only entry with tensors, if it is a dict or a module. */
+/* If a single entry contains tensors, and it is a dict or a module, returns this entry. Otherwise
+ * returns NULL. */
 static const pickle_value *torch_only_wrapper(torch_reader *t, const pickle_value *dict,
                                               const char **key) {
     const pickle_value *found = NULL;
@@ -492,7 +500,7 @@ static bool torch_add_scalar(torch_reader *t, const char *prefix, const pickle_v
     return checkpoint_add_metadata(t->c, name, shown, t->report);
 }
 
-/* True for the usual names of the model's configuration. */
+/* True for the usual keys of the model's configuration. */
 static bool torch_is_configuration(const pickle_value *key) {
     static const char *const names[] = {
         "args",       "config",       "cfg",          "hparams", "hyper_parameters",
@@ -504,9 +512,9 @@ static bool torch_is_configuration(const pickle_value *key) {
     return false;
 }
 
-/* Adds scalars and lists of numbers next to the state dict. Values in an argparse.Namespace or a
- * dict of settings are one level down ("args.lr"). Values in a dict within it are two levels down
- * ("args.model_kwargs"). */
+/* Adds the scalars and the lists of numbers beside the state dict as metadata. The values of an
+ * argparse.Namespace, or of a dict of settings, get names with two parts, such as "args.lr". The
+ * values of a dict inside it get names with three parts, such as "args.model_kwargs.depth". */
 static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const char *prefix) {
     const bool is_deep = strchr(prefix, '.') != NULL;
     char name[160];
@@ -538,7 +546,7 @@ static bool torch_add_wrapper(torch_reader *t, const char *key) {
     return true;
 }
 
-/* If several dicts or modules could be the model, lists the path of each. */
+/* Lists the path of each dict or module that could be the model. There may be several. */
 static bool torch_list_choices(torch_reader *t, const pickle_value *value, char *path,
                                size_t path_size, int depth) {
     const pickle_value *dict = torch_entries(t, value);
@@ -559,7 +567,7 @@ static bool torch_list_choices(torch_reader *t, const pickle_value *value, char 
     return !t->report->failed;
 }
 
-/* Returns the value at a path. The keys of the path may contain dots. */
+/* Returns the value at a path, or NULL. The keys in the path may contain dots. */
 static const pickle_value *torch_find_path(torch_reader *t, const pickle_value *value,
                                            const char *path) {
     const pickle_value *dict = torch_entries(t, value), *found = NULL;
@@ -612,12 +620,13 @@ static const pickle_value *torch_take_wanted(torch_reader *t, const pickle_value
     const pickle_value *found = torch_find_path(t, root, t->c->wanted);
     if (t->report->failed) return NULL;
     if (!found) return torch_refuse_path(t);
-    if (!torch_add_metadata(t, torch_entries(t, root), "")) return NULL; /* it has some */
+    /* The root may hold metadata too. */
+    if (!torch_add_metadata(t, torch_entries(t, root), "")) return NULL;
     return torch_add_wrapper(t, t->c->wanted) ? torch_descend(t, found) : NULL;
 }
 
-/* NumPy arrays count as tensors only if there are no other tensors; otherwise the arrays are
- * statistics. */
+/* Chooses the value that is the model. NumPy arrays count as tensors only if there are no other
+ * tensors. Otherwise the arrays are statistics. */
 const pickle_value *torch_choose(torch_reader *t) {
     const pickle_value *root = t->pickle.root, *entries = torch_entries(t, root), *chosen;
     char path[TORCH_MAX_NAME] = "";
@@ -639,7 +648,7 @@ static bool torch_is_label(const pickle_value *value) {
     return value->kind == PICKLE_STRING && text_is_name(value->u.text, value->count);
 }
 
-/* Reads the index of a class. The index is text if it has passed through JSON. */
+/* Reads the index of a class. The index is a text if the dict has passed through JSON. */
 static bool torch_read_index(const pickle_value *value, size_t count, size_t *index) {
     long number = -1;
     if (value->kind == PICKLE_INT && value->u.integer < TORCH_MAX_LABELS)
@@ -651,7 +660,7 @@ static bool torch_read_index(const pickle_value *value, size_t count, size_t *in
     return number >= 0 && *index < count;
 }
 
-/* Reads ["cat", "dog"]. */
+/* Reads the names of classes from a list such as ["cat", "dog"]. */
 static bool torch_order_list(const pickle_value *list, const char **labels) {
     size_t i;
     for (i = 0; i < list->count; i++) {
@@ -661,7 +670,7 @@ static bool torch_order_list(const pickle_value *list, const char **labels) {
     return true;
 }
 
-/* Reads {"cat": 0, "dog": 1} or {0: "cat", 1: "dog"}. */
+/* Reads the names of classes from a dict such as {"cat": 0, "dog": 1} or {0: "cat", 1: "dog"}. */
 static bool torch_order_dict(const pickle_value *dict, const char **labels) {
     const size_t count = dict->count / 2;
     size_t i, index;

@@ -10,16 +10,19 @@
 /* === The archive === */
 
 enum {
-    ZIP_END_SIZE = 22, /* end of central directory */
+    /* The size of the record that ends the central directory. */
+    ZIP_END_SIZE = 22,
     ZIP_END64_SIZE = 56,
     ZIP_LOCATOR_SIZE = 20,
     ZIP_CENTRAL_SIZE = 46,
     ZIP_LOCAL_SIZE = 30,
     ZIP_MAX_COMMENT = 65535,
     ZIP_MAX_ENTRIES = 100000,
-    ZIP_MAX_DIRECTORY = 16 << 20, /* bytes */
-    ZIP_MAX_RATIO = 1032,         /* the largest expansion by DEFLATE: 258 bytes from two bits */
-    ZIP_MAX_GROWTH = 64 << 20,    /* bytes by which an entry may grow when inflated */
+    ZIP_MAX_DIRECTORY = 16 << 20, /* in bytes */
+    /* The largest factor by which DEFLATE can expand data: two bits can stand for 258 bytes. */
+    ZIP_MAX_RATIO = 1032,
+    /* The most bytes by which an entry may grow when it is inflated. */
+    ZIP_MAX_GROWTH = 64 << 20,
 };
 
 #define ZIP_LOCAL_SIGNATURE   0x04034b50u
@@ -29,19 +32,20 @@ enum {
 #define ZIP_LOCATOR_SIGNATURE 0x07064b50u
 
 #define ZIP_FLAG_ENCRYPTED  0x0001u
-#define ZIP_FLAG_DESCRIPTOR 0x0008u /* the sizes follow the data, and the local header has zeros */
-#define ZIP_FLAGS_SECRET    0x2041u /* encrypted, strongly encrypted, masked headers */
+#define ZIP_FLAG_DESCRIPTOR 0x0008u /* The sizes follow the data; the local header has zeros. */
+#define ZIP_FLAGS_SECRET    0x2041u /* encrypted, strongly encrypted, or with masked headers */
 
 #define ZIP_UNKNOWN32 0xFFFFFFFFu /* the true value is in the zip64 record */
 
-/* The start of the central directory, and the offset at which it must end. */
+/* The position and size of the central directory, and the offset at which it must end. */
 typedef struct zip_directory {
     uint64_t offset, size, count, end;
 } zip_directory;
 
 /* === End of central directory === */
 
-/* Finds the record. Its comment must reach exactly to the end of the file. */
+/* Finds the record that ends the central directory. The comment of the record must reach exactly to
+ * the end of the file. */
 static bool zip_find_end(const source *s, uint8_t record[ZIP_END_SIZE], uint64_t *at, report *r) {
     size_t size = s->size < ZIP_END_SIZE + ZIP_MAX_COMMENT ? (size_t)s->size
                                                            : ZIP_END_SIZE + ZIP_MAX_COMMENT;
@@ -63,7 +67,8 @@ static bool zip_find_end(const source *s, uint8_t record[ZIP_END_SIZE], uint64_t
     return found;
 }
 
-/* True if the 32-bit field equals the 64-bit field, or has the value that means "see zip64". */
+/* True if the 32-bit field equals the 64-bit field. Also true if the 32-bit field has the value
+ * `unknown`, which refers to the zip64 record. */
 static bool zip_agrees(uint64_t narrow, uint64_t unknown, uint64_t wide) {
     return narrow == unknown || narrow == wide;
 }
@@ -124,8 +129,8 @@ static bool zip_find_directory(const source *s, zip_directory *d, report *r) {
 
 /* === Central directory === */
 
-/* Returns the contents of the zip64 extra field, or NULL. *size becomes the length of the
- * contents. */
+/* Returns the contents of the zip64 extra field. Returns NULL if there is no such field. *size
+ * becomes the length of the contents. */
 static const uint8_t *zip_find_zip64(const uint8_t *extra, size_t *size) {
     size_t left = *size;
     *size = 0;
@@ -142,8 +147,8 @@ static const uint8_t *zip_find_zip64(const uint8_t *extra, size_t *size) {
     return NULL;
 }
 
-/* Replaces the fields that are marked unknown by the fields of the zip64 extra field, in the fixed
- * order size, stored size, offset. Returns false if a field is missing. */
+/* Replaces fields that are marked as unknown by the values of the zip64 extra field. The order of
+ * the values is fixed: size, stored size, offset. Returns false if a value is missing. */
 static bool zip_apply_extra(zip_entry *e, const uint8_t *extra, size_t size) {
     const uint8_t *wide = zip_find_zip64(extra, &size);
     uint64_t *fields[3];
@@ -187,7 +192,7 @@ static bool zip_check_entry(const zip_entry *e, unsigned flags, unsigned method,
     return true;
 }
 
-/* Reads one directory record. *used becomes the length of the record. */
+/* Reads one record of the central directory. *used becomes the length of the record. */
 static bool zip_parse_entry(zip_archive *zip, const uint8_t *record, size_t left, size_t *used,
                             report *r) {
     zip_entry *e = &zip->entries[zip->count];
@@ -241,8 +246,9 @@ static bool zip_read_directory(zip_archive *zip, const zip_directory *d, report 
 
 /* === Local headers === */
 
-/* True if the local header has the directory's values. It may have zeros if the sizes follow the
- * data, and "see zip64" if a zip64 field has the values. */
+/* True if the local header has the same values as the directory. If the sizes follow the data, the
+ * local header may have zeros instead. If a zip64 field has the values, the local header may have
+ * the value that refers to zip64. */
 static bool zip_local_agrees(const uint8_t *header, const zip_entry *e) {
     bool later = (bytes_load16(header + 6) & ZIP_FLAG_DESCRIPTOR) != 0;
     uint32_t crc = bytes_load32(header + 14), stored = bytes_load32(header + 18);
@@ -281,8 +287,8 @@ static int zip_compare_names(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* Every entry must end before the next entry starts, and the last entry must end before the
- * directory. */
+/* Checks that every entry ends before the next entry starts, and that the last entry ends before
+ * the directory starts. */
 static bool zip_check_layout(zip_archive *zip, const zip_directory *d, report *r) {
     size_t i;
     qsort(zip->entries, zip->count, sizeof *zip->entries, zip_compare_offsets);
@@ -365,7 +371,8 @@ bool zip_read(const source *s, const zip_entry *e, void *destination, report *r)
     return zip_check_crc(e, crc32_add(0, destination, (size_t)e->size), r);
 }
 
-/* The first n bytes come from the first 2 n bytes of the entry, which may be stored or deflated. */
+/* Reads the first n bytes of an entry, which may be stored or deflated. Of a deflated entry, only
+ * the first 2 n + 1024 stored bytes are inflated. */
 bool zip_read_start(const source *s, const zip_entry *e, void *destination, size_t size,
                     report *r) {
     const size_t most = 2 * size + 1024;
