@@ -8,8 +8,9 @@
 
 /* === CRC-32 === */
 
-/* tables[k][n] is the CRC of the byte n followed by k zero bytes. Each call with enough bytes
- * builds the tables. This takes less time than the CRC of 8 KB. */
+/* Computes the tables for crc32_large. tables[k][n] is the CRC of the byte n followed by k zero
+ * bytes. Each call of crc32_large computes the tables again, which takes less time than the CRC of
+ * 8 KB. */
 static void crc32_tables(uint32_t tables[8][256]) {
     uint32_t n, k;
     for (n = 0; n < 256; n++) {
@@ -22,7 +23,8 @@ static void crc32_tables(uint32_t tables[8][256]) {
             tables[k][n] = tables[k - 1][n] >> 8 ^ tables[0][tables[k - 1][n] & 255];
 }
 
-/* Takes eight bytes per step. crc is the register, not its complement; size is a multiple of 8. */
+/* Adds `size` bytes to a CRC, eight bytes at a time. `crc` is the content of the CRC register, not
+ * its complement. `size` is a multiple of 8. */
 static uint32_t crc32_large(uint32_t crc, const uint8_t *p, size_t size) {
     uint32_t t[8][256];
     size_t i;
@@ -60,7 +62,7 @@ uint32_t crc32_add(uint32_t crc, const void *data, size_t size) {
 
 /* === SHA-256 === */
 
-/* First 32 bits of the fractional parts of the cube roots of the first 64 primes. */
+/* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t sha256_constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -89,8 +91,9 @@ static void sha256_expand(uint32_t w[64], const uint8_t *block) {
     }
 }
 
-/* Round i of eight. The standard moves all eight words by one after each round. Here the names move
- * instead: a is s[-i], b is the next word, and so on. Thus only two words change. */
+/* Runs round i of a group of eight rounds. In the standard, each round moves all eight words of the
+ * state by one place. Here, each round uses other indices instead: the word a is s[-i], the word b
+ * is the next word, and so on. Thus only two words change. */
 static inline void sha256_round(uint32_t s[8], int i, uint32_t key) {
     const uint32_t a = s[(8 - i) & 7], b = s[(9 - i) & 7], c = s[(10 - i) & 7];
     const uint32_t e = s[(12 - i) & 7], f = s[(13 - i) & 7], g = s[(14 - i) & 7];
@@ -107,7 +110,7 @@ static void sha256_block(sha256 *s, const uint8_t *block) {
     sha256_expand(w, block);
     memcpy(state, s->state, sizeof state);
     for (i = 0; i < 64; i++) w[i] += sha256_constants[i];
-    for (i = 0; i < 64; i += 8) { /* unrolled: the indices become constants */
+    for (i = 0; i < 64; i += 8) { /* The rounds are unrolled, so their indices are constants. */
         sha256_round(state, 0, w[i]);
         sha256_round(state, 1, w[i + 1]);
         sha256_round(state, 2, w[i + 2]);
@@ -146,8 +149,8 @@ void sha256_update(sha256 *s, const void *data, size_t size) {
     }
 }
 
-/* Adds the padding: a one bit, zeros up to 8 bytes before a block's end, then the length in bits
- * (big-endian). */
+/* Adds the padding and computes the digest. The padding is a one bit, zeros up to 8 bytes before
+ * the end of a block, and the length in bits (big-endian). */
 void sha256_final(sha256 *s, uint8_t digest[32]) {
     uint64_t bits = s->size * 8;
     uint8_t tail[72] = { 0x80 };

@@ -9,7 +9,8 @@
 enum {
     JSON_MAX_DEPTH = 64,
     JSON_MAX_VALUES = 1000000,
-    JSON_MAX_NUMBER = 400, /* characters of a number; the longest useful double has about 330 */
+    /* The largest number of characters of a number. The longest useful double has about 330. */
+    JSON_MAX_NUMBER = 400,
 };
 
 typedef struct json_parser {
@@ -89,7 +90,8 @@ static char *json_put_utf8(char *to, uint32_t code) {
     return to;
 }
 
-/* Reads the part after "\u": one code unit, or two that form a surrogate pair. */
+/* Reads the part of an escape after "\u". It is one code unit, or two code units that form a
+ * surrogate pair. */
 static bool json_unicode_escape(json_parser *p, char **to) {
     uint32_t code, low;
     if (!json_hex4(p, &code)) return false;
@@ -120,8 +122,8 @@ static bool json_escape(json_parser *p, char **to) {
     return true;
 }
 
-/* The unescaped string is never longer than the escaped one, and its NUL falls on or before the
- * closing quote. */
+/* Parses a string and unescapes it in place. The unescaped string is never longer than the escaped
+ * string, so its final NUL never lies after the closing quote. */
 static bool json_parse_string(json_parser *p, const char **out) {
     char *to;
     if (!json_accept(p, '"')) return json_fail(p, "'\"' expected");
@@ -154,7 +156,7 @@ static size_t json_skip_digits(json_parser *p) {
     return p->at - start;
 }
 
-/* Skips a number. Sets `integral` to true if the number has neither '.' nor exponent. */
+/* Skips a number. *integral becomes true if the number has neither a '.' nor an exponent. */
 static bool json_scan_number(json_parser *p, bool *integral) {
     *integral = true;
     json_accept(p, '-');
@@ -171,7 +173,7 @@ static bool json_scan_number(json_parser *p, bool *integral) {
     return true;
 }
 
-/* Returns false if the digits do not fit into an int64. */
+/* Converts decimal digits to an integer. Returns false if the value does not fit into an int64. */
 static bool json_to_integer(const char *text, int64_t *out) {
     bool negative = *text == '-';
     uint64_t limit = (uint64_t)INT64_MAX + (negative ? 1 : 0), value = 0;
@@ -228,7 +230,8 @@ static bool json_parse_key(json_parser *p, const char **key) {
     return json_fail(p, "':' expected");
 }
 
-/* Reads an array or an object. An object has keys and another closing character. */
+/* Reads the items of an array or the members of an object. They differ in the closing character,
+ * and only an object has keys. */
 static bool json_parse_children(json_parser *p, json_value *parent, int depth) {
     bool object = parent->kind == JSON_OBJECT;
     json_value **end = &parent->u.first;
@@ -416,7 +419,7 @@ void json_put_decimals(json_writer *w, const char *key, double value, int decima
     else fputs("null", w->file);
 }
 
-/* Nine digits are enough for every float to be read back exactly. */
+/* Nine significant digits are enough to read every float back exactly. */
 void json_put_float(json_writer *w, const char *key, float value) {
     char text[32];
     int digits;

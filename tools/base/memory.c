@@ -7,7 +7,8 @@
 
 struct memory_block {
     memory_block *next;
-    size_t used, size; /* number of the bytes that follow */
+    /* The number of used bytes and the number of all bytes after this header. */
+    size_t used, size;
 };
 
 enum {
@@ -24,7 +25,8 @@ memory_arena memory_make(size_t limit) {
     memory_arena arena;
     arena.blocks = NULL;
     arena.used = 0;
-    arena.limit = limit / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT; /* rounded down, like all pieces */
+    /* rounded down to a multiple of the alignment, like the sizes of all pieces */
+    arena.limit = limit / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
     return arena;
 }
 
@@ -37,7 +39,8 @@ void memory_free(memory_arena *arena) {
     arena->used = 0;
 }
 
-/* Blocks double in size: a small file costs little memory, and a large file needs few calls. */
+/* Adds a block to the arena. Each block is twice as large as the block before it. Thus a small file
+ * needs little memory, and a large file needs few blocks. */
 static bool memory_add_block(memory_arena *arena, size_t at_least) {
     size_t size = arena->blocks ? arena->blocks->size * 2 : MEMORY_FIRST_BLOCK;
     memory_block *block;
@@ -136,7 +139,8 @@ float bytes_float(uint32_t bits) {
     return value;
 }
 
-/* Subnormals are multiples of 2^-24, which f32 holds exactly. The payload of a NaN moves up. */
+/* Converts the bits of a half to a float. Subnormal halves are multiples of 2^-24, so a float holds
+ * them exactly. A NaN keeps its payload, in the high bits. */
 float bytes_half(uint16_t bits) {
     const uint32_t sign = (uint32_t)(bits & 0x8000) << 16;
     const uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
@@ -147,7 +151,8 @@ float bytes_half(uint16_t bits) {
     return sign ? -subnormal : subnormal;
 }
 
-/* Values beyond the largest half become infinity; a NaN stays a NaN. */
+/* Converts a float to the bits of the nearest half. Values beyond the largest half become infinity.
+ * A NaN stays a NaN. */
 uint16_t bytes_to_half(float value) {
     uint32_t bits, sign, rest;
     float magnitude;
@@ -160,15 +165,16 @@ uint16_t bytes_to_half(float value) {
         rest -= 0x38000000;
         return (uint16_t)(sign | (rest + 0x0FFF + (rest >> 13 & 1)) >> 13);
     }
-    magnitude = bytes_float(rest) + 0.5f; /* rounds to the ten bits of a subnormal */
+    /* This addition rounds to the ten bits of a subnormal half. */
+    magnitude = bytes_float(rest) + 0.5f;
     memcpy(&rest, &magnitude, sizeof rest);
     return (uint16_t)(sign | (rest - 0x3F000000));
 }
 
 float bytes_bfloat(uint16_t bits) { return bytes_float((uint32_t)bits << 16); }
 
-/* Values beyond the range of float become infinity, as in NumPy. In C, a cast of them is
- * undefined. */
+/* Converts the bits of a double to a float. Values beyond the range of float become infinity, as in
+ * NumPy. A C cast of such values would be undefined. */
 float bytes_double(uint64_t bits) {
     double value;
     memcpy(&value, &bits, sizeof value);
@@ -177,7 +183,8 @@ float bytes_double(uint64_t bits) {
     return (float)value;
 }
 
-/* Avoids casts with results that depend on the compiler. */
+/* Converts an unsigned number of `size` bytes to a signed number. Avoids casts whose results depend
+ * on the compiler. */
 int64_t bytes_signed(uint64_t bits, unsigned size) {
     const uint64_t sign = (uint64_t)1 << (8 * size - 1);
     if (!(bits & sign)) return (int64_t)bits;

@@ -18,7 +18,8 @@ enum { MAGIC_SIZE = 6, MAX_HEADER = 65536 };
 /* Element types                                                             */
 /* ------------------------------------------------------------------------- */
 
-/* Element types by their letter and size in a dtype string such as "<f4". */
+/* The types of elements. A dtype string such as "<f4" contains the letter and the size of the
+ * type. */
 typedef enum element {
     F2,
     F4,
@@ -44,7 +45,7 @@ static const struct {
     { 'u', 1 }, { 'u', 2 }, { 'u', 4 }, { 'u', 8 }, { 'b', 1 }, { 'V', 2 },
 };
 
-/* Loads the bits of one element, for any byte order of the file and of this machine. */
+/* Loads the bits of one element. Works for any byte order of the file and of this machine. */
 static uint64_t load_bits(const unsigned char *bytes, unsigned size, bool big_endian) {
     uint64_t bits = 0;
     for (unsigned i = 0; i < size; i++) {
@@ -80,7 +81,8 @@ typedef struct header {
     int64_t dims[NPY_MAX_DIMS];
 } header;
 
-/* Only the first error is kept. `next` and `end` delimit the rest of the literal. */
+/* The state of the reader. `next` and `end` delimit the part of the literal that was not read yet.
+ * `report` keeps only the first error. */
 typedef struct reader {
     const char *next, *end;
     report *report;
@@ -94,7 +96,7 @@ static void skip_space(reader *r) {
     }
 }
 
-/* If the character comes next, consumes it and returns true. */
+/* If `c` is the next character, skips it and returns true. Otherwise returns false. */
 static bool accept(reader *r, char c) {
     skip_space(r);
     if (r->next == r->end || *r->next != c) return false;
@@ -107,7 +109,7 @@ static bool expect(reader *r, char c) {
     return damaged(r, "'%c' expected", c);
 }
 
-/* Reads a quoted string without escapes, truncated to fit. */
+/* Reads a quoted string without escapes. A string that is too long for `text` is truncated. */
 static bool read_string(reader *r, char *text, size_t size) {
     char quote;
     size_t length = 0;
@@ -138,8 +140,8 @@ static bool read_bool(reader *r, bool *value) {
     return damaged(r, "True or False expected");
 }
 
-/* Reads a type such as "<f4": byte order, kind, size. A list instead of the string describes a
- * record type. */
+/* Reads a dtype string such as "<f4", which consists of the byte order, the kind and the size.
+ * Refuses a list in place of the string, because a list describes records. */
 static bool read_type(reader *r, header *h) {
     char text[32];
     skip_space(r);
@@ -173,12 +175,12 @@ static bool read_dim(reader *r, int64_t *dim) {
         value = value * 10 + (*r->next++ - '0');
     }
     if (r->next == first) return damaged(r, "a whole number expected in shape");
-    if (r->next < r->end && *r->next == 'L') r->next++; /* written by Python 2 */
+    if (r->next < r->end && *r->next == 'L') r->next++; /* Python 2 writes this letter. */
     *dim = value;
     return true;
 }
 
-/* Reads "()", "(3,)", "(2, 3)" or "(2, 3,)". */
+/* Reads the shape: "()", "(3,)", "(2, 3)" or "(2, 3,)". */
 static bool read_shape(reader *r, header *h) {
     h->ndim = 0;
     if (!expect(r, '(')) return false;
@@ -195,7 +197,8 @@ static bool read_shape(reader *r, header *h) {
     return true;
 }
 
-/* Every key must occur once, in any order; `seen` has a bit for each. */
+/* Reads one entry of the dictionary. The three keys may have any order, but each key must occur
+ * once. `seen` has a bit for each key. */
 static bool read_entry(reader *r, header *h, unsigned *seen) {
     static const char *const keys[3] = { "descr", "fortran_order", "shape" };
     char key[32];
@@ -224,8 +227,8 @@ static bool read_header(reader *r, header *h) {
     return true;
 }
 
-/* Checks the magic and the version. Afterwards r spans the dictionary, and *offset is the start of
- * the elements. */
+/* Checks the magic number and the version of the format. After the call, r->next and r->end delimit
+ * the dictionary, and *offset is the start of the elements. */
 static bool find_header(reader *r, const unsigned char *bytes, size_t size, size_t *offset) {
     size_t prefix, length;
     if (size < MAGIC_SIZE + 2 || memcmp(bytes, MAGIC, MAGIC_SIZE) != 0) {
@@ -255,7 +258,8 @@ static bool find_header(reader *r, const unsigned char *bytes, size_t size, size
 /* The elements                                                              */
 /* ------------------------------------------------------------------------- */
 
-/* The file must have exactly as many elements as the product of the dimensions. */
+/* Checks that the file has exactly as many elements as the product of the dimensions. *count
+ * becomes this product. */
 static bool check_size(const reader *r, const header *h, uint64_t available, uint64_t *count) {
     const uint64_t most = SIZE_MAX / sizeof(float), expected = NPY_MAX_BYTES / sizeof(double);
     const uint64_t size = elements[h->type].size, limit = most < expected ? most : expected;
@@ -275,8 +279,8 @@ static bool check_size(const reader *r, const header *h, uint64_t available, uin
     return true;
 }
 
-/* Returns the position in the file of an element. `index` is its number in C order, below
- * `count`. */
+/* Returns the position of an element in a file with Fortran order. `index` is the number of the
+ * element in C order, and `count` is the number of all elements. */
 static size_t fortran_position(const header *h, size_t index, size_t count) {
     size_t position = 0, stride = count;
     for (int i = h->ndim - 1; i >= 0; i--) {
@@ -357,21 +361,22 @@ bool npy_read(const char *path, npy_array *array, report *r) {
     return good || report_file(r, path);
 }
 
-/* True if the elements can be used in place. */
+/* True if the elements can be used directly in the mapped file, without a conversion. */
 static bool is_plain(const npy_header *h, bool halves) {
     const float one = 1;
     unsigned char bytes[4];
     bytes_store_floats(bytes, &one, 1);
     return h->kind == 'f' && (h->size == 4 || (halves && h->size == 2)) && !h->big_endian &&
            (!h->fortran_order || h->ndim < 2) && h->offset % sizeof one == 0 &&
-           memcmp(bytes, &one, sizeof one) == 0; /* a little-endian CPU */
+           memcmp(bytes, &one, sizeof one) == 0; /* true on a little-endian CPU */
 }
 
 static bool map(const char *path, bool halves, npy_array *array, report *r) {
     report unread = report_make();
     npy_header h;
     size_t size = 0;
-    void *data = os_map(path, &size); /* NULL: read it instead */
+    /* If the file cannot be mapped, data is NULL, and the file is read instead. */
+    void *data = os_map(path, &size);
     memset(array, 0, sizeof *array);
     if (data && npy_read_header(data, size, size, &h, &unread) && is_plain(&h, halves)) {
         array->ndim = h.ndim;
@@ -384,7 +389,7 @@ static bool map(const char *path, bool halves, npy_array *array, report *r) {
         return true;
     }
     if (data) os_unmap(data, size);
-    return npy_read(path, array, r); /* it also reports the error */
+    return npy_read(path, array, r); /* npy_read also reports the error. */
 }
 
 bool npy_map(const char *path, npy_array *array, report *r) { return map(path, false, array, r); }
@@ -393,10 +398,10 @@ bool npy_map_rows(const char *path, npy_array *array, report *r) {
     return map(path, true, array, r);
 }
 
-/* Writes the dictionary. Spaces after it make the elements start at a multiple of 64 bytes, and
- * give the first dimension room to grow. */
+/* Writes the header with its dictionary. Spaces at the end make the elements start at a multiple of
+ * 64 bytes. They also leave space for a larger first dimension, which can thus be changed later. */
 static size_t format_header(char *text, size_t size, npy_type type, const int64_t *dims, int ndim) {
-    enum { LARGEST = 21 }; /* digits for the first dimension, as NumPy reserves */
+    enum { LARGEST = 21 }; /* NumPy reserves as many digits for the first dimension. */
     size_t length = MAGIC_SIZE + 4;
     memset(text, ' ', size);
     memcpy(text, MAGIC "\x01\x00", MAGIC_SIZE + 2);

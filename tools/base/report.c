@@ -11,8 +11,8 @@ report report_make(void) {
     return none;
 }
 
-/* Paths and names from a file may contain any bytes. These must neither begin a line nor control
- * the terminal. */
+/* Sets the text of the report. Paths and names from a file may contain any bytes. text_show changes
+ * them so that they can neither begin a line nor control the terminal. */
 static void set_text(report *r, const char *format, va_list arguments) {
     char text[REPORT_SIZE];
     vsnprintf(text, sizeof text, format, arguments);
@@ -20,7 +20,7 @@ static void set_text(report *r, const char *format, va_list arguments) {
     r->failed = true;
 }
 
-/* Removes the macros with these names, because they are for callers. */
+/* These macros are only for callers, so they are removed before the functions are defined. */
 #undef report_fail
 #undef report_no_memory
 #undef report_detail
@@ -59,9 +59,10 @@ bool report_line(report *r, size_t spare, const char *text) {
 
 static bool is_within_letter(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
 
-/* A path that leaves too little room for the message loses its beginning. */
+/* Puts the path of a file before the message. If the path leaves too little space for the message,
+ * the path loses its beginning. */
 bool report_file(report *r, const char *file) {
-    enum { LEAST = 40 }; /* characters of the path that always stay */
+    enum { LEAST = 40 }; /* the number of characters of the path that always stay */
     char message[REPORT_SIZE], shown[REPORT_SIZE - sizeof "...: "];
     const size_t whole = strlen(file);
     const char *from = shown;
@@ -97,8 +98,8 @@ void report_error(const char *program, const char *file, const char *format, ...
 
 /* === UTF-8, and its printable characters === */
 
-/* Returns false for over-long forms, surrogates and values beyond Unicode, which the second byte
- * shows. */
+/* Checks the second byte of a UTF-8 character. This byte shows over-long forms, surrogates and
+ * values beyond Unicode, for which the function returns false. */
 static bool text_utf8_second_fits(uint8_t lead, uint8_t second) {
     switch (lead) {
     case 0xE0: return second >= 0xA0 && second <= 0xBF;
@@ -134,8 +135,8 @@ bool text_is_control(uint32_t c) {
            (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
 }
 
-/* Returns the width of a character on most terminals. This covers combining accents, East Asian
- * letters and emoji. */
+/* Returns the number of columns that a character takes on most terminals. The function covers
+ * combining accents, East Asian characters and emoji. */
 static int columns_of(uint32_t c) {
     if ((c >= 0x300 && c <= 0x36F) || (c >= 0x200B && c <= 0x200D) || (c >= 0xFE00 && c <= 0xFE0F))
         return 0;

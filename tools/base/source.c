@@ -81,7 +81,8 @@ bool source_read(const source *s, uint64_t offset, void *destination, size_t siz
     return good || report_file(r, s->name);
 }
 
-/* The size of a pipe is unknown, so the block doubles until it holds everything. */
+/* Reads a file whose size is unknown, such as a pipe. The memory doubles until it holds the whole
+ * file or exceeds `limit`. The caller frees the result. *size becomes the number of bytes. */
 static unsigned char *read_stream(FILE *file, size_t limit, size_t *size) {
     size_t capacity = 1 << 16;
     unsigned char *data = malloc(capacity);
@@ -120,7 +121,8 @@ bool source_read_all(const char *path, size_t limit, unsigned char **data, size_
 
 /* === Paths === */
 
-/* Returns "FOLDER/BETWEEN/NAME" if this file can be read, otherwise NULL. */
+/* Returns the path "FOLDER/BETWEEN/NAME" if this file can be read. Otherwise returns NULL. The
+ * caller frees the path. */
 static char *readable(const char *folder, size_t length, const char *between, const char *name) {
     size_t size = length + strlen(between) + strlen(name) + 3;
     char *path = malloc(size);
@@ -184,7 +186,8 @@ enum {
     EXTENDED_AT = 482
 };
 
-/* Reads octal digits. Spaces may precede them, and a space or a NUL may follow. */
+/* Reads an octal number. Spaces may come before the digits, and a space or a NUL may follow
+ * them. */
 static bool read_octal(const uint8_t *at, const uint8_t *end, uint64_t *value) {
     *value = 0;
     while (at < end && *at == ' ') at++;
@@ -192,7 +195,8 @@ static bool read_octal(const uint8_t *at, const uint8_t *end, uint64_t *value) {
     return at == end || *at == ' ' || *at == 0;
 }
 
-/* Reads GNU's form of large numbers: a set bit, then big-endian bytes. */
+/* Reads a number in the form that GNU tar uses for large numbers: a byte whose highest bit is set,
+ * then big-endian bytes. */
 static bool read_binary(const uint8_t *at, const uint8_t *end, uint64_t *value) {
     *value = *at++ & 0x7f;
     for (; at < end; at++) {
@@ -202,8 +206,9 @@ static bool read_binary(const uint8_t *at, const uint8_t *end, uint64_t *value) 
     return true;
 }
 
-/* True if the checksum is the sum of all bytes, with spaces in place of the checksum itself. Old
- * programs added signed bytes. */
+/* True if the header's checksum is the sum of all bytes of the header. For this sum, spaces replace
+ * the checksum itself. Old programs added the bytes as signed numbers, so both sums are
+ * accepted. */
 static bool checksum_fits(const uint8_t *block) {
     uint64_t stored;
     int64_t plain = 0, with_sign = 0;
@@ -216,7 +221,7 @@ static bool checksum_fits(const uint8_t *block) {
            ((int64_t)stored == plain || (int64_t)stored == with_sign);
 }
 
-/* Copies a text that fills its field or ends with a NUL. */
+/* Copies a text that fills its whole field or ends with a NUL. Returns the length of the text. */
 static size_t take_text(char *to, const uint8_t *from, size_t most) {
     size_t length = 0;
     while (length < most && from[length]) length++;
@@ -231,7 +236,8 @@ bool tar_header_read(tar_header *h, const uint8_t block[TAR_BLOCK]) {
     memset(h, 0, sizeof *h);
     if (!checksum_fits(block)) return false;
     if (!(*size & 0x80 ? read_binary : read_octal)(size, block + SIZE_END, &h->size)) return false;
-    if (memcmp(block + MAGIC_AT, "ustar", 6) == 0 && block[PREFIX_AT]) { /* GNU's has no NUL */
+    /* GNU tar has no NUL after "ustar". */
+    if (memcmp(block + MAGIC_AT, "ustar", 6) == 0 && block[PREFIX_AT]) {
         length = take_text(h->name, block + PREFIX_AT, PREFIX_SIZE);
         h->name[length++] = '/';
     }

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Prints in one piece, because standard error has no buffer and other processes may write to it. */
+/* Prints the text in one piece. Standard error has no buffer, and other processes may write to it
+ * between two pieces. */
 void text_print(FILE *file, const char *format, ...) {
     char text[REPORT_SIZE], out[REPORT_SIZE + 16];
     const size_t before = strspn(format, "\n");
@@ -40,8 +41,8 @@ bool text_is_name(const char *text, size_t size) {
     return true;
 }
 
-/* strtol and strtod would also accept leading white space and hexadecimal, so this check comes
- * first. */
+/* True if the text begins like a decimal number. This check comes before strtol and strtod, because
+ * they also accept leading white space and hexadecimal numbers. */
 static bool looks_decimal(const char *text) {
     size_t length = strlen(text);
     return length > 0 && length < 64 && strspn(text, "0123456789+-.eE") == length;
@@ -83,7 +84,7 @@ bool text_read_number(const char *text, double min, double max, double *value) {
     return true;
 }
 
-/* Doubles the array when the count is a power of two. */
+/* Appends an item. The memory of the list doubles each time when the count is a power of two. */
 bool text_list_append(text_list *list, const char *item) {
     if ((list->count & (list->count - 1)) == 0) {
         size_t capacity = list->count ? (size_t)list->count * 2 : 1;
@@ -134,9 +135,9 @@ const char *text_grouped(uint64_t value, char text[32]) {
     return text;
 }
 
-/* Matches one character against a set, "[...]". *set starts behind the opening bracket, and moves
- * behind the set. Without a closing bracket there is no set: the function returns false, and leaves
- * *set unchanged. */
+/* Matches one character against a set such as "[a-z]". *set points behind the opening bracket and
+ * moves behind the closing bracket. Without a closing bracket there is no set. The function then
+ * returns false and leaves *set unchanged. */
 static bool match_set(const char **set, char c, bool *matched) {
     const char *p = *set;
     const bool negated = *p == '!';
@@ -157,7 +158,8 @@ static bool match_set(const char **set, char c, bool *matched) {
     return true;
 }
 
-/* Matches one character of a pattern, except '*', and moves *pattern behind it. */
+/* Matches one character against the next element of a pattern, which must not be '*'. Moves
+ * *pattern behind this element. */
 static bool match_one(const char **pattern, char c) {
     const char p = *(*pattern)++;
     bool matched;
@@ -168,7 +170,9 @@ static bool match_one(const char **pattern, char c) {
 }
 
 bool text_matches(const char *pattern, const char *text) {
-    const char *star = NULL, *from = NULL; /* behind the latest '*', and the end of its text */
+    /* `star` points behind the latest '*' of the pattern. `from` is the end of the text that this
+     * '*' matches. */
+    const char *star = NULL, *from = NULL;
     while (*text) {
         const char *next = pattern;
         if (*pattern == '*') {

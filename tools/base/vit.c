@@ -1,3 +1,3 @@
-/* vit.c - the one file of tools/ and examples/ that compiles vit.h's implementation. */
+/* vit.c - the only file of tools/ and examples/ that compiles the implementation of vit.h. */
 #define VIT_IMPLEMENTATION
 #include "vit.h"

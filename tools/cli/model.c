@@ -14,9 +14,10 @@
 #include "cli/output.h"
 #include "os/os.h"
 
-enum { HEAD = 64 }; /* number of bytes that distinguish kinds of files */
+enum { HEAD = 64 }; /* the number of first bytes that show the kind of a file */
 
-/* Returns the kind of a zip by the name of its first entry, which starts after 30 bytes. */
+/* Returns what a zip archive contains, in words. The name of its first entry, at byte 30, shows
+ * this. */
 static const char *kind_of_zip(const unsigned char *head) {
     char name[HEAD - 30 + 1] = "";
     const size_t length = head[26] + 256u * head[27];
@@ -24,13 +25,14 @@ static const char *kind_of_zip(const unsigned char *head) {
     return strstr(name, ".npy") ? "an .npz of NumPy arrays" : "a PyTorch checkpoint";
 }
 
-/* Returns the kind of a file by its first bytes; NULL if vit-convert does not read it. */
+/* Returns the kind of a file in words. Its first bytes show the kind. Returns NULL if vit-convert
+ * cannot read such a file. */
 static const char *kind_of(const unsigned char *head) {
     int i;
     if (!memcmp(head, "PK\3\4", 4)) return kind_of_zip(head);
     if (!memcmp(head, "GGUF", 4)) return "a GGUF file";
     if (head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) return "a PyTorch checkpoint";
-    for (i = 4; i < 8; i++) /* high bytes of the length of a header in JSON */
+    for (i = 4; i < 8; i++) /* These are the high bytes of the length of a JSON header. */
         if (head[i] != 0) return NULL;
     return head[8] == '{' ? "a safetensors checkpoint" : NULL;
 }
@@ -70,7 +72,7 @@ char *cli_model_path(const char *given, report *r) {
     return path;
 }
 
-/* Gives photos their own aspect ratio, in `most` patches or fewer. */
+/* Makes photos keep their own aspect ratio, with at most `most` patches. */
 static bool keep_aspect(vit_model *model, int most, report *r) {
     vit_config c = model->config;
     int sides[2];

@@ -11,7 +11,7 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* The words of argv that are still to be parsed. */
+/* The words of argv. `next` is the index of the first word that is not parsed yet. */
 typedef struct parser {
     const cli_program *program;
     char **words;
@@ -24,8 +24,8 @@ typedef struct parser {
 enum { LONGEST_NAME = 60 };
 static char called[LONGEST_NAME + 1] = "vit";
 
-/* Takes the last part of a path, without Windows' suffix. Returns false if this part is not usable
- * as a name. */
+/* Takes the program's name from the last part of a path, without the suffix .exe of Windows.
+ * Returns false if this part cannot be used as a name. */
 static bool take_name(const char *path) {
     const char *name = path;
     size_t length;
@@ -67,7 +67,7 @@ int cli_wrong(const char *program, const char *format, ...) {
     return CLI_USAGE;
 }
 
-/* Prints the option as the user wrote it ("--top" or "-k"), the error, and the way to the help. */
+/* Prints the option as the user wrote it ("--top" or "-k"), the error, and how to get help. */
 static bool usage_error(const parser *p, const char *format, ...) REPORT_PRINTF(2, 3);
 
 static bool usage_error(const parser *p, const char *format, ...) {
@@ -78,10 +78,11 @@ static bool usage_error(const parser *p, const char *format, ...) {
     return false;
 }
 
-/* Reports an unknown option and the nearest known option, because most are typing errors. */
+/* Reports an unknown option. Most unknown options are typing errors, so the message also names the
+ * nearest known option. */
 static bool unknown_option(const parser *p, const char *word, const char *name) {
     const cli_option *nearest = NULL;
-    int distance = 3; /* more distant names do not help */
+    int distance = 3; /* More distant names do not help. */
     for (const cli_option *o = p->program->options; o->name; o++) {
         int d = text_distance(name, o->name);
         if (d < distance) {
@@ -111,14 +112,15 @@ static bool set_number(const parser *p, const cli_option *o, const char *word, c
                        o->max, value);
 }
 
-/* Stores one value; `word` is the option as the user wrote it, for messages. */
+/* Stores the value of an option of this type. `word` is the option as the user wrote it, for
+ * messages. */
 static bool set_size(const parser *p, const cli_option *o, const char *word, const char *text) {
     if (text_read_size(text, (long)o->min, (long)o->max, (int *)o->value)) return true;
     return usage_error(p, "%s: expected %s with sides from %.0f to %.0f, found '%.80s'", word,
                        o->argument, o->min, o->max, text);
 }
 
-/* Returns name number i of the type; NULL after the last name. */
+/* Returns name number i among the values of the type. Returns NULL after the last name. */
 static const char *name_of(cli_type type, int i) {
     if (type == CLI_ISA) return i < VIT_NUM_ISAS ? vit_isa_name((vit_isa)i) : NULL;
     return i < VIT_NUM_DTYPES ? tensor_dtype_name((vit_dtype)i) : NULL;
@@ -161,8 +163,8 @@ static bool set_value(const parser *p, const cli_option *o, const char *word, co
     return false;
 }
 
-/* Stores the value of an option: `attached`, from the same word, or the next word if `attached` is
- * NULL. */
+/* Stores the value of an option. `attached` is the value if it was in the same word as the option.
+ * If `attached` is NULL, the next word is the value. */
 static bool take_option(parser *p, const cli_option *o, const char *word, const char *attached) {
     if (o->type == CLI_FLAG && attached) {
         return usage_error(p, "option '%.80s' takes no value", word);
@@ -193,7 +195,7 @@ static bool take_long(parser *p, const char *word) {
     return unknown_option(p, word, "");
 }
 
-/* Parses -k5, -k 5, or several flags in one word (-vq). */
+/* Parses a word of short options: -k5, -k 5, or several flags such as -vq. */
 static bool take_short(parser *p, const char *word) {
     for (const char *letter = word + 1; *letter; letter++) {
         const cli_option *o = p->program->options;
@@ -209,8 +211,8 @@ static bool is_any(const char *word, const char *a, const char *b) {
     return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-/* True if a word before "--" is this option. --help and --version therefore work even after a
- * mistake. */
+/* True if a word before "--" is this option. --help and --version are found in this way before the
+ * words are parsed. They therefore work even after a mistake. */
 static bool asks_for(int argc, char **argv, const char *name, const char *letter) {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (is_any(argv[i], name, letter)) return true;
@@ -218,7 +220,7 @@ static bool asks_for(int argc, char **argv, const char *name, const char *letter
     return false;
 }
 
-/* Prints the help of one option, with equal indentation for continuation lines. */
+/* Prints the help of one option. All lines of the help text have the same indentation. */
 static void print_option(char letter, const char *name, const char *argument, const char *help) {
     char left[64];
     char shortcut[8] = "    ";
@@ -234,7 +236,7 @@ static void print_option(char letter, const char *name, const char *argument, co
     putchar('\n');
 }
 
-/* Prints a text, and replaces each @ by the program's name. */
+/* Prints a text, with the program's name in place of each @. */
 static void print_text(const char *text, const char *name) {
     for (; *text; text++) {
         if (*text == '@') fputs(name, stdout);
@@ -287,7 +289,8 @@ static bool check_count(const parser *p, const text_list *operands) {
     return true;
 }
 
-/* Declares the files of the command line. Fails if an operand is also an output. */
+/* Declares the outputs among the options, and records the operands as inputs. An output that is
+ * also an operand is refused later, when it is opened. */
 static bool declare_files(const parser *p, const text_list *operands) {
     report r = report_make();
     for (const cli_option *o = p->program->options; o->name; o++) {

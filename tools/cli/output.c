@@ -13,10 +13,11 @@ enum { LONGEST_PATH = 4096 };
 
 /* === Standard output === */
 
-/* Reports lost output. errno has the reason, or is 0 if an earlier write failed. */
+/* Reports that standard output lost data. errno contains the reason, or is 0 if an earlier write
+ * failed. */
 static bool stdout_lost(const char *program) {
     report_error(program, "standard output", "%s", errno ? strerror(errno) : "write failed");
-    clearerr(stdout); /* the loss is reported only once */
+    clearerr(stdout); /* The loss is reported only once. */
     return false;
 }
 
@@ -29,8 +30,8 @@ bool cli_flush(const char *program) {
 
 int cli_finish(const char *program, int status) {
     bool good = cli_flush(program);
-    /* NFS and quotas report a full disk only when the file is closed. os_close_copy closes a
-     * duplicate, because stdout must stay usable. */
+    /* NFS and quotas report a full disk only when the file is closed. stdout must stay usable, so
+     * os_close_copy closes a duplicate. */
     if (good && !os_close_copy(stdout)) good = stdout_lost(program);
     return !good && status == CLI_OK ? CLI_FAILED : status;
 }
@@ -47,16 +48,21 @@ void cli_put_field(FILE *file, const char *text) {
 /* === Files that are read and written, or written twice, are refused === */
 
 /* A file that will be written. The outputs on the command line are declared before any input is
- * read, and stay declared to the end, because every input must be compared with them. */
+ * read. They stay declared to the end, because every input must be compared with them. */
 typedef struct declared {
-    const char *path;       /* memory of the caller */
-    os_identity file;       /* the file behind the path, if it exists */
-    bool exists, is_late;   /* is_late: stays declared only until it is written */
-    int is_named, was_read; /* set by several threads */
+    /* The path of the output. The caller owns this memory. */
+    const char *path;
+    /* The identity of the file at this path, if the file exists. */
+    os_identity file;
+    /* exists: the file exists. is_late: the output stays declared only until it is written. */
+    bool exists, is_late;
+    /* is_named: a thread sets or has set read_as. was_read: the file was read as an input. Several
+     * threads set them. */
+    int is_named, was_read;
     char read_as[512];
 } declared;
 
-enum { MOST_OUTPUTS = 16 }; /* number of outputs at a time */
+enum { MOST_OUTPUTS = 16 }; /* the number of outputs that can be declared at the same time */
 static declared outputs[MOST_OUTPUTS];
 static int num_outputs;
 
@@ -78,7 +84,7 @@ void cli_output_read(const char *path) {
     }
 }
 
-/* Returns false if an output was read; no output may then be written. */
+/* Fails if one of the declared outputs was read. In this case no output may be written. */
 static bool outputs_spare(report *r) {
     for (int i = 0; i < num_outputs; i++) {
         const declared *d = &outputs[i];
@@ -96,7 +102,7 @@ bool cli_output_spares(const char *input, report *r) {
     return outputs_spare(r);
 }
 
-/* Compares files that do not exist yet by folder and name. */
+/* True if two files that do not exist yet have the same folder and name. */
 static bool is_same_place(const char *a, const char *b) {
     const char *const paths[2] = { a, b };
     os_identity folders[2];
@@ -126,8 +132,9 @@ static bool is_one(const declared *a, const declared *b) {
     return a->exists ? is_same(&a->file, &b->file) : is_same_place(a->path, b->path);
 }
 
-/* Declares a file. Returns NULL, without a failure, for a device, because several outputs may write
- * to one device. If the path is a folder, opening the output will fail later. */
+/* Declares an output. Returns NULL without a failure for a device, because several outputs may
+ * write to the same device. Also returns NULL for a folder, because opening the output will fail
+ * later. */
 static declared *declare(const char *path, report *r) {
     const os_kind kind = strcmp(path, "-") ? os_kind_of(path) : OS_NONE;
     declared *d = &outputs[num_outputs];
@@ -157,8 +164,8 @@ bool cli_output_declare(const char *path, report *r) {
     return !r->failed;
 }
 
-/* Updates a declaration after the output was written. The file may now exist, and another output
- * may write the file. */
+/* Updates the declaration of an output after the output was written. The file may now exist. If the
+ * declaration was late, it is removed, and another output may then write the file. */
 static void undeclare(const char *path) {
     declared *d = find(path);
     if (!d) return;
@@ -175,14 +182,15 @@ static char *copy_text(const char *text) {
     return copy;
 }
 
-/* The temporary files that are being written, for the code that ends the program; "" marks a free
- * slot. */
+/* The paths of the temporary files that are being written. The code that ends the program removes
+ * these files. "" marks a free slot. */
 enum { UNFINISHED = 4 };
 static char unfinished[UNFINISHED][LONGEST_PATH];
 
 static char temporary_folder[LONGEST_PATH];
 
-/* Removes the temporary files, because Ctrl-C must not leave gigabytes behind. */
+/* Removes the unfinished temporary files, because Ctrl-C must not leave gigabytes of data
+ * behind. */
 static void remove_unfinished(void) {
     for (int i = 0; i < UNFINISHED; i++) {
         if (unfinished[i][0]) os_remove(unfinished[i]);
@@ -196,7 +204,7 @@ void cli_temporary_folder(const char *path) {
     if (path) os_before_end(remove_unfinished);
 }
 
-/* Returns the slot of an unfinished temporary file; for "", a free slot. If no slot is free,
+/* Returns the slot that contains this path. For "", returns a free slot. If there is no such slot,
  * returns the last slot. */
 static char *unfinished_place(const char *temporary) {
     int i = 0;
@@ -211,9 +219,9 @@ static void watch(const char *temporary) {
     os_before_end(remove_unfinished);
 }
 
-/* Returns the length of the part of the path that a temporary name keeps. A long name is cut to
- * make room for the suffix. A name that is too long for the system is not cut, because creating the
- * file must fail at once. UTF-8 characters are not split. */
+/* Returns the length of the part of the path that the name of the temporary file keeps. A long file
+ * name is cut, because the suffix needs space. UTF-8 characters are not split. A name that is too
+ * long for the system is not cut, so that creating the file fails at once. */
 static int kept_of(const char *path) {
     const char *name = path;
     size_t length;
@@ -228,8 +236,9 @@ static int kept_of(const char *path) {
     return (int)(name - path + (ptrdiff_t)length);
 }
 
-/* Creates "TARGET.tmp-PID" (or -PID-1, ...) with the permissions of a new file, or of the file to
- * replace. */
+/* Creates a temporary file beside the target. Its name is the target's name with
+ * ".tmp-PROCESS-ATTEMPT". It has the permissions of a new file or, if `replaced` is not NULL, of
+ * the file to replace. */
 static bool open_temporary(cli_output *output, const char *replaced) {
     size_t size = strlen(output->path) + 48;
     output->temporary = malloc(size);
@@ -251,7 +260,8 @@ static bool open_temporary(cli_output *output, const char *replaced) {
     return false;
 }
 
-/* Frees everything. Call it when the file has been closed, and renamed or removed. */
+/* Frees the memory of an output. The caller must first close the file, and then rename or remove
+ * it. */
 static void output_clear(cli_output *output) {
     undeclare(output->name);
     if (output->temporary) {
@@ -297,11 +307,11 @@ bool cli_output_open(cli_output *output, const char *path, report *r) {
         undeclare(path);
         return false;
     }
-    /* A symbolic link stays, and its target is replaced. */
+    /* If the path is a symbolic link, the link stays, and its target is replaced. */
     output->path = kind == OS_FILE ? os_real_path(path) : copy_text(path);
     errno = output->path ? 0 : errno;
     if (!output->path) {
-        /* errno has the reason */
+        /* errno contains the reason. */
     } else if (strcmp(path, "-") == 0) {
         output->file = stdout;
     } else if (kind == OS_OTHER) {
@@ -315,7 +325,7 @@ bool cli_output_open(cli_output *output, const char *path, report *r) {
     return report_file(r, path);
 }
 
-/* Forces everything to the disk. On failure errno has the reason. */
+/* Writes all data of the file to the disk. On failure, errno contains the reason. */
 static bool flush_file(FILE *file, bool regular) {
     if (ferror(file)) {
         errno = errno ? errno : EIO;

@@ -31,7 +31,8 @@ static double seconds_left(const cli_progress *progress, uint64_t done, double n
     return share > 0 && share < 1 ? (now - progress->started) * (1 - share) / share / 1e3 : 0;
 }
 
-/* Prints a line such as "embed: 1,234 of 60,000 images, 35.2 images/s, 28 min left". */
+/* Prints a line of progress, such as "embed: 1,234 of 60,000 images, 35.2 images/s, 28 min
+ * left". */
 static void print_line(const cli_progress *progress, uint64_t done, double now) {
     char count[32], total[32];
     const double seconds = (now - progress->started) / 1e3;
@@ -68,7 +69,7 @@ void cli_progress_update(cli_progress *progress, uint64_t done) {
     if (share > 1) share = 1;
     for (int i = 0; i < WIDTH; i++) bar[i] = i < share * WIDTH ? '#' : '.';
     bar[WIDTH] = '\0';
-    /* The bar must fit into one line, because only the last line can be erased. */
+    /* The bar must fit into one line, because the terminal can erase only the last line. */
     fprintf(stderr, "\r\033[?7l%s [%s] %3.0f %%  %.0f s left \033[K\033[?7h", progress->label, bar,
             100 * share, seconds_left(progress, done, now));
     fflush(stderr);

@@ -1,4 +1,4 @@
-/* common.c - has the functions that posix.c and examples/web/vit/wasi.c share. */
+/* common.c - contains the functions that posix.c and examples/web/vit/wasi.c share. */
 #if !defined(_WIN32)
 #define _POSIX_C_SOURCE   200809L
 #define _FILE_OFFSET_BITS 64
@@ -70,7 +70,8 @@ bool os_sync(FILE *file) { return fsync(fileno(file)) == 0; }
 
 bool os_replace(const char *from, const char *to) { return rename(from, to) == 0; }
 
-/* Renames a file to a new name. An empty file reserves the name until the file replaces it. */
+/* Renames a file to a name that no file has yet. An empty file reserves the new name until the
+ * renamed file replaces it. */
 bool os_rename_new(const char *from, const char *to) {
     const int descriptor = open(to, O_WRONLY | O_CREAT | O_EXCL, 0666);
     int why;

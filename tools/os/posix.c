@@ -44,9 +44,9 @@
 
 /* === The beginning === */
 
-/* Keeps files from taking the descriptor of a closed standard stream and receiving messages. Opens
- * the root folder at this descriptor instead. Names like /dev/stdout cannot open the folder for
- * reading or writing, and reading and writing the stream still fail. */
+/* Opens the root folder at the descriptor of a standard stream that is closed. Otherwise the next
+ * file would get this descriptor and would receive messages. Names like /dev/stdout cannot open the
+ * folder for reading or writing. Reading and writing the stream still fail. */
 static void keep_closed(int descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0 && open("/", O_RDONLY | O_PATH) != descriptor) {
         perror("standard streams");
@@ -54,8 +54,8 @@ static void keep_closed(int descriptor) {
     }
 }
 
-/* Restores the default handling of children, because a parent process may have disabled their exit
- * status. */
+/* Restores the default handling of child processes, because a parent process may have disabled
+ * their exit status. Also keeps the descriptors of closed standard streams free of files. */
 void os_start(int *argc, char ***argv) {
     (void)argc, (void)argv;
     for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) keep_closed(i);
@@ -65,8 +65,8 @@ void os_start(int *argc, char ***argv) {
 static void (*before_end)(void);
 static const char *lost_program;
 
-/* Ends the program. Several threads may call this function at once; the first of them ends the
- * program. */
+/* Handles SIGBUS and ends the program. Several threads may call this function at once. The first of
+ * them ends the program, and the others wait. */
 static void on_lost(int number) {
     static const char text[] = ": a file was truncated while it was in use, or its disk failed\n";
     static int lost;
@@ -78,7 +78,7 @@ static void on_lost(int number) {
     _exit(1);
 }
 
-/* Sets the handler of SIGBUS. Keeps an existing handler, such as a sanitizer's. */
+/* Sets the handler of SIGBUS. If there already is a handler, such as a sanitizer's, it stays. */
 void os_on_lost(const char *program) {
     struct sigaction old;
     lost_program = program;
@@ -125,13 +125,13 @@ FILE *os_create(const char *path, const char *like) {
     return NULL;
 }
 
-/* Returns 2 MB: Linux (ext4 since 6.16, XFS since 5.18) caches a file in pages that are as large as
- * the writes, up to 2 MB. With such pages, a program that maps a file of 300 MB starts 20 ms
+/* Returns 2 MB. Linux (ext4 since 6.16, XFS since 5.18) caches a file in pages that are as large as
+ * the writes, up to 2 MB. With such large pages, a program that maps a file of 300 MB starts 20 ms
  * sooner. */
 size_t os_write_size(void) { return 2 << 20; }
 
-/* True if the path now leads to another file, because the file was replaced before the lock was
- * taken. */
+/* True if the path no longer leads to the opened file. This happens if another process replaced the
+ * file before the lock was taken. */
 static bool is_gone(int descriptor, const char *path) {
     struct stat locked, named;
     return fstat(descriptor, &locked) == 0 &&
@@ -139,8 +139,8 @@ static bool is_gone(int descriptor, const char *path) {
             named.st_dev != locked.st_dev);
 }
 
-/* Uses fcntl's locks, which work on NFS, and which children do not inherit. On file systems without
- * locks, opens the file without a lock. */
+/* Opens a file and locks it. The locks are those of fcntl, which work on NFS and which child
+ * processes do not inherit. On a file system without locks, the file is opened without a lock. */
 FILE *os_open_alone(const char *path) {
     struct flock lock;
     int descriptor = -1, why;
@@ -173,14 +173,16 @@ bool os_cut(FILE *file, uint64_t size) {
 bool os_close_copy(FILE *file) {
     const int copy = dup(fileno(file));
     errno = 0;
-    return copy < 0 || close(copy) == 0; /* without a duplicate, nothing was written */
+    /* If dup fails, the file has no descriptor, so nothing was written. */
+    return copy < 0 || close(copy) == 0;
 }
 
 bool os_make_folder(const char *path) { return mkdir(path, 0777) == 0; }
 
 static volatile sig_atomic_t is_soft, stopped_by;
 
-/* Calls the function of os_before_end; then the default action of the signal follows. */
+/* Handles a signal: calls the function that os_before_end set. The default action of the signal
+ * follows. */
 static void on_signal(int number) {
     const bool asks = number == SIGINT || number == SIGTERM || number == SIGHUP;
     if (is_soft && !stopped_by && asks) {
@@ -192,7 +194,8 @@ static void on_signal(int number) {
     raise(number);
 }
 
-/* Sets handlers, except for signals that are ignored (nohup). */
+/* Sets the handlers of all signals that end the program. A signal that is ignored, for example
+ * under nohup, stays ignored. */
 static void catch_signals(void) {
     static const int numbers[] = { SIGHUP,  SIGINT,  SIGTERM, SIGQUIT, SIGPIPE,
                                    SIGXFSZ, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2 };
@@ -276,7 +279,7 @@ void os_unmap(void *data, size_t size) { munmap(data, size); }
 void os_drop_pages(const void *data, size_t size) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t begin = ((uintptr_t)data + page - 1) / page * page;
-    /* casts away const; the bytes are never written */
+    /* The cast removes const, but the bytes are never written. */
 #if defined(MADV_DONTNEED)
     if (size > page) madvise((void *)begin, size - page, MADV_DONTNEED);
 #else
@@ -288,7 +291,8 @@ void os_drop_pages(const void *data, size_t size) {
 
 bool os_is_terminal(FILE *file) {
     const char *terminal = getenv("TERM");
-    const bool dumb = terminal && strcmp(terminal, "dumb") == 0; /* cannot erase a line */
+    /* A dumb terminal cannot erase a line. */
+    const bool dumb = terminal && strcmp(terminal, "dumb") == 0;
     return !dumb && isatty(fileno(file)) != 0;
 }
 
@@ -298,7 +302,8 @@ static char *copy_text(const char *text) {
     return copy;
 }
 
-/* Reads a link on Linux, FreeBSD and NetBSD; calls a function on macOS. */
+/* Returns the path of this program. Reads a link on Linux, FreeBSD and NetBSD, and calls a function
+ * on macOS. */
 char *os_executable(void) {
     char path[PATH_MAX];
 #if defined(__APPLE__)
@@ -325,7 +330,7 @@ char *os_temporary_folder(void) {
 long os_process(void) { return (long)getpid(); }
 
 double os_private_bytes(void) {
-    FILE *file = fopen("/proc/self/smaps_rollup", "r"); /* exists only on Linux */
+    FILE *file = fopen("/proc/self/smaps_rollup", "r"); /* This file exists only on Linux. */
     char line[128];
     double bytes = (double)NAN;
     long kilobytes;
@@ -337,7 +342,7 @@ double os_private_bytes(void) {
     return bytes;
 }
 
-/* Runs in the child of fork, and does not return. */
+/* Runs another program in the child process after fork. Does not return. */
 static void become(char **arguments, const char *executable, int output) {
     if (dup2(output, STDOUT_FILENO) >= 0) {
         if (executable) execv(executable, arguments);
@@ -372,8 +377,8 @@ bool os_run_again(char **arguments, void *output, size_t size) {
 
 extern char **environ;
 
-/* Returns the absolute path, malloc'ed. Keeps links in the path, because a program may depend on
- * the name under which it is called. */
+/* Returns the path as an absolute path. The caller frees it. Symbolic links stay in the path,
+ * because a program may depend on the name under which it is called. */
 static char *from_root(const char *path) {
     char folder[PATH_MAX] = "", *whole;
     if (*path != '/' && !getcwd(folder, sizeof folder)) return NULL;
@@ -414,7 +419,7 @@ bool os_call(const char *const *arguments, int *status) {
     return child > 0;
 }
 
-/* Returns a copy of the environment with TMPDIR first, malloc'ed. */
+/* Returns a malloc'ed copy of the environment whose first variable is TMPDIR. */
 static char **other_environment(const char *folder) {
     size_t count = 0, kept = 1;
     char **all;
@@ -440,7 +445,7 @@ typedef __rlimit_resource_t resource_kind;
 typedef int resource_kind;
 #endif
 
-/* Sets a limit. An existing limit that is lower stays. */
+/* Sets a resource limit of this process. A lower limit that already exists stays. */
 static bool bound(resource_kind resource, uint64_t most) {
     struct rlimit limit;
     if (getrlimit(resource, &limit) != 0) return false;
@@ -449,16 +454,19 @@ static bool bound(resource_kind resource, uint64_t most) {
     return setrlimit(resource, &limit) == 0;
 }
 
-/* Makes all other descriptors close when the program begins. */
+/* Marks all descriptors above 2, so that they close when the program begins. */
 static void close_others(void) {
     const long count = sysconf(_SC_OPEN_MAX);
 #if defined(__linux__) && defined(SYS_close_range)
-    if (syscall(SYS_close_range, 3u, ~0u, 4u) == 0) return; /* 4: CLOSE_RANGE_CLOEXEC */
+    /* The flag 4 is CLOSE_RANGE_CLOEXEC. */
+    if (syscall(SYS_close_range, 3u, ~0u, 4u) == 0) return;
 #endif
     for (int i = 3; i < count; i++) (void)fcntl(i, F_SETFD, FD_CLOEXEC);
 }
 
-/* Runs in the child of fork. Makes only system calls, because other threads may hold locks. */
+/* Runs a command in the child process after fork. Makes only system calls, because other threads of
+ * the parent may have held locks. Writes errno to the pipe `say` if the command cannot be
+ * started. */
 static void become_command(const os_command *c, char **environment, int say) {
     const int create = O_WRONLY | O_CREAT | O_EXCL;
     sigset_t none;
@@ -481,8 +489,9 @@ static void become_command(const os_command *c, char **environment, int say) {
     _exit(127);
 }
 
-/* Starts a command. This process's handlers must not run in the child, because they remove files.
- * The pipe closes when the program begins. */
+/* Starts a command and returns its process number, or -1 on failure. The handlers of this process
+ * must not run in the child, because they remove files. All signals are therefore blocked during
+ * fork. The pipe closes without data when the program begins. */
 static pid_t start_command(const os_command *c) {
     char **environment = other_environment(c->folder);
     int ends[2], why = ENOMEM;
@@ -509,10 +518,11 @@ static pid_t start_command(const os_command *c) {
     return child;
 }
 
-/* True if the child ends in time. Waits in naps; each nap counts with its nominal length, because a
- * job may be stopped for hours. The child's process number stays reserved until waitpid. */
+/* True if the child ends in time. Waits in short naps and counts the intended length of each nap,
+ * because this process may be stopped for hours. The child's process number stays reserved until
+ * waitpid. */
 static bool ends_in_time(pid_t child, int seconds) {
-    int64_t nap = 1000000, waited = 0; /* nanoseconds */
+    int64_t nap = 1000000, waited = 0; /* in nanoseconds */
     for (;; waited += nap, nap = nap < 20000000 ? nap * 13 / 10 : nap) {
         const struct timespec time = { 0, (long)nap };
         siginfo_t info;
@@ -552,13 +562,13 @@ void os_remove_empty(const char *path) { (void)rmdir(path); }
 
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *at) {
     (void)status, (void)at;
-    if (kind == FTW_DNR) (void)chmod(path, 0700); /* the next pass removes it */
+    if (kind == FTW_DNR) (void)chmod(path, 0700); /* The next pass removes this folder. */
     else (void)remove(path);
     return 0;
 }
 
-/* Removes a folder in several passes, because processes that are being killed may still write into
- * the folder. */
+/* Removes a folder and its contents in several passes, because processes that are being killed may
+ * still write into the folder. */
 void os_remove_folder(const char *path) {
     const struct timespec nap = { 0, 10000000 };
     for (int i = 0; i < 50 && os_kind_of(path) == OS_FOLDER; i++) {

@@ -19,8 +19,8 @@
 
 /* === Errors === */
 
-/* Returns the errno for an error of Windows. ETXTBSY, which the library defines but never uses,
- * stands for "open in another program". */
+/* Returns the errno for an error number of Windows. ETXTBSY stands for "open in another program".
+ * The C library defines ETXTBSY but never uses it. */
 static int error_number(DWORD error) {
     switch (error) {
     case ERROR_SUCCESS: return 0;
@@ -67,8 +67,8 @@ const char *os_error(int number) {
 
 /* === Text === */
 
-/* Converts UTF-8 to UTF-16, malloc'ed. Returns NULL if memory is exhausted, or if the text is not
- * UTF-8. */
+/* Converts UTF-8 to UTF-16 in malloc'ed memory. Returns NULL if memory is exhausted, or if the text
+ * is not UTF-8. */
 static wchar_t *to_wide(const char *text) {
     const int size = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
     wchar_t *wide = size > 0 ? malloc((size_t)size * sizeof *wide) : NULL;
@@ -84,7 +84,8 @@ static char *to_utf8(const wchar_t *wide) {
     return text;
 }
 
-/* Makes the path absolute, and adds the prefix for paths of more than 260 characters. */
+/* Makes the path absolute, and adds the prefix that paths of more than 260 characters require.
+ * Frees `path` unless it returns `path`. */
 static wchar_t *lengthened(wchar_t *path) {
     const DWORD size = GetFullPathNameW(path, 0, NULL, NULL);
     wchar_t *full = size ? malloc(((size_t)size + 8) * sizeof *full) : NULL, *from;
@@ -103,7 +104,7 @@ static wchar_t *lengthened(wchar_t *path) {
 }
 
 static wchar_t *wide_path(const char *path) {
-    enum { LONG = 240 }; /* a folder's path must leave room for a file's name */
+    enum { LONG = 240 }; /* A folder's path must leave space for the name of a file. */
     wchar_t *wide = to_wide(path);
     const bool prefixed = wide && wcsncmp(wide, L"\\\\?\\", 4) == 0;
     wchar_t *full;
@@ -117,7 +118,7 @@ static wchar_t *wide_path(const char *path) {
     return lengthened(wide);
 }
 
-/* Returns the system's path as UTF-8, without its prefix. */
+/* Converts a path of the system to UTF-8, without the prefix for long paths. */
 static char *plain_path(wchar_t *wide) {
     if (wcsncmp(wide, L"\\\\?\\UNC\\", 8) == 0) {
         wide += 6;
@@ -137,9 +138,9 @@ static void start_console(DWORD number) {
         SetConsoleMode(handle, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING);
 }
 
-/* Sets the same precision of the x87 in all threads, because MinGW-w64's exp and log use the x87,
- * and results must be equal. MinGW sets 64 bits in the first thread, and the system sets 53 bits in
- * all others. */
+/* Gives the x87 unit the same precision in all threads. The exp and log of MinGW-w64 use the x87,
+ * and results must be equal in all threads. MinGW sets 64 bits in the first thread, and the system
+ * sets 53 bits in all other threads. */
 static void start_x87(void) {
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
     const unsigned short control = 0x27f;
@@ -147,7 +148,7 @@ static void start_x87(void) {
 #endif
 }
 
-/* Starts the program (os.h). If memory is exhausted, the arguments stay unchanged. */
+/* Starts the program (see os.h). If memory is exhausted, the arguments stay unchanged. */
 void os_start(int *argc, char ***argv) {
     wchar_t **wide = CommandLineToArgvW(GetCommandLineW(), argc);
     char **arguments = wide ? malloc(((size_t)*argc + 1) * sizeof *arguments) : NULL;
@@ -204,7 +205,7 @@ os_kind os_kind_of_link(const char *path) {
 
 bool os_is_slash(char c) { return c == '/' || c == '\\'; }
 
-/* Opens a handle, independently of other programs' access and sharing modes. */
+/* Opens a handle that works regardless of how other programs have opened the file. */
 static HANDLE open_name(const char *path) {
     wchar_t *wide = wide_path(path);
     HANDLE file = wide
@@ -251,7 +252,7 @@ char *os_real_path(const char *path) {
     wide = malloc(((size_t)size + 1) * sizeof *wide);
     if (wide && size && GetFinalPathNameByHandleW(file, wide, size + 1, 0)) {
         real = plain_path(wide);
-    } else if (wide) { /* some file systems have no short names */
+    } else if (wide) { /* Some file systems have no short names. */
         free(wide);
         wide = to_wide(path);
         wide = wide ? lengthened(wide) : NULL;
@@ -262,8 +263,8 @@ char *os_real_path(const char *path) {
     return real;
 }
 
-/* Opens a descriptor; returns -1 on failure. Others can read, rename and remove the open file, as
- * on other systems. */
+/* Opens a file and returns its descriptor. Returns -1 on failure. Other programs can read, rename
+ * and remove the file while it is open, as on other systems. */
 static int open_descriptor(const char *path, DWORD access, DWORD how, int flags) {
     wchar_t *wide = wide_path(path);
     DWORD share = FILE_SHARE_READ | FILE_SHARE_DELETE;
@@ -310,7 +311,7 @@ bool os_cut(FILE *file, uint64_t size) {
 size_t os_write_size(void) { return 1 << 16; }
 
 FILE *os_create(const char *path, const char *like) {
-    (void)like; /* the folder determines the permissions */
+    (void)like; /* The folder determines the permissions. */
     return as_file(open_descriptor(path, GENERIC_WRITE | DELETE, CREATE_NEW, _O_WRONLY), "wb");
 }
 
@@ -326,7 +327,7 @@ bool os_close_copy(FILE *file) {
     return copy < 0 || _close(copy) == 0;
 }
 
-/* True if the file cannot be replaced because another program has it open. */
+/* True if the file cannot be replaced because another program has opened it. */
 static bool is_busy(const wchar_t *path) {
     HANDLE file = CreateFileW(path, DELETE, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
                               NULL, OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT, NULL);
@@ -357,8 +358,7 @@ bool os_rename_new(const char *from, const char *to) {
     return good;
 }
 
-/* Returns false, because only an administrator, or a developer with a system setting, may make
- * links. */
+/* Returns false. Only an administrator, or a developer with a system setting, may create links. */
 bool os_has_links(void) { return false; }
 
 bool os_link(const char *to, const char *path) {
@@ -406,7 +406,7 @@ static BOOL WINAPI on_event(DWORD event) {
     const bool asks = event == CTRL_C_EVENT || event == CTRL_BREAK_EVENT;
     if (is_soft && asks && !InterlockedExchange(&is_stopped, 1)) return TRUE;
     if (before_end) before_end();
-    return FALSE; /* the default action follows, and ends the program */
+    return FALSE; /* The default action follows and ends the program. */
 }
 
 static void catch_events(void) {
@@ -467,7 +467,8 @@ void os_close(int descriptor) { _close(descriptor); }
 
 bool os_pipe(int ends[2]) { return _pipe(ends, 1 << 16, _O_BINARY | _O_NOINHERIT) == 0; }
 
-/* Polls two pipes in turn, because the system cannot wait for both. */
+/* Waits until one of two pipes has data or is closed. The system cannot wait for two pipes, so the
+ * function asks both in turn. */
 static bool wait_for_bytes(HANDLE pipe, int stop) {
     DWORD ready;
     for (;;) {
@@ -532,8 +533,8 @@ void os_folder_close(os_folder *folder) {
     free(folder);
 }
 
-/* Opens a file. The system keeps it in memory if there is room, and removes it when it is
- * closed. */
+/* Opens a temporary file. The system keeps the file in memory if enough is free, and removes the
+ * file when it is closed. */
 FILE *os_memory_open(char **text, size_t *size) {
     char *folder = os_temporary_folder();
     wchar_t *wide = folder ? to_wide(folder) : NULL, path[MAX_PATH + 1];
@@ -593,7 +594,7 @@ void os_unmap(void *data, size_t size) {
     UnmapViewOfFile(data);
 }
 
-/* Unlocks the pages. Unlocking pages that are not locked removes them from the working set. */
+/* Removes the pages from the working set. Unlocking pages that are not locked has this effect. */
 void os_drop_pages(const void *data, size_t size) { VirtualUnlock((void *)(uintptr_t)data, size); }
 
 void *os_allocate(size_t alignment, size_t size) { return _aligned_malloc(size, alignment); }
@@ -634,7 +635,8 @@ char *os_executable(void) {
 char *os_temporary_folder(void) {
     wchar_t folder[MAX_PATH + 1];
     const DWORD length = GetTempPathW(MAX_PATH + 1, folder);
-    if (length > 0 && length <= MAX_PATH) folder[length - 1] = L'\0'; /* the last backslash */
+    /* removes the last backslash */
+    if (length > 0 && length <= MAX_PATH) folder[length - 1] = L'\0';
     return to_utf8(length > 0 && length <= MAX_PATH ? folder : L".");
 }
 
@@ -647,7 +649,7 @@ double os_private_bytes(void) {
     return (double)counters.PagefileUsage;
 }
 
-/* Writes an argument in quotes, in the form that CommandLineToArgvW parses: backslashes before a
+/* Writes an argument in quotes, in the form that CommandLineToArgvW reads. Backslashes before a
  * quote are doubled. */
 static wchar_t *put_quoted(wchar_t *to, const wchar_t *from) {
     size_t slashes = 0;
@@ -723,8 +725,8 @@ bool os_run_again(char **arguments, void *output, size_t size) {
     return good && status == 0;
 }
 
-/* Returns the path of a program, malloc'ed, or NULL if there is none. Searches the current folder
- * only if PATH contains this folder. */
+/* Returns the path of a program in malloc'ed memory. Returns NULL if there is none. The current
+ * folder is searched only if PATH contains it. */
 static wchar_t *program_path(const char *name) {
     enum { LONGEST = 32768 };
     wchar_t *wide = to_wide(name), *folders = malloc(LONGEST * sizeof *folders);
