@@ -22,71 +22,73 @@ fi
 # above each gives the reason. Each must still occur.
 except=(
     '^/usr/include/'
-    # an example that ends because of an error leaves its memory to the system
+    # An example that ends because of an error leaves its memory to the system.
     'examples/(attention|camera|similar).c:.*leak'
-    # a block belongs to the checkpoint, which frees it
+    # A block belongs to the checkpoint, which frees it.
     'checkpoint/contents.c:.*leak of .<unknown>.'
-    # plans, images, parts and names are in lists that their owner frees
+    # Plans, images, parts and names are in lists. The owner of the list frees them.
     '(convert/match_model|layout/structure_(parts|rest|tensors)).c:.*leak of'
-    # a text in an array of one size is copied whole
+    # A text that lies in an array of fixed size is copied whole.
     'convert/match_options.c:.*uninitialized value'
-    # config_path is NULL once it is freed; a close layout is a layout; each part has a tensor, and
-    # an unknown name adds a part; missing values are not read
+    # config_path is NULL once it has been freed. A similar layout counts as a layout. Each part has
+    # a tensor, and an unknown name adds a part. Values that are missing are not read.
     'convert/convert.c:.*(is_open|after it is freed)'
     'layout/structure_parts.c:.*null pointer'
     'layout/evidence.c:.*ctuuninitvar'
-    # tag_lists_free frees both lists; a folder has photos
+    # tag_lists_free frees both lists. A folder always has photos.
     '(infer/tags.c|base/report.h):.*leak of .<unknown>.'
     'infer/probe.c:.*allocation size of 0 bytes'
-    # a sum of exp() has a term that is 1
+    # A sum of exp() values contains the term 1, so it is not zero.
     '(convert/match_folder|tools/vit-evaluate).c:.*invalidFunctionArg: Invalid log'
-    # read_lambda frees all four in a loop; the caller always frees a sample and the ranges
+    # read_lambda frees all four values in a loop. The caller always frees a sample and the ranges.
     'layout/values.c:.*leak of .<unknown>.'
     'convert/quantise.c:.*Potential memory leak'
     "checkpoint/safetensors.c:.*leak of memory pointed to by 'range'"
-    # fill_values and list_members set every value that is read later; a plan without a layout is
-    # never printed; lists and journals own their photos and rows
+    # fill_values and list_members set every value that is read later. A plan without a layout is
+    # never printed. Lists and journals own their photos and rows.
     'infer/learned.c:.*uninitialized value'
     'tools/vit-search.c:.*subscript is undefined'
     'convert/report.c:.*(null pointer|leak of)'
     'image/photo_source.c:.*Potential memory leak'
     'infer/embedding.c:.*leak of'
-    # --rename was refused unless both names have as many '*'
+    # --rename was refused before, unless both names have the same number of '*'.
     'checkpoint/read.c:.*(null pointer|garbage|uninitialized)'
-    # the array is set element by element before it is read; the other finding is the last
-    # assignment of a list of fields
+    # The array is set element by element before it is read. The other finding is about the last
+    # assignment in a list of fields.
     'convert/c_array.c:.*uninitvar: .*upper'
     'convert/vit_writer.c:.*uselessAssignmentPtrArg'
-    # an output without a name was refused before; the bytes of the number 1 show this CPU's byte
-    # order; every storage that was read is in the list; the list has room for more words than are
-    # accepted
+    # An output without a name was refused before. The bytes of the number 1 show the byte order of
+    # this CPU. Every storage that was read is in the list. The list has memory for more words than
+    # are accepted.
     'tools/vit-convert.c:.*1st parameter .*nonnull'
     'base/npy.c:.*object representation'
     'checkpoint/torch_files.c:.*dereference of NULL .(place|found)'
     'cli/options.c:.*field .items.. results in a null pointer'
-    # there are no labels if memory ran out; a refused photo has no pixels, and its job frees it
+    # There are no labels if memory is exhausted. A refused photo has no pixels, and the job of the
+    # photo frees it.
     'checkpoint/torch_state_dict.c:.*memleak: .*labels'
     'image/photos.c:.*garbage'
     'look/write.c:.*leak of'
-    # the sheet owns a caption (sheet_free), the caller the texts of a found row (indexed_row_free)
+    # The sheet owns a caption (sheet_free). The caller owns the texts of a row that was found
+    # (indexed_row_free).
     'picture/picture.c:.*leak of .copy.'
     'shards/shard_index.c:.*leak of'
-    # `room` is for halves; rows of floats need none
+    # The memory `room` is only for halves. Rows of floats do not use it.
     'numbers/nearest.c:.*(null pointer|NULL .room)'
-    # gcc 12 and cppcheck do not follow loops that set the elements of vectors; only computed
-    # cosines are read
+    # gcc 12 and cppcheck do not follow loops that set the elements of vectors. Only cosines that
+    # were computed are read.
     'numbers/nearest.c:.*(shift by count|[Uu]ninitialized)'
     'numbers/nearest.c:.*uninitialized value .cosines'
-    # a loop sets all three colours; a block of a PNG is in the list before it grows
+    # A loop sets all three colours. A block of a PNG is in the list before it grows.
     'picture/picture.c:.*uninitialized'
     'picture/stb.c:.*(uninitialized|after it is freed)'
-    # WORDS_FLAG and VIT__ONE_MORE are defined above their uses; compilers parse the code that
-    # cppcheck 2.10 cannot
+    # WORDS_FLAG and VIT__ONE_MORE are defined before they are used. Compilers parse this code, but
+    # cppcheck 2.10 cannot parse it.
     '(model/settings.c|vit.h):.*unknownMacro'
     'vit.h:.*internalAstError'
-    # a block that was read has bytes; a reader without nodes has no inputs
+    # A block that was read has bytes. A reader without nodes has no inputs.
     'checkpoint/onnx(_graph)?.c:.*(null pointer)'
-    # only decoded pixels are turned upright; every model has tensors
+    # Only decoded pixels are turned upright. Every model has tensors.
     'image/image_file.h:.*2nd parameter expecting .nonnull.'
     'convert/vit_writer.c:.*allocation size of 0 bytes'
 )

@@ -16,7 +16,7 @@ table=tests/budget.txt work=build/budget
 mkdir -p $work
 exec 3>&1 4>&2
 
-# cpu COMMAND...: runs the command. On success, prints its seconds of CPU time
+# cpu COMMAND...: runs the command. If it succeeds, prints the seconds of CPU time that it took
 cpu() {
     local spent status
     spent=$({ time "$@" >&3 2>&4 3>&- 4>&-; } 2>&1)
@@ -25,15 +25,15 @@ cpu() {
     return $status
 }
 
-# compiles COMPILER LEVEL HEADER MACRO
+# compiles COMPILER LEVEL HEADER MACRO: prints the seconds of CPU time that compiling HEADER takes
 compiles() {
     echo "#include \"$3\"" >"$work/unit.c"
     "$1" "$2" -std=c99 "-D$4" -I. "-I${STB:-/usr/include/stb}" -c "$work/unit.c" \
         -o "$work/unit.o"
 }
 
-# compile_time COMPILER LEVEL: compiles vit.h and stb_image.h three times in turn, and takes the
-# least time of each
+# compile_time COMPILER LEVEL: compiles vit.h and stb_image.h three times, one after the other, and
+# takes the shortest time of each
 compile_time() {
     for _ in 1 2 3; do
         echo "$(cpu compiles "$1" "$2" vit.h VIT_IMPLEMENTATION)" \
@@ -42,8 +42,8 @@ compile_time() {
                 END { if (stb) printf "%.2f\n", vit / stb }'
 }
 
-# measure NAME COMMAND...: writes NAME-cpu. The unit is measured during the run, because other
-# load slows both: first at once, then at intervals that grow to ten seconds.
+# measure NAME COMMAND...: writes the figure NAME-cpu. The unit is measured at the start and then at
+# intervals that grow to ten seconds, because other load slows both the command and the unit.
 measure() {
     local name=$1 pause=1 spent status
     shift
@@ -63,7 +63,7 @@ measure() {
     return $status
 }
 
-# Builds and runs a fresh copy of the files that git tracks
+# fresh_demo: builds and runs the demo in a fresh copy of the files that git tracks
 fresh_demo() {
     rm -rf $work/tree
     mkdir -p $work/tree
@@ -90,7 +90,7 @@ bytes() { # FILE...
     make -s "$@" >&2 && stat -c %s "$@"
 }
 
-# The figures: NAME, then the command that prints it
+# The figures. Each line has the NAME of a figure, and then the command that prints it.
 figures() {
     cat <<'FIGURES'
 header-lines     grep -c '' vit.h

@@ -112,22 +112,24 @@ summary() {
     [ $failed = 0 ] && [ "$passed$skipped" != 00 ]
 }
 
-# True unless on Windows, where tests/windows.sh sets WINDOWS: for checks that need POSIX or its
-# messages.
+# posix: true unless the tests run on Windows, where tests/windows.sh sets WINDOWS. It is for checks
+# that require POSIX or its messages.
 posix() { [ -z "${WINDOWS-}" ]; }
 
 # --- one command after another: its output and exit status -------------------------------------
 
-# try COMMAND...: runs the command; its results are $status and the files $work/out and $work/err.
+# try COMMAND...: runs the command. Its exit status is in $status, and its output is in the files
+# $work/out and $work/err.
 try() {
     tried="$*"
     "$@" >"$work/out" 2>"$work/err" </dev/null
     status=$?
 }
 
-# is STATUS: passes for this exit status. A sanitizer's or a signal's status always fails.
+# is STATUS: passes if the exit status is STATUS. The status of a sanitizer or of a signal always
+# fails.
 is() { if [ "$status" = "$1" ]; then pass; else fail "exit status $status, expected $1"; fi; }
-# out|err REGEX: passes if a line matches
+# out|err REGEX: passes if a line of the output matches
 out() { if grep -Eq -- "$1" "$work/out"; then pass; else fail "stdout lacks /$1/"; fi; }
 err() { if grep -Eq -- "$1" "$work/err"; then pass; else fail "stderr lacks /$1/"; fi; }
 quiet() { if [ ! -s "$work/$1" ]; then pass; else fail "std$1 is not empty"; fi; } # out|err

@@ -44,8 +44,8 @@ for ((i = 0; i < shards; i++)); do
     rm -r s
 done
 "$EMBED" --tar "$SHARDS" -o one 2>"$work/err" || fail "one process"
-# Twice as many photos must take no more memory. Even the smaller number fills the output's 2 MiB
-# buffer of vectors. The lines of metadata fill 500 KB of another buffer.
+# The peak of the memory must be the same for twice as many photos. Even the smaller number of
+# photos fills the 2 MiB buffer of vectors, and 500 KB of the buffer of metadata.
 most_memory() { # ARCHIVE: prints the peak in KB
     local most=0 line
     "$EMBED" --tar "$1" -o memory --threads 2 2>/dev/null &
@@ -85,7 +85,7 @@ wait_for() { # COUNT FOLDER: waits for COUNT shards
     done
     fail "$(done_in "$2") shards in $2 after 30 s, expected $1"
 }
-# finds one process of the task whose environment has this variable
+# of VARIABLE: prints the ids of the processes whose environment contains this variable
 of() { grep -lzs "$1" /proc/[0-9]*/environ | sed 's|/proc/||; s|/environ||'; }
 embed_of() { # VARIABLE=VALUE: the first process; its decoders come later
     local pid
@@ -167,8 +167,8 @@ kill -9 "$(embed_of SLURM_ARRAY_TASK_ID=2)" # a task: Slurm does not start it ag
 gone=$(embed_of SLURM_ARRAY_TASK_ID=1)
 tr '\0' '\n' <"/proc/$gone/environ" >gone
 node=$(sed -n 's/^SLURMD_NODENAME=n//p' gone)
-# A whole node dies, and Slurm starts the task again elsewhere. The step's daemon is killed first,
-# because it would report the end of the task
+# A whole node dies, and Slurm starts the task again on another node. The daemon of the step is
+# killed first, because it would report the end of the task.
 for pid in $(pgrep -f "^slurmstepd: \\[$(sed -n 's/^SLURM_JOB_ID=//p' gone)\\.") "${nodes[$node]}"; do
     kill -9 "$pid"
 done
@@ -185,7 +185,7 @@ nodes[node]=$!
 submit --array=0-$((tasks - 1)) >/dev/null # the same again
 until_idle
 same_as_one slurm
-# a node only seems dead; two tasks write the same shards
+# A node only seems to be dead, so two tasks write the same shards.
 export OUT=$work/twice
 submit --array=0-$((tasks - 1)) >/dev/null
 wait_for 8 twice
@@ -195,7 +195,7 @@ until_idle
 submit --array=0-$((tasks - 1)) >/dev/null
 until_idle
 same_as_one twice
-# tasks of one srun
+# These are the tasks of one srun.
 tried='srun'
 srun -n $tasks --overcommit "$EMBED" --tar "$SHARDS" -o "$work/srun" --part auto -t 1 2>"$work/err" ||
     fail "srun"

@@ -50,8 +50,8 @@ program() {
     esac
 }
 
-# Prints the lines that differ, ignoring measured times. JSON is split so that a difference is easy
-# to see.
+# Prints the lines that differ, without measured times. JSON is split into lines, which makes a
+# difference easy to find.
 difference() {
     cmp -s "$here/old/$1" "$here/new/$1" ||
         diff <(untimed "$here/old/$1") <(untimed "$here/new/$1")
@@ -79,8 +79,8 @@ same_status() {
     return 1
 }
 
-# same FILES...: passes if both folders have the same files, or neither has them, and the exit
-# status is equal
+# same FILES...: passes if the exit status is equal and both folders have the same files. A file may
+# also be missing from both folders.
 same() {
     local file
     same_status || return
@@ -108,7 +108,8 @@ same_bits() {
         }'
 }
 
-# convert ARGUMENTS...: makes m.vit. If the file differs, later steps of the case use OLD's file.
+# convert ARGUMENTS...: makes m.vit. If the two files differ, later steps of the case use OLD's
+# file.
 convert() {
     both tools/vit-convert "$@" -o m.vit
     check "vit-convert $*" same m.vit
@@ -275,7 +276,8 @@ list_checkpoints() {
     done < <(find "$data/checkpoints" -type f -o -name shards | sort)
 }
 
-# Cases that the fixtures lack: larger models, calibration, the other options of vit-convert.
+# Cases that the fixtures do not cover: larger models, calibration, and the other options of
+# vit-convert.
 list_random() {
     local random=$work/random dtype tiny small
     "$random" "$work/small.safetensors" dim=96 depth=3 mlp=384 patch=8 rows=6 cols=6 classes=40
@@ -322,7 +324,7 @@ list_pictures() {
     done
 }
 
-# The bundled images, and generated ones of odd sizes.
+# The pictures are the bundled images, and generated images of unusual sizes.
 make_pictures() {
     local size width height
     mkdir -p "$work/pictures"

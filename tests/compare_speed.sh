@@ -18,7 +18,7 @@ trap 'rm -rf "$work"' EXIT
 LC_ALL=C
 export LC_ALL
 
-# table TITLE UNIT: reads lines "CELL WHO VALUE"; prints the minimum of each cell, and the ratio to
+# table TITLE UNIT: reads lines "CELL WHO VALUE". Prints the minimum of each cell, and its ratio to
 # the minimum of the first WHO
 table() {
     awk -v title="$1" -v unit="$2" '
@@ -47,7 +47,7 @@ progress() {
 
 # --- compiling ----------------------------------------------------------------------------------
 
-# compile CELL WHO COMPILER HEADER DEFINE: CPU seconds
+# compile CELL WHO COMPILER HEADER DEFINE: prints the CPU seconds of compiling HEADER
 compile() {
     local TIMEFORMAT='%U %S' seconds
     printf '#define %s\n#include "%s"\n' "$5" "$4" >"$work/one.c"
@@ -84,7 +84,7 @@ model() {
     rm "$work/checkpoint"
 }
 
-# bench CELL WHO CHECKOUT OPTIONS...: ms per image
+# bench CELL WHO CHECKOUT OPTIONS...: prints the milliseconds for each image
 bench() {
     local cell=$1 who=$2 checkout=$3
     shift 3

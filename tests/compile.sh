@@ -104,8 +104,8 @@ build() {
         -o "$work/$name.o"
 }
 
-# object NAME COMPILER STANDARD SOURCE FLAGS...: makes an unoptimised object; without a flag, gcc
-# would still optimise the kernels, which takes most of its time.
+# object NAME COMPILER STANDARD SOURCE FLAGS...: makes an unoptimised object. Without a flag, gcc
+# would still optimise the kernels, and this takes most of its time.
 object() {
     local plain=-DVIT_UNOPTIMIZED
     [ "${LONG-}" = yes ] && plain=
@@ -113,8 +113,8 @@ object() {
     build "$1" "$2" "$3" -O0 "$4" $plain "${@:5}"
 }
 
-# parse NAME COMPILER STANDARD SOURCE FLAGS...: checks only the front end's warnings. Only clang
-# finds unused functions this way, because gcc looks for them later.
+# parse NAME COMPILER STANDARD SOURCE FLAGS...: checks only the warnings of the compiler's front
+# end. Only clang finds unused functions in this way, because gcc looks for them later.
 parse() {
     local only=-fsyntax-only
     [ "${LONG-}" = yes ] && only=
@@ -163,8 +163,8 @@ while read -r macros; do
     for macro in $macros; do flags+=("-D$macro"); done
     name=${macros//[ ()]/_}
     how=parse
-    # whole objects are needed for the objects inspected below, and for macros that change the
-    # instruction sets, because the front end does not check those
+    # Whole objects are needed for the objects that are inspected below. They are also needed for
+    # macros that change the instruction sets, because the front end does not check these macros.
     case $macros in
     VIT_NO_SIMD | VIT_NO_AVX* | VIT_NO_FMA | VIT_BARE_METAL | *VIT_NO_BF16) how=object ;;
     esac

@@ -14,8 +14,8 @@ declare -A tiers=([aarch64]=neon-bf16 [armhf]=smlad [riscv64]=scalar [s390x]=sca
 declare -A emulators=([aarch64]=qemu-aarch64-static [armhf]=qemu-arm-static
     [riscv64]=qemu-riscv64-static [s390x]=qemu-s390x-static [i686]=qemu-i386-static)
 declare -A macros=([i686]=-DVIT_NO_SSE2) # computes other bits, so it has its own variant
-# Names of variants have a dot. A flag prevents computing float with more bits, where that is the
-# default.
+# The names of variants contain a dot. Where float is computed with more bits by default, a flag
+# prevents this.
 declare -A compilers=([aarch64]=aarch64-linux-gnu-gcc [armhf]=arm-linux-gnueabihf-gcc
     [riscv64]=riscv64-linux-gnu-gcc [s390x]="s390x-linux-gnu-gcc -fexcess-precision=fast"
     [i686]="i686-linux-gnu-gcc -msse2 -mfpmath=sse"
@@ -24,8 +24,8 @@ declare -A compilers=([aarch64]=aarch64-linux-gnu-gcc [armhf]=arm-linux-gnueabih
     [s390x.clang]="clang --target=s390x-linux-gnu"
     [i686.sse2]="i686-linux-gnu-gcc -msse2 -mfpmath=sse")
 
-# build TARGET COMPILER FLAGS PROGRAM...: builds into build/cross/TARGET. A variant gets only the
-# header's tests
+# build TARGET COMPILER FLAGS PROGRAM...: builds into build/cross/TARGET. For a variant, only the
+# tests of the header are built
 build() {
     local target=$1 compiler=$2 flags=$3 modules=
     shift 3
@@ -36,13 +36,13 @@ build() {
         LDFLAGS=-static $modules "${@/#/$work/$target/}" || run "$target.build" false
 }
 
-# of_host COMMAND...: prints the lines of test_random that have the bits of its models
+# of_host COMMAND...: prints the lines of test_random that contain the bits of its models
 of_host() {
     # shellcheck disable=SC2086 # two words
     "$@" tests/data $models | sed -n 's/^\(bits [0-9a-f]*, best tier \).*/\1/p'
 }
 
-# says TEXT COMMAND...: runs a test, which must also print TEXT
+# says TEXT COMMAND...: runs a test. It passes only if the test also prints TEXT
 says() {
     local text=$1 output
     shift
@@ -51,8 +51,8 @@ says() {
     [[ $output == *"$text"* ]] || printf 'expected: %s\n0 passed, 1 failed\n' "$text"
 }
 
-# random NAME TIER COMMAND...: runs test_random, which must have the host's bits and choose TIER as
-# the best tier
+# random NAME TIER COMMAND...: runs test_random. It must give the bits of the host, and choose TIER
+# as the best tier
 random() {
     local name=$1 tier=$2
     shift 2
@@ -60,7 +60,7 @@ random() {
     run "$name" says "$bits$tier" "$@" tests/data $models
 }
 
-# The files must equal this machine's, and the models must give PyTorch's numbers.
+# The files must be equal to those of this machine, and the models must give the numbers of PyTorch.
 converts() {
     local target=$1 emulator=$2 passed=0 failed=0 from to dtype converted=()
     for from in plain/model.safetensors dist/model_legacy.pth headdim72/model.pth; do

@@ -78,8 +78,9 @@ records() {
     done
 }
 
-# examples/firmware/learn.c: if it has learnt only trousers (2) and sandals (8), it takes a sneaker
-# (12) for a sandal. After another sneaker (9) and a reset, all classes are right.
+# learns: runs examples/firmware/learn.c. After it has learnt only trousers (2) and sandals (8), it
+# takes a sneaker (12) for a sandal. After it has learnt another sneaker (9) and was reset, all
+# classes are right.
 learns() {
     local out=$work/learn-$1-$2
     build "$1" "$2" "$out" examples/firmware/learn.c -Os -Itools/numbers || return
@@ -92,12 +93,14 @@ learns() {
         [ "$(tr -cd 0-9 <"$out.said")" = 1223331211 ]
 }
 
-# tests/firmware/check.c: arena, weights, self-test, damaged updates
+# verify: runs tests/firmware/check.c, which tests the arena, the weights, the self-test and damaged
+# updates
 verify() {
     build "$1" "$2" "$work/check-$1-$2" tests/firmware/check.c -Os && run "$2" "$work/check-$1-$2"
 }
 
-# tests/firmware/kernels.c: bits and instructions of the matrix products, compiled for LEVEL
+# kernels LEVEL: runs tests/firmware/kernels.c, compiled for LEVEL. It tests the bits and the
+# instructions of the matrix products
 kernels() {
     build "$1" "$2" "$work/kernels-$1-$2" tests/firmware/kernels.c "$3" &&
         run "$2" "$work/kernels-$1-$2"
@@ -118,8 +121,8 @@ words() {
     tail -c $((4 * $2)) "$1" | od -An -v -tx4 -w4 | tr -d ' '
 }
 
-# whole COMPILER BOARD NAME INPUTS CLASSES: on the board, $work/NAME.vit in memory at 0x60000000
-# must classify the cat with the same bits as on this machine
+# whole COMPILER BOARD NAME INPUTS CLASSES: on the board, the model $work/NAME.vit lies in memory at
+# 0x60000000. It must classify the cat with the same bits as on this machine
 whole() {
     local compiler=$1 board=$2 name=$3 inputs=$4 classes=$5 model=$work/$3.vit size arena
     size=$(stat -c %s "$model")
@@ -155,12 +158,12 @@ least() {
             -Wl,--gc-sections,-e,main$define "$least.o" -lgcc -o "$least.elf"
 }
 
-# size_of COMPILER BOARD DTYPE: code and constants of the least program, in bytes
+# size_of COMPILER BOARD DTYPE: prints the size of the least program, code and constants, in bytes
 size_of() {
     least "$@" && arm-none-eabi-size "$least.elf" | awk 'NR == 2 { print $1 + $2 }'
 }
 
-# at_most CEILING FOUND
+# at_most CEILING FOUND: passes if FOUND is not above CEILING
 at_most() {
     echo "$2 bytes, at most $1 are allowed"
     [ "$2" -le "$1" ]
@@ -212,8 +215,8 @@ version_of() {
     echo "$1 $($compiler -dumpversion)"
 }
 
-# figures_of COMPILER BOARD: prints a line with code, arena, static, stack and instructions of
-# main.c; for board "least", the code of size.c
+# figures_of COMPILER BOARD: prints a line with the code, arena, static memory, stack and
+# instructions of main.c. For the board "least", it prints the code size of size.c
 figures_of() {
     if [ "$2" = least ]; then
         echo "gcc least f32 $f32 int8 $((int8 - f32)) soft $soft"
@@ -285,7 +288,7 @@ stated() {
         }' $figures
 }
 
-# The page must contain them.
+# The page must contain these lines and words.
 is_stated() {
     stated | while read -r line; do
         grep -qF -- "$line" examples/firmware/README.md || echo "examples/firmware/README.md lacks: $line"
@@ -300,7 +303,7 @@ same_twice() {
 
 # --- all of it ----------------------------------------------------------------------------------
 
-# check_board COMPILER BOARD
+# check_board COMPILER BOARD: runs all checks on one board
 check_board() {
     local by="of $2 by $1" own=-fcallgraph-info
     [ "$1" = clang ] && own=-fno-inline-functions # otherwise one function has 800 bytes of stack

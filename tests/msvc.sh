@@ -32,7 +32,7 @@ dialect() {
         /clang:-idirafter$mingw /FItests/msvc/shim.h "$@"
 }
 
-# link OUT OBJECT...
+# link OUT OBJECT...: links the objects to OUT
 link() {
     local out=$1
     shift
@@ -70,7 +70,7 @@ models() {
     done
 }
 
-# measure ROUNDS RUNS BUILD...: in each round, runs the builds one after the other
+# measure ROUNDS RUNS BUILD...: measures each build once in each round, one after the other
 measure() {
     local rounds=$1 runs=$2 round build
     shift 2
@@ -165,8 +165,8 @@ done
 hidden="-fms-compatibility-version=19.33 /FItests/msvc/cl.h -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
     -mavx512vnni -mavx512bf16 -mavxvnni -mxsave"
 
-# The code of vit.h with its macros expanded, without the macros of other headers, which may use
-# clang's builtins.
+# plain: prints the code of vit.h after its macros have been expanded. The macros of other headers
+# are not expanded, because they may use clang's builtins.
 plain() {
     local builtins
     builtins=$(grep -o '__builtin_[a-z0-9_]*' vit.h | sort -u | paste -sd '|')

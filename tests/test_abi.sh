@@ -54,7 +54,7 @@ check "VIT_TOOLS declares them all" [ "$(visible -DVIT_TOOLS -DVIT_TEXT_ENCODER)
 
 # --- programs and libraries of different versions ----------------------------------------------
 
-# header NAME SED...: makes a folder with a vit.h that SED has changed; the change must have an
+# header NAME SED...: makes a folder NAME with a vit.h that SED has changed. The change must have an
 # effect
 header() {
     mkdir -p "$work/$1"
@@ -62,14 +62,15 @@ header() {
     check "$1: vit.h is changed" sh -c "! cmp -s vit.h '$work/$1/vit.h'"
 }
 
-# program NAME FOLDER FLAGS...: compiles with the vit.h in FOLDER, links to our library
+# program NAME FOLDER FLAGS...: compiles a program with the vit.h in FOLDER, and links it to our
+# library
 program() {
     check "$1 compiles" "$cc" -std=c99 -I"$2" "${@:3}" tests/abi/program.c -Lbuild/lib -lvit \
         -o "$work/$1"
 }
 
-# library FOLDER: makes libvit.so.2 in FOLDER from the vit.h there; only plain C, which compiles
-# fast
+# library FOLDER: makes libvit.so.2 in FOLDER from the vit.h there. The library has only the plain C
+# kernels, because they compile fast
 library() {
     check "$1: the library compiles" "$cc" -std=c99 -O1 -fPIC -shared -fvisibility=hidden \
         '-DVIT_API=__attribute__((visibility("default"))) extern' -DVIT_NO_SIMD -I"$work/$1" \
@@ -120,7 +121,7 @@ library forgetful
 says "compiled for ABI $abi; this is vit.h $version, which takes $((abi + 1)) to $((abi + 2))" \
     same "$work/forgetful"
 
-# These macros make the struct smaller or larger.
+# These macros make the struct smaller or larger than in the library.
 program fewer_chans . -DVIT_MAX_CHANS=3
 says "sizeof(vit_model) in the program, by VIT_MAX_CHANS and others: expected " fewer_chans
 program more_chans . -DVIT_MAX_CHANS=300
@@ -128,7 +129,7 @@ says "sizeof(vit_model) in the program, by VIT_MAX_CHANS and others: expected " 
 program no_texts . -DVIT_NO_TEXT
 says "-11: program and library come from different vit.h: " no_texts
 
-# A program without the header's macros.
+# This program does not use the macros of the header.
 program silent . -DBY_POINTER=0
 says "the program names no ABI: pass vit_abi(); this is vit.h $version" silent
 program well_said . '-DBY_POINTER=vit_abi()'
@@ -136,7 +137,7 @@ says "cat 0.78" well_said
 program too_small . -DBY_POINTER="$(printf '0x000001%02xu' "$abi")"
 says "-11: program and library" too_small
 
-# The implementation is built for firmware, but the program lacks that macro.
+# The implementation is built for firmware, but the program is compiled without this macro.
 cat >"$work/bare.c" <<'END'
 #include "vit.h"
 int main(void) {

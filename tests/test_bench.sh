@@ -82,8 +82,9 @@ json f16 dtype
 json 2 threads
 json 2 batch
 json 3 runs
-# 65 tokens, 64 of them patches of 48 numbers; 7 blocks of widths 192 and 384; 10 classes. The last
-# block computes k and v for all tokens, and everything else for one token
+# The model has 65 tokens, of which 64 are patches of 48 numbers. It has 7 blocks, whose widths are
+# 192 and 384, and 10 classes. The last block computes k and v for all tokens, and everything else
+# for one token.
 block='65 * 192 * 384 + n * (2 * 65 * 192 + 2 * 192 * 192 + 2 * 192 * 384)'
 holds "(@gflop * 1e9 / 2 / (64 * 48 * 192 + 6 * (${block//n/65}) + ${block//n/1} + 192 * 10) - 1) \
     ^ 2 < 1e-12"

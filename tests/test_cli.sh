@@ -419,7 +419,7 @@ try "$classify" -m "$nameless" -k 10 "$cat"
 is 0
 out '^ *[0-9.]+ %  class 9$'
 
-# several images: the bad ones are reported, and the others are classified
+# If one of several images cannot be read, it is reported, and the others are classified.
 try "$classify" -m "$model" "$cat" "$other"
 is 0
 lines out 12
@@ -449,7 +449,7 @@ err 'none: has no images in it$'
 try "$classify" -m "$model" "$model"
 is 1
 err 'model\.vit: is a model, not an image; give a model with -m$'
-# formats that the programs recognise but cannot decode
+# These formats are recognised, but the programs cannot decode them.
 kind() { # BYTES WHAT PACKAGE COMMAND
     printf "$1" >"$work/photo"
     try "$classify" -m "$model" "$work/photo"
@@ -463,7 +463,7 @@ for brand in heic heix hevc mif1 msf1; do
     kind '\0\0\0\x18ftyp'$brand'\0\0\0\0' 'HEI[CF] image' libheif-examples 'heif-convert %i %o'
 done
 kind '\0\0\0\x18ftypavif\0\0\0\0' 'AVIF image' libavif-bin 'avifdec %i %o'
-# limits of size, the same in every program that reads photos
+# The limits of size are the same in every program that reads photos.
 printf 'P5 12000 12000 255\n' >"$work/large.pgm"
 try "$classify" -m "$model" "$work/large.pgm"
 is 1
@@ -569,7 +569,7 @@ for mode in --json --realtime; do
     is 1
     err '^vit-classify: -: frame 4 is truncated: the stream ends after [0-9]+ bytes of a JPEG'
 done
-# a damaged frame is reported, and the others are classified
+# A damaged frame is reported, and the other frames are classified.
 { cat "$ppm"; printf '\377\330\377\331'; cat "$ppm"; } >"$work/damaged"
 feed "$work/damaged" --frames auto
 is 1
@@ -582,7 +582,7 @@ err '^vit-classify: -: has no frames$'
 feed "$model" --frames auto
 is 1
 err 'frame 1 begins with the bytes 89 56: expected a JPEG, PGM or PPM image'
-# raw: the same pixels in each lossless format give the same answer
+# Raw frames give the same answer as the same pixels in each lossless format.
 size=$(head -n 2 "$ppm" | grep -Eao '[0-9]+ [0-9]+' | head -n 1)
 wide=${size% *} high=${size#* }
 tail -c $((3 * wide * high)) "$ppm" >"$work/rgb24"
@@ -607,7 +607,7 @@ err 'vit-classify: 8 frames; '
 feed "$work/zero" --frames 16x7
 is 1
 err 'frame 13 is truncated: the stream ends after 64 bytes of 336$'
-# one line has all requested classes
+# Each line contains all requested classes.
 feed "$work/three.ppm" --frames auto -k 3
 lines out 3
 out '^     2 ( *[0-9.]+ %  [^;]*;){2} *[0-9.]+ %  [^;]*$'
@@ -618,7 +618,7 @@ out '^     3 ( *[0-9.]+ %  [^;]*;){9} '
 same <(head -n 3 "$work/tagged") "$work/out"
 feed "$work/three.ppm" --frames auto --above 1
 out '^     1 +no class is that likely$'
-# smoothed: the first frame is unchanged, and so is a still stream
+# Smoothing does not change the first frame, nor a stream of equal frames.
 cat "$ppm" "$ppm" "$ppm" >"$work/still"
 feed "$work/still" --frames auto --smooth 2
 is 0
@@ -711,7 +711,7 @@ while IFS= read -r line; do
     if printf '%s' "$line" | "$work/json_check" >/dev/null; then pass; else fail "bad JSON"; fi
 done <"$work/out"
 
-# option names of any length; values attached and separate
+# The names of options may have any length. Their values may be attached or separate.
 for unknown in --a-name-that-is-longer-than-all-of-the-known-ones -a-name-of-another-kind; do
     try "$classify" $unknown
     usage "unknown option '$unknown' \(try"
@@ -723,7 +723,7 @@ for bad in 1.x 1.5.5 . e ''; do
     usage "--set crop_pct: expected a number, found \"$bad\""
 done
 
-# invalid models
+# These models are invalid.
 head -c 1000 "$model" >"$work/short.vit"
 for bad in nosuch.vit cat.jpg empty.png short.vit; do
     try "$classify" -m "$work/$bad" "$cat"
@@ -736,7 +736,7 @@ try "$classify" -m "$headless" "$cat"
 is 1
 err 'names no classes'
 
-# the bundled model is found from any folder, beside the program
+# Programs find the bundled model beside themselves, from any folder.
 mkdir -p "$work/tree/bin" "$work/tree/models" "$work/else" "$work/installed/bin" \
     "$work/installed/share/vit"
 for tree in tree/models installed/share/vit; do
@@ -753,7 +753,7 @@ status=$?
 is 1
 err 'bundled model was not found; give one with -m'
 
-# lost output
+# The output of these programs is lost.
 for pair in "$classify -m $model $cat" "$info $model" "$run -m $model $cat" \
     "$info --json $model"; do
     tried="$pair >/dev/full"
@@ -836,7 +836,7 @@ lines err 1
 err '^vit-info: .*nosuch.vit: '
 out "^$nameless$"
 
-# one flipped bit in the last tensor: opens, but fails the check
+# If one bit of the last tensor is flipped, the model opens, but the check fails.
 size=$(stat -c %s "$model")
 cp "$model" "$work/flipped.vit"
 at=$((size - 1200))
@@ -854,7 +854,7 @@ is 1
 lines out 1
 if "$work/json_check" <"$work/out" >/dev/null; then pass; else fail "bad JSON"; fi
 
-# a flipped bit in the expected outputs of the self-test
+# Here a bit in the expected outputs of the self-test is flipped.
 cp "$model" "$work/unexpected.vit"
 printf '\177' | dd of="$work/unexpected.vit" bs=1 seek=$((size - 29)) conv=notrunc 2>/dev/null
 try "$info" --check "$work/unexpected.vit"
@@ -866,7 +866,7 @@ try "$info" --labels "$nameless"
 is 0
 out '^      9  $'
 
-# a checksum from another source: the hash itself, or a list
+# The checksum comes from another source, as a hash or as a list.
 sum=$(sha256sum <"$model" | cut -c1-64)
 printf '%064d  other.vit\n%s *some/%s\n' 0 "$sum" "$(basename "$model")" >"$work/sums"
 for given in "$sum" "$(tr a-f A-F <<<"$sum")" "$work/sums"; do
@@ -951,7 +951,8 @@ is 0
 differ first.npy a.npy
 try "$run" -m "$model" --input x.npy --attention last.npy --block 1
 same last.npy a.npy
-# several blocks: after a header of the same size, the output has the data of each block in turn
+# If several blocks are requested, the output has a header of the same size, and then the data of
+# each block in turn.
 for blocks in all 0,1 1,0; do
     try "$run" -m "$model" --input x.npy --attention a2.npy --block-tokens t2.npy --block "$blocks"
     is 0
@@ -1060,7 +1061,7 @@ usage 'is the same file as the output'
 try "$run" -m "$model" --input x.npy more
 usage 'either images or --input'
 
-# wrong files are refused, and nothing is left behind
+# Wrong files are refused, and no output is left.
 try "$run" -m "$model" bad.jpg --logits z.npy
 is 1
 err 'bad.jpg: is not an image'
@@ -1096,7 +1097,7 @@ try "$run" -m "$model" --input x.npy --trace x.npy
 is 1
 err 'x.npy: cannot be created'
 
-# inputs are never overwritten, under any name
+# An input is never overwritten, whatever name the output has.
 cp x.npy kept.npy
 cp "$model" kept.vit
 cp "$cat" kept.jpg
@@ -1113,7 +1114,8 @@ same x.npy kept.npy
 same "$model" kept.vit
 same "$cat" kept.jpg
 
-# a link stays a link, permissions stay, and the file appears under its name only when whole
+# A link stays a link, and permissions stay. The output appears under its name only when it is
+# complete.
 echo old >real.npy
 chmod 640 real.npy
 ln -s real.npy link.npy
@@ -1169,7 +1171,7 @@ if [ "$(wc -l <p1.csv)" = 9 ]; then pass; else fail "lines of predictions"; fi
 if [ "$(head -n 1 p1.csv)" = path,true,true_label,predicted,predicted_label,prob ]; then pass; else fail "head line"; fi
 if [ "$(sed -n 2p p1.csv | cut -d, -f1,2)" = '"set/3/rgb.tga",3' ]; then pass; else fail "order"; fi
 if grep -Eq '^"set/maillot/cmyk.jpg",5,"maillot",[0-9],"[^,]+(, [a-z ]+)?",0\.[0-9]+$' p1.csv; then pass; else fail "maillot"; fi
-# every image is in the matrix once
+# Each image is counted once in the matrix.
 sum=$(tail -n +2 c1.csv | sed 's/^"\([^"]\|""\)*"//' | tr ',' '\n' |
     awk '{ s += $1 } END { print s }')
 if [ "$sum" = 8 ]; then pass; else fail "matrix adds up to $sum"; fi
@@ -1184,7 +1186,7 @@ try "$evaluate" -m "$model" --predictions - set
 is 0
 out '^"set/3/rgb.tga",3,'
 
-# unreadable images are reported and counted
+# Images that cannot be read are reported and counted.
 cp bad.jpg empty.png set/DOG
 cp "$cat" set/DOG/photo.webp
 try "$evaluate" -m "$model" --json --predictions p.csv set
@@ -1205,7 +1207,7 @@ try "$evaluate" -m "$model" only
 is 1
 out '^top-1 +0.00 %  \(0\)$'
 
-# special characters in paths; files that are no images
+# These paths contain special characters, and some of the files are not images.
 quoted='a "quoted", name' in_csv='"a ""quoted"", name/dog/cat.jpg"'
 posix || quoted='a, name' in_csv='"a, name/dog/cat.jpg"'
 mkdir "$quoted" "$quoted/dog" "$quoted/dog/folder.png"
@@ -1216,7 +1218,7 @@ try "$evaluate" -m "$model" --no-exif --predictions - "$quoted"
 is 0
 out "^$in_csv,1,"
 
-# folders whose names are not classes, with and without a map
+# The names of these folders are not classes. They are tested with and without a map.
 mkdir set/zebra set/crane
 cp "$cat" set/zebra
 try "$evaluate" -m "$model" set
@@ -1285,7 +1287,7 @@ is 0
 json 7 classes 1 index
 json null classes 1 label
 
-# more classes than fit a screen: the most frequent mistakes come first
+# If the screen is too small for all classes, the most frequent mistakes come first.
 try "$convert" "$fixtures/classes21/model.safetensors" -o many.vit
 mkdir folders
 for i in $(seq 0 20); do
@@ -1303,7 +1305,7 @@ rm -r folders/[2-9] folders/1?
 try "$evaluate" -m many.vit folders
 is 0
 
-# the rest
+# The remaining tests of both programs follow.
 for program in "$evaluate" "$classify"; do
     cp "$program" "$work/alone"
     posix || cp "$root/build/windows/tools/${program##*/}.exe" "$work"
@@ -1334,7 +1336,7 @@ try "$evaluate" -m "$model" --confusion /dev/full set
 is 1
 err '/dev/full: cannot be written: No space left'
 
-# the bar appears only on a terminal, and is erased
+# The progress bar appears only on a terminal, and is erased at the end.
 mkdir many many/dog
 for i in $(seq 40); do cp "$root/examples/cat.jpg" "many/dog/$i.jpg"; done
 try "$evaluate" -m "$model" -t 1 many
