@@ -23,7 +23,7 @@ if grep -q 'without a sandbox' err; then
     exit
 fi
 
-# Inputs of other kinds. These programs can decode photos only with --no-sandbox.
+# These are inputs of other kinds. The following programs can decode photos only with --no-sandbox.
 mkdir -p set/{cat,ship} ten/{0..9}
 for i in {0..9}; do cp "$cat" ten/$i; done
 cp "$cat" "$images/rgb.png" set/cat
@@ -46,13 +46,14 @@ run() {
     status=$?
 }
 
-# decodes PROGRAM ARGUMENT...: outputs are new.*, or the folder new
+# decodes PROGRAM ARGUMENT...: passes if the mode decodes photos, confined by default. Its outputs
+# are new.* or the folder new
 decodes() {
     program=$1 arguments=("${@:2}")
     run
     missing "$EVIDENCE"
     if [ $status -le 1 ]; then pass; else fail "exit status $status"; fi
-    # a sheet shows a grey square for an unreadable photo; all other modes print the reason
+    # A sheet shows a grey square for a photo that cannot be read. All other modes print the reason.
     [[ $* == *--sheet* ]] ||
         err 'its decoder was stopped: it made a system call that decoding does not need'
     run --no-sandbox

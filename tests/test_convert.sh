@@ -27,8 +27,8 @@ random() { ./random_checkpoint m.safetensors "$@"; }
 # Runs vit-convert. Its output goes to out and err.
 convert() { "$CONVERT" "$@" >out 2>err; }
 
-# accepts ARGUMENTS...: converts m.safetensors to m.vit. stderr has the assumptions and dropped
-# tensors
+# accepts ARGUMENTS...: converts m.safetensors to m.vit. stderr may only contain the assumptions and
+# the tensors that were dropped
 accepts() {
     rm -f m.vit
     if convert m.safetensors -o m.vit "$@" && [ -s m.vit ] &&
@@ -55,11 +55,11 @@ ends() { # TEXT: passes if it is the last line on stderr
 # Removes the assumptions that are printed before a question.
 BEFORE_IT='^vit-convert: (check first:|assumed|dropped|one input|--arch|--config) '
 
-# refuses STATUS MESSAGE ARGUMENTS...: passes for that exit status and one line with MESSAGE on
-# stderr. An older m.vit must stay unchanged, and no other file may be left
+# refuses STATUS MESSAGE ARGUMENTS...: passes for this exit status and one line on stderr that
+# contains MESSAGE. An older m.vit must stay unchanged, and no other file may be left
 refuses() { refuses_all 1 "$@"; }
 
-# refuses_all LINES STATUS MESSAGE ARGUMENTS...
+# refuses_all LINES STATUS MESSAGE ARGUMENTS...: does the same for this number of lines
 refuses_all() {
     local lines=$1 status=$2 message=$3 before after got
     shift 3
@@ -113,7 +113,7 @@ for options in "" "dist=1" "patchnorm=1" "bias=0" "repr=24" "repr=24 classes=0" 
     same m.safetensors back.safetensors
 done
 
-# Half precision: stored values come back with the same bits.
+# In half precision, the stored values come back with the same bits.
 for type in f16 bf16; do
     random dtype=${type^^} dim=18
     accepts $H --dtype f32
@@ -134,8 +134,8 @@ for type in f32:float32 f32:fp32 f16:float16 f16:fp16 f16:half bf16:bfloat16; do
     prints "output          m.vit, ${type%:*},"
 done
 
-# Quantised weights come back as f32. Quantising these values again changes nothing in int4, whose
-# scales are rounded, and in int8 at most the last bit of a scale.
+# Quantised weights come back as f32. If these values are quantised again, int4 does not change,
+# because its scales are rounded. In int8, at most the last bit of a scale changes.
 for type in int8 int4; do
     for options in "" "dim=18" "dist=1 bias=0" "chans=1 patch=3" "patch=1 chans=1" "mlp=3" "depth=0" \
         "repr=24 classes=0" "mlp=37 patchnorm=1" "classes=33"; do
@@ -185,8 +185,8 @@ for type in int8 int4; do
     if grep -qF -- --keep out; then fail "a wide model keeps nothing"; else pass; fi
 done
 
-# A stem keeps more bits, like the patch embedding. Its tensors are traced for each image, and do
-# not depend on the batch.
+# The weights of a stem keep more bits, like those of the patch embedding. The tensors of the stem
+# are traced for each image, and do not depend on the batch.
 cp "$ROOT/tests/data/layouts/timm_hybrid/model.safetensors" m.safetensors
 accepts $H --dtype int8 --keep none
 prints "ResNet stem of 1 block"
@@ -329,8 +329,8 @@ accepts $H --set in_chans=1
 if grep -q "assumed in_chans" err; then fail "in_chans is told"; else pass; fi
 refuses 1 "a patch of 16 values is not in_chans 3 x a square; give --set in_chans=N" $H \
     --set in_chans=3
-# Trained filters show the order of an unknown layer: the same weights in either order give the same
-# model.
+# The values of trained filters show the order of an unknown layer. The same weights must give the
+# same model in either order.
 ordered() { # [smooth=ORDER]
     random flat=1 patch=8 "$@"
     LC_ALL=C sed -i 's/patch_embed\.proj/patches.of_image/g' m.safetensors
@@ -522,8 +522,8 @@ random $(for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo extra=x$i:2; done)
 refuses_all 14 1 "1 unknown tensor: x12 [2]" $H
 accepts $H --ignore 'x*'
 
-# Names that differ only in numbers share an entry, no name is cut off, and --ignore is not proposed
-# for a possible part of the model.
+# Names that differ only in numbers share one entry, and no name is cut off. --ignore is not
+# proposed for a tensor that may be part of the model.
 random extra=blocks.0.foo.weight:16,16 extra=blocks.1.foo.weight:16,16 extra=blocks.1.foo.bias:16
 refuses_all 4 1 "2 unknown tensors: blocks.{0..1}.foo.weight [16, 16]" $H
 if grep -q ignore err; then fail "--ignore for a part of a block"; else pass; fi
@@ -548,7 +548,7 @@ accepts $H --json -q
 says "dropped 1 tensor of pre-training: mask_token"
 prints '"dropped": ["mask_token", "decoder_embed.weight", "head_dist.weight"]'
 
-# A text tower is recognised only if its table of words is there; a head that has blocks is not
+# A text encoder is recognised only if its table of words exists. A head that contains blocks is not
 # recognised as a head.
 random extra=transformer.0.weight:16,16 extra=ln_final.weight:16
 refuses_all 4 1 "1 unknown tensor: ln_final.weight [16]" $H
@@ -565,7 +565,7 @@ refuses_all 4 1 "there are no blocks" $H
 random dist=1 classes=0 extra=head_dist.weight:5,16
 accepts $H
 
-# Matrices of equal shape with uninformative names follow the order of the names.
+# Matrices of equal shape whose names say nothing are taken in the order of their names.
 random sorted=1 dim=8 mlp=8
 bricks() { # THEIRS=OURS...: makes blocks with names that no table has
     renamed=$H
@@ -601,8 +601,8 @@ says "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center " \
     "assumed img_size=12x12: 3 x 3 patches of 4 pixels, side by side (--img-size HxW or --set \
 patch_stride=N)" \
     "assumed has_final_norm=1: "
-# The most harmful assumption comes first. Among equally likely assumptions, it is the assumption
-# with the largest effect.
+# The most harmful assumption comes first. Of several assumptions that are equally likely, this is
+# the one with the largest effect.
 if head -n 1 err | grep -q "^vit-convert: check first: assumed has_final_norm=1: .* (has_final_norm=0 \
 has_fc_norm=0 moves the output by 1[0-9][0-9] %; --set has_final_norm=0|1)$" &&
     sed -n 2p err | grep -q "assumed block_type=pre_norm: the usual order (post_norm moves the output \
@@ -624,7 +624,7 @@ if grep -q "for example: --set has_final_norm=1 --set block_type=pre_norm --img-
 pool=token .*--set mean=0.5 --set std=0.5 .* --set norm_eps=1e-05$" err; then pass
 else fail "what to give"; fi
 refuses_all 11 1 "m.safetensors: 9 things are not known:" --strict
-# a refusal as JSON: the questions, and the possible assumptions
+# refused_as_json: prints a refusal as JSON, with the questions and the possible assumptions
 refused_as_json() {
     if convert "$@" -o m.vit --json; then fail "should be refused: $*"; else pass; fi
     prints '"failure": "'
@@ -793,7 +793,7 @@ prints "on 8 images"
 
 # --- architectures ---------------------------------------------------------------------------
 
-# A name accepts every model of its width and depth.
+# The name of an architecture accepts every model of its width and depth.
 random dim=192 depth=12 mlp=768 patch=16 rows=14 cols=14
 accepts --arch deit_tiny_patch16_224
 prints "deit_tiny_patch16_224 (--arch)" "shorter side to 248" "mean 0.485 0.456 0.406" "12 x 444,864"
@@ -1108,7 +1108,7 @@ prints "#define MODEL_OUTPUT $width"
 refuses 1 "m.safetensors: is a safetensors checkpoint" --c-array
 refuses 2 "--c-array and --to exclude each other" --c-array --to vit
 refuses 2 "--match-input and --match-logits need each other" --match-input x.npy
-# a longer search prints its time limit
+# A longer search prints its time limit.
 other=$ROOT/tests/data/own/head_norm
 searches() {
     convert "$ROOT/tests/data/own/norm_names_alpha/model.safetensors" -o m.vit \
@@ -1116,7 +1116,7 @@ searches() {
         fail "should not match"
     grep -c "searching other settings for at most 2 s (--match-seconds)" err
 }
-# the file stores the last step of the original, although vit-run leaves this step out
+# The file stores the last step of the original, although vit-run omits this step.
 convert "$ROOT/tests/data/evidence/ends_sigmoid/model.pt" -o m.vit --json
 prints '"head_activation": 1' '"original_gives": "a probability for each class (sigmoid)"'
 if "$INFO" m.vit | grep -qx "  original: gives a probability for each class (sigmoid); this file \

@@ -104,7 +104,8 @@ void *memset(void *to, int value, size_t size);
 int memcmp(const void *a, const void *b, size_t size);
 END
 
-# A project in the form of the Pico SDK or STM32Cube sets the compiler and the CPU's flags.
+# This project has the form of the Pico SDK or of STM32Cube, and sets the compiler and the flags of
+# the CPU.
 if have cmake "add_subdirectory" && have arm-none-eabi-gcc "add_subdirectory for Cortex-M"; then
     printf '%s\n' "cmake_minimum_required(VERSION 3.13)" "project(board C)" "add_subdirectory(vit)" \
         "add_library(board STATIC main/classify.c)" "target_link_libraries(board vit)" >"$work/CMakeLists.txt"
@@ -122,7 +123,8 @@ printf 'src/vit.c\nsrc\n' >"$work/arduino.list" # its specification compiles all
 
 # --- manifests ------------------------------------------------------------------------------------
 
-# yaml FILE: parses mappings with two spaces per level; prints "a.b: value"
+# yaml FILE: parses mappings that are indented by two spaces per level, and prints lines "a.b:
+# value"
 yaml() {
     awk '
         /^# / { next }
@@ -190,7 +192,7 @@ object() {
         -Wall -Wextra -Werror -ffunction-sections -fdata-sections -O2 "$@" -c "$source" -o "$object"
 }
 
-# Each system's list names a file and a folder; both must exist under these names.
+# The list of each system names a file and a folder. Both must exist under these names.
 named() { # SYSTEM
     local at=$work/vit
     [ "$1" = zephyr ] && at=$at/zephyr
@@ -225,8 +227,8 @@ if have arm-none-eabi-gcc "compiling for Cortex-M"; then
         check "the program links" links arduino m4
         tail -c +17 examples/firmware/sample-images.idx3 >"$work/camera"
         run m4 "$work/arduino.m4" "$work/camera" >"$work/said"
-        # all 16 must be right: compares with the names of the labels, which are the bytes after a
-        # header of 8
+        # All 16 classes must be right. They are compared with the labels, which are the bytes after
+        # a header of 8 bytes.
         tail -c +9 examples/firmware/sample-labels.idx1 | od -An -v -tu1 -w1 |
             while read -r label; do
                 "$bin/tools/vit-info" models/fashion-vit.vit --labels | sed -n "s/^ *$label  //p"

@@ -57,8 +57,8 @@ closed() {
 # Timings are not compared.
 masked() { if [ "$mask" = yes ]; then sed -E 's/[0-9][0-9.e+-]*/N/g; s/ +/ /g' "$1"; else cat "$1"; fi; }
 
-# alike COMMAND...: the command must print, and write to result*, the same as with all streams open.
-# If stdout is closed and the command prints something, it must fail.
+# alike COMMAND...: passes if the command prints the same, and writes the same to result*, as with
+# all streams open. If stdout is closed and the command prints something, it must fail.
 mask=no
 alike() {
     local expected streams
@@ -95,7 +95,8 @@ alike() {
     done
 }
 
-# fails STREAMS COMMAND...: the command must fail, with a message unless stderr is closed.
+# fails STREAMS COMMAND...: passes if the command fails. It must print a message unless stderr is
+# closed.
 fails() {
     closed "$@"
     is 1
@@ -156,7 +157,7 @@ mask=no
 
 # --- limits -----------------------------------------------------------------------------------------
 
-# under LIMIT COMMAND...: does the same with ulimit LIMIT.
+# under LIMIT COMMAND...: runs the command with ulimit LIMIT.
 under() {
     tried="${*:2} under ulimit $1"
     # shellcheck disable=SC2086 # several words

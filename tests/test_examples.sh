@@ -46,16 +46,16 @@ comment() {
     *) sed -n '/^#/q; s/^\( \*\|\/\/\|\/\*\) \{0,1\}//p' "$1" ;;
     esac
 }
-# builds FILE: prints the commands that build it. shows FILE: prints the commands whose output it
-# shows. prints FILE: prints that output
+# builds FILE: prints the commands that build FILE. shows FILE: prints the commands whose output its
+# comment contains. prints FILE: prints this output
 builds() { comment "$1" | sed -n 's/^    \(\(cc\|c++\|make\|vit-convert\) .*\)/\1/p'; }
 shows() { comment "$1" | sed -n 's/^    \$ \(.*\)/\1/p'; }
 prints() {
     comment "$1" | awk '/^    [$] / { on = 1; next } !/^    / { on = 0 } on { print substr($0, 5) }'
 }
 
-# alike FOUND EXPECTED: passes for the same lines in any order; the last digit of a number may
-# differ by one
+# alike FOUND EXPECTED: passes if both have the same lines, in any order. The last digit of a number
+# may differ by one
 alike() {
     [ -s "$2" ] && paste -d '\n' <(sort "$1") <(sort "$2") | awk '
         function differ(a, b) {
@@ -113,7 +113,7 @@ compiles() {
     done <"$work/commands"
 }
 
-# shown FILE: the output in its comment
+# shown FILE: passes if the commands print the output in the comment of FILE
 shown() {
     shows "examples/$1" >"$work/commands"
     prints "examples/$1" >"$work/expected"
@@ -248,7 +248,8 @@ for file in examples/*.c examples/*.cpp examples/*.py; do
             refuses 2 "expected rgb24 or nv12" "camera $model $size 30"
         done
         refuses 1 "the input ends within a frame" "camera $model rgb24 128 128 30 <examples/cat.ppm >frames"
-        # The cat in NV12 without its colour: a plane of brightness, then a plane of 128
+        # This is the cat in NV12 without its colours: a plane of brightness, and then a plane of
+        # 128.
         tail -c 49152 examples/cat.ppm | od -An -v -tu1 -w3 |
             LC_ALL=C awk '{ printf "%c", 16 + (65.5 * $1 + 128.6 * $2 + 25 * $3) / 255 }' >"$folder/nv12"
         head -c 8192 /dev/zero | tr '\0' '\200' >>"$folder/nv12"

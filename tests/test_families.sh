@@ -14,7 +14,8 @@ BIN=${BIN:-.}
 . tests/checks.sh
 tables=$work/tables
 
-# opens FILE OPTIONS: writes its tensors to FILE.tensors and its settings to FILE.config, in $work
+# opens FILE OPTIONS: converts FILE. Writes its tensors to FILE.tensors and its settings to
+# FILE.config, in $work
 opens() {
     local name
     name=$work/$(basename "$1")
@@ -26,13 +27,14 @@ opens() {
             >/dev/null 2>"$work/err"
 }
 
-# same NAME CONTAINER WHAT: passes if the safetensors file gives the same
+# same NAME CONTAINER WHAT: passes if the container gives the same WHAT as the safetensors file
 same() {
     if cmp -s "$work/$1.safetensors.$3" "$work/$1.$2.$3"; then pass
     else fail "$1.$2: other $3 than those of the safetensors" && is_same=no; fi
 }
 
-# distance OURS THEIRS: sets `difference` to the largest difference, and fails beyond 2e-5
+# distance OURS THEIRS: sets `difference` to the largest difference of the two arrays, and fails if
+# it is above 2e-5
 distance() {
     if "$work/compare_npy" "$1" "$2" 2e-5 >"$work/err"; then pass; else fail "$2: too far"; fi
     difference=$(cat "$work/err")
@@ -41,10 +43,10 @@ distance() {
 "${CC:-cc}" -std=c99 -O1 tests/compare_npy.c -lm -o "$work/compare_npy" 2>"$work/err" ||
     fail "compare_npy.c: should compile"
 
-# line CASE FILE: prints the case's line in a list
+# line CASE FILE: prints the line of the case in a list
 line() { sed -n "s/^$1 *| *//p" "$2"; }
 
-# runs CASE: sets supported, compared, difference
+# runs CASE: converts and runs the case. Sets supported, compared and difference
 runs() {
     local folder=tests/data/families/$1 file options result what=logits
     IFS='|' read -r file options result <<<"$(line "$1" tests/data/families/cases.txt)"
@@ -63,7 +65,7 @@ runs() {
     else distance "$work/y.npy" "$folder/y.npy"; fi
 }
 
-# renamed CASE: sets the same three, for a layout that test_layouts.sh converts
+# renamed CASE: sets the same three variables, for a layout that test_layouts.sh converts
 renamed() {
     local file options twin message
     IFS='|' read -r file options twin message <<<"$(line "$1" tests/data/layouts/cases.txt)"
@@ -72,7 +74,7 @@ renamed() {
     supported=yes compared="the tensors and settings of $twin" difference=none
 }
 
-# tags PATTERN: sets the same three, for timm's tags in COVERAGE.md
+# tags PATTERN: sets the same three variables, for the tags of timm in COVERAGE.md
 tags() {
     awk -F ' [|] ' -v pattern="^[|] $1" '
         $0 !~ pattern || !/[.]/ { next }
@@ -86,7 +88,8 @@ tags() {
     else fail "$1: $compared"; fi
 }
 
-# places TEXTS: counts "FILE:TEXT , FILE:TEXT". Each text must be in its source file
+# places TEXTS: counts the entries in "FILE:TEXT , FILE:TEXT". Each text must be in its source file.
+# Sets count and files
 places() {
     local place rest=$1
     count=0 files=""

@@ -14,10 +14,11 @@ verdict() {
     if [ -z "$2" ]; then pass; else fail "$1"$'\n'"$2"; fi
 }
 
-# "FLOOR MAY MAY ..." for each row of the table, from the lowest floor up
+# Each line is "FLOOR MAY MAY ...", for one row of the table. The lowest floor comes first.
 floors=$(sed -n 's/^| `\([^`]*\)` |.*| *\([^|]*\) |$/\1 \2/p' tools/README.md | tr -d '`,')
 
-# "FILE INCLUDED" for each #include "..." of a file of this project, both from the root
+# includes: prints "FILE INCLUDED" for each #include "..." of a file of this project. Both paths
+# begin at the root
 includes() {
     local file name path folder
     while IFS=: read -r file name; do
@@ -72,7 +73,7 @@ verdict "photos.c alone decodes images, where its sandbox says" "$(
     grep -lE 'stbi_(load|info)|stbi__' tools/*.c tools/*/*.[ch] tools/*/*/*.[ch] |
         grep -vx tools/image/image_file.h
 )"
-# "tools/base owns ...; it may include ..."
+# The header of each folder contains a sentence "tools/base owns ...; it may include ...".
 verdict "a header of each folder says what its row says" "$(
     sed -n 's/^| `\([^`]*\)` | *\(.*\) | *\([^|]*\)|$/\1|\2|\3/p' tools/README.md | tr -d '`' |
         while IFS='|' read -r floor owns rest; do
@@ -84,8 +85,8 @@ verdict "a header of each folder says what its row says" "$(
                 echo "missing: $text"
         done
 )"
-# "FILE OTHER SYMBOL" for each symbol that an object uses from another; every object may use those
-# of vit.h
+# references: prints "FILE OTHER SYMBOL" for each symbol that an object uses from another object.
+# Every object may use the symbols of vit.h
 references() {
     local object
     for object in build/plain/tools/*.o build/plain/tools/*/*.o build/plain/tools/*/*/*.o; do
@@ -105,11 +106,11 @@ verdict "references are found: $(wc -l <"$work/references")" \
     "$([ "$(wc -l <"$work/references")" -gt 1000 ] || echo "too few")"
 verdict "every symbol is of the same floor, or of one that the table allows" \
     "$(leading_up <"$work/references")"
-# a source and its header count as one
+# A source and its header count as one file.
 circles=$(sed 's/\.[ch]\( \|$\)/\1/g' <<<"$all" | awk '$1 != $2' | tsort 2>&1 >/dev/null)
 verdict "no two files include each other" "$circles"
 
-# The style of .clang-format, which differs from one version of the program to the next.
+# The style of .clang-format is checked. It differs from one version of clang-format to the next.
 formatter=$(command -v clang-format-14 || command -v clang-format)
 if [[ $($formatter --version 2>/dev/null) == *"version 14."* ]]; then
     verdict "not as clang-format writes it" \

@@ -14,7 +14,7 @@ mkdir "$TMPDIR"
 cd "$work" || exit 2
 unset VIT_DECODER
 
-# A photo that no decoder here can read: the first bytes of a HEIC, then a PPM.
+# heic FILE: prints a photo that no decoder here can read: the first bytes of a HEIC, and then a PPM
 heic() { printf '\0\0\0\x18ftypheic\0\0\0\0' && cat "$1"; }
 heic "$cat" >photo.heic
 "$classify" -m "$model" "$cat" >expected
@@ -28,7 +28,7 @@ decoder strip <<'END'
 tail -c +17 "${1:--}" >"${2:-/dev/stdout}"
 END
 
-# decodes COMMAND: passes if the command gives the PPM's classes
+# decodes COMMAND: passes if the command gives the same classes as for the PPM
 decodes() {
     try "$classify" -m "$model" --decoder "$1" photo.heic
     is 0
@@ -69,7 +69,7 @@ VIT_DECODER='' try "$classify" -m "$model" photo.heic
 is 1
 err "photo.heic: is a HEIC image, which needs a command to decode it: apt install libheif-examples, then --decoder 'heif-convert %i %o', or the same in VIT_DECODER$"
 
-# wrong REGEX COMMAND: passes if this message comes before the first photo
+# wrong REGEX COMMAND: passes if the command prints this message before the first photo
 wrong() {
     try "$classify" -m "$model" --decoder "$2" none.heic "$cat"
     is 1
@@ -103,7 +103,8 @@ is 1
 err "text.jpg: './never' did not write a PNG, JPEG or PPM$"
 exists was_called
 
-# A folder without a decoder: one message with the advice, then the number of images.
+# A folder of photos that need a decoder: one message contains the advice, and then the number of
+# images.
 mkdir folder
 for i in 1 2 3; do cp photo.heic folder/$i.heic; done
 cp "$cat" folder/4.ppm
@@ -189,7 +190,7 @@ END
 )
 fails 'dd if=/dev/zero bs=6G count=1' "'dd .*' failed with status 1: dd: memory exhausted"
 
-# Processes that the command leaves behind are killed, and its files are removed.
+# If the command leaves processes behind, they are killed, and its files are removed.
 decoder forks <<END
 (sleep 1000 & echo \$! >"$work/left"; wait) >/dev/null 2>&1 &
 mkdir -p a/b/c
@@ -215,7 +216,7 @@ check "Ctrl-C leaves a folder in $TMPDIR" sh -c "for i in 1 2 3 4 5 6 7 8 9 10; 
 
 # --- Debian's ----------------------------------------------------------------------------------
 
-# real COMMAND FILE: passes if it gives the class of the cat
+# real COMMAND FILE: passes if the command gives the class of the cat
 real() {
     try "$classify" -m "$model" -k 1 --decoder "$1" "$2"
     is 0

@@ -52,7 +52,7 @@ equal() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
     elif ! cmp -s "$work/a.safetensors" "$work/b.safetensors"; then fail "$1: tensors differ"
     elif ! diff <(tr , '\n' <"$work/a.config") <(tr , '\n' <"$work/b.config") >"$work/err"; then
         fail "$1: settings differ"
-    # converting the result back must give the equal model, number for number
+    # If the result is converted back, it must give the same model, number for number.
     elif ! same_numbers "$work/a.safetensors" "$DATA/twins/$4.safetensors"; then
         fail "$1: differs from the twin's file"
     else pass; fi
@@ -90,7 +90,8 @@ data_size() { # FILE: bytes after a safetensors header
     echo $(($(wc -c <"$1") - header - 8))
 }
 
-# Other patch sizes and channels, for a layout that orders a patch's values in its own way.
+# adapted: converts with other patch sizes and channels. The layout orders the values of a patch in
+# its own way.
 adapted() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
     local how="--patch-size 3 --in-chans 4 --img-size 6 --set pos_resample=flexivit"
     # shellcheck disable=SC2086
@@ -100,8 +101,8 @@ adapted() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
     else pass; fi
 }
 
-# Tables that are not in LAYOUT_LIST are never tried, except those of structure_*.c and of text
-# encoders.
+# A table that is not in LAYOUT_LIST is never tried. The tables of structure_*.c and of text
+# encoders are exceptions.
 for name in $(sed -n 's/^const layout layout_\([a-z0-9_]*\) = .*/\1/p' tools/layout/tables*.c); do
     [ ${#only[@]} = 0 ] || break
     [[ $name == own* ]] && continue
@@ -144,7 +145,7 @@ prints torch_nn_matrix "--set num_heads=2 --set pool=token --set block_type=post
     "pos_embed has 16 rows, of which the first 5 are used"
 prints jax "" "npz, JAX layout" "heads 2 x 4"
 
-# The processor, not the rotary positions, shows that photos keep their size.
+# The processor shows that photos keep their size. Rotary positions do not show this.
 squashed="assumed img_size=4x4: every photo is squashed to this size"
 prints qwen3_vl "--set num_heads=2 --set pool=avg" "$squashed"
 if wanted hf_vit; then
@@ -161,7 +162,7 @@ if wanted hf_vit; then
     else fail "qwen3_vl's twin: no size should be assumed"; fi
 fi
 
-# Tests positions for another grid, resampled like in each library.
+# Tests positions that are resampled for another grid. Each library resamples in its own way.
 more="positions resampled from 2x2 to 3x3 patches, as"
 prints hf_vit "--img-size 6" "$more transformers does"
 prints hf_vit "--img-size 4x6" "positions resampled from 2x2 to 2x3 patches"
@@ -182,7 +183,7 @@ wanted timm_hybrid && refused timm_hybrid model.safetensors "$plain --patch-size
 prints timm_hybrid "$plain --in-chans 1" "of the stem adapted from 3 to 1 channels"
 prints jax_hybrid "--in-chans 4" "of the stem adapted from 3 to 4 channels"
 prints timm_mci "$plain --in-chans 4" "of the stem adapted from 3 to 4 channels"
-# The tower's output, which make_layouts.py computes
+# The expected output of the tower is computed by make_layouts.py.
 for name in gguf_clip gguf_gemma3 gguf_internvl gguf_llava; do
     wanted $name || continue
     if "$CONVERT" "$DATA/$name/model.gguf" --match-input "$DATA/$name/x.npy" \

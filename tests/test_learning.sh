@@ -73,7 +73,7 @@ out '^none +9 of them \(50\.0 %\) are "none of these"; for 9 of these, the best 
 try "$learn" --known 1 set -o half.vit
 try "$info" half.vit
 out '^labels +3: '
-# photos in another order, with other names, in one run or several, give the same bytes
+# Photos in another order, with other names, in one run or in several, must give the same bytes.
 try "$learn" -q -t 1 -b 1 set -o again.vit
 is 0
 quiet out
@@ -123,7 +123,7 @@ try "$learn" -m all.vit set -o again.vit
 is 0
 out '^ +all.vit had learnt classes, which are left out; --add keeps them$'
 same mine.vit again.vit
-# a head that is wider than a tile, in models of int8 and int4
+# This head is wider than a tile, in models of int8 and int4.
 for dtype in int8 int4; do
     "$convert" "$root/tests/data/fixtures/plain/model.safetensors" --dtype $dtype -o b.vit >/dev/null 2>&1
     try "$learn" -m b.vit set -o q.vit
@@ -181,7 +181,7 @@ try "$learn" -q -m mine.vit --add more_mine.npy -o again.vit
 is 0
 same expected.vit again.vit
 
-# in one pass, with two photos of each class held out
+# These classes are learnt in one pass, with two photos of each class held out.
 for class in red green blue; do
     for i in 10 11 12 13 14 15 16 17 18 19 20 21 22 23; do
         case $class in red) photo many/red/$i.ppm 200 40 40 7$i ;;
@@ -292,7 +292,7 @@ echo 'set/red/1.ppm,' >list.csv
 refused "list.csv: names no class: expected lines 'PATH,CLASS'$" "$learn" list.csv
 mkdir empty
 refused 'empty: has no images in subfolders; expected DIR/CLASS/IMAGE$' "$learn" empty
-# embeddings that are not of this model, or have no classes
+# These embeddings are from another model, or have no classes.
 refused 'set.npy: has embeddings of another model, .*: embed the photos with this one$' \
     "$learn" -m other_base.vit set.npy
 refused 'many.npy: has embeddings of another model' "$learn" -m other_base.vit --ridge many.npy
@@ -337,13 +337,13 @@ for name in set many; do # NaN in the last row
         "$learn" --ridge nan.npy ;;
     esac
 done
-# every model has an embedding; if it has no head, that is its output
+# Every model has an embedding. If the model has no head, its output is the embedding.
 "$convert" "$root/tests/data/fixtures/headless/model.pth" -o headless.vit >/dev/null 2>&1
 try "$learn" -m headless.vit set -o fine.vit
 is 0
 refused 'set.txt: it has no .vit magic number$' "$learn" -m set.txt set
-# puts NaN into a weight that affects the embedding. The third number of a tensor's record is the
-# offset
+# This writes NaN into a weight that affects the embedding. The third number in the record of a
+# tensor is its offset.
 place=$(grep -abo 'norm\.weight' "$base" | tail -n 1 | cut -d: -f1)
 place=$(od -An -tu8 -j $((place + 96)) -N 8 "$base")
 cp "$base" nan.vit

@@ -39,8 +39,8 @@ png() { # FILE [WIDTH HEIGHT]: its header
     *) fail "$1 is no such PNG: $head" ;;
     esac
 }
-# like NAME FILE: passes if the values equal those of PyTorch, NumPy and scikit-learn, except for
-# rounding
+# like NAME FILE: passes if the values are equal to those of PyTorch, NumPy and scikit-learn, except
+# for rounding
 like() { if "$work/compare_npy" "$2" "$data/look/$1.npy" 1e-5 >/dev/null; then pass; else fail "$1"; fi; }
 
 tried=setup
@@ -113,7 +113,7 @@ err '-: '
 "$look" attention -m plain.vit - -o stdin.png <"$photo" || fail "standard input"
 png stdin.png
 
-# The bundled model, a folder, EXIF
+# Tests the bundled model, a folder of photos, and EXIF.
 try "$look" attention -m "$root/models/cifar10-vit.vit" "$cat" -o cat.png --npy cat.npy
 is 0
 shape cat.npy '1, 1, 8, 8'
@@ -126,12 +126,12 @@ json 16 images 1 size 0
 try "$look" attention -m plain.vit folder --json --no-exif
 json 24 images 1 size 0
 
-# Models without a class token show the mean of all tokens.
+# For a model without a class token, the mean of all tokens is shown.
 fixture siglip
 try "$look" attention -m siglip.vit "$photo" --json
 is 0
 json 'mean of all' query
-# Prefix tokens, oblong grids, one channel, other patches
+# Tests prefix tokens, oblong grids, one channel, and other patches.
 for name in nonsquare_reg dist_reg dinov2_reg map_reg chans1 overlap overlap_odd remainder \
     dynamic_pad pool_avgmax; do
     fixture $name
@@ -358,7 +358,7 @@ for other in '--block 1' '--head 1' '--heads all'; do
     usage attention '--rollout covers all heads and blocks: it excludes --block, --head and --heads'
 done
 
-# NaN and infinity give no picture.
+# If outputs are NaN or infinite, there is no picture.
 "${CC:-cc}" -O1 -o random_checkpoint "$root/tests/random_checkpoint.c" || fail "it does not compile"
 for at in filters:patch_embed.proj.weight positions:pos_embed; do
     ./random_checkpoint unfit.safetensors nan="${at#*:}"
@@ -369,7 +369,7 @@ for at in filters:patch_embed.proj.weight positions:pos_embed; do
     missing none.png
 done
 
-# Unreadable photos are reported and left out.
+# Photos that cannot be read are reported and left out.
 echo text >bad.jpg
 try "$look" tokens -m plain.vit bad.jpg "$photo" -o some.png --json
 is 1

@@ -13,12 +13,12 @@ ln -s "$PWD/tests" "$PWD/models" "$tree"
 
 # --- packages -----------------------------------------------------------------------------------
 
-# The commands of the packages. make looks only for these.
+# These are the commands of the packages. make looks for no other commands.
 commands=$(sed -n '/^demo=/,/^case/p' tools/install-packages.sh | grep -o ':[a-z][a-z0-9_-]*' | tr -d : | sort -u)
 basic="cat cc cmp find grep mkdir nproc sed sh uname"
 
-# A shell for make: it answers make's queries, installs packages, and only records all other
-# commands.
+# This is a shell for make. It answers make's queries and installs packages, but only records all
+# other commands.
 cat >"$work/shell" <<END
 #!/bin/sh
 case \$2 in
@@ -40,7 +40,8 @@ said() {
 }
 
 installing=0
-# same TARGET...: passes if a bare machine and one with all packages run the same commands
+# same TARGET...: passes if make runs the same commands on a machine without packages as on one with
+# all packages
 same() {
     local first
     rm -rf "$work/bin"
@@ -75,7 +76,8 @@ chmod +x "$work/cc"
 targets="tools/vit-info build/asan/tools/vit-info examples/classify build/lib/libvit.a
     examples/web/vit/vit-scalar.wasm build/wasi/tools/vit-convert.o"
 
-# compiled WHAT ARGS...: makes $targets, and prints the number of files compiled for each
+# compiled WHAT ARGS...: makes $targets, and prints the number of files that were compiled for each
+# target
 compiled() {
     : >"$log"
     PATH="$work:$PATH" "$make" -s -C "$tree" CC="$work/cc" WASM_CC="$work/cc" "$@" $targets \
@@ -107,8 +109,8 @@ is "again" "$(compiled)" "$none"
 
 # --- the decoder of JPEGs -----------------------------------------------------------------------
 
-# A machine without libjpeg-turbo: programs link with it once the file $work/installed exists. The
-# substitute for apt-get makes that file, unless it is offline.
+# This machine has no libjpeg-turbo. Programs link with it once the file $work/installed exists. The
+# substitute for apt-get makes this file, unless it is offline.
 mkdir "$work/bare"
 for name in ar awk cat chmod cp date dirname find flock getconf grep ln ls make mkdir nproc od printf rm \
     sed sh sort tail touch tr uname wc; do ln -s "$(command -v $name)" "$work/bare"; done
@@ -127,7 +129,8 @@ printf '#!/bin/sh\ncat "%s"\n' "$work/user" >"$work/bare/id"
 chmod +x "$work/bare/cc" "$work/apt-get" "$work/bare/id"
 sed -i "s|:/usr/include/jpeglib.h|:$work/installed|" "$tree/tools/install-packages.sh"
 
-# built WHAT LIBS INSTALLED ARGS...: makes one program
+# built WHAT LIBS INSTALLED ARGS...: makes one program. It must link with LIBS, and run apt-get
+# INSTALLED times
 built() {
     : >"$log"
     env -u MAKEFLAGS -u MAKELEVEL PATH="$work/bare" "$make" -s -C "$tree" PROGRAMS=tools/vit-info MODULES= \

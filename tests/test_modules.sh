@@ -24,7 +24,7 @@ logits() {
         "$RUN" -m m.vit "$cat" --logits logits.npy >/dev/null
 }
 
-# same FILE OPTIONS...: passes if the result equals the conversion with options
+# same FILE OPTIONS...: passes if the result is equal to that of the conversion with options
 same() {
     if logits "$@" && cmp -s logits.npy expected.npy; then pass; else fail "$*: other logits"; fi
 }
@@ -48,7 +48,7 @@ for file in arrays.pt arrays{0,1,2,3,4,5,_python2}.pkl tensors{0,1,2,3,4,5}.pkl 
     same $file "${hand[@]}"
 done
 
-# patches that overlap
+# The patches of this model overlap.
 told=(--set patch_order=chw)
 for file in overlap_conv.pt overlap_linear.pt; do
     if logits $file "${told[@]}"; then pass; else fail $file; fi
@@ -63,12 +63,12 @@ says "embed has several strides"
 if logits overlap_uneven.pt "${told[@]}" --set patch_stride=4; then pass; else fail "told"; fi
 says "img_size=12x12: 3 x 3 patches of 4 pixels, side by side"
 
-# options have priority
+# Options have priority over the file.
 if logits whole.pt --set activation=relu && ! cmp -s logits.npy expected.npy; then pass
 else fail "--set activation"; fi
 says "ReLU"
 
-# several state dicts: they are reported even with -q, unless an option chooses one
+# If a file has several state dicts, they are reported even with -q, unless an option chooses one.
 same several.pt -q "${hand[@]}"
 says "assumed weights=model_ema.module: one of several state dicts: model model_ema.module"
 same several.pt --weights model "${hand[@]}"
@@ -77,13 +77,13 @@ says "in model"
 if logits several.pt --weights teacher; then fail "--weights teacher"; else pass; fi
 says "no state dict \"teacher\"; expected one of model, model_ema.module"
 
-# names of the classes beside the weights
+# The names of the classes are stored beside the weights.
 same labels.pt "${hand[@]}"
 says 'labels          3 from labels.pt, the first "bird"'
 same more_labels.pt "${hand[@]}"
 says "labels          none: the checkpoint names 4 classes, the model has 3"
 
-# a checkpoint without names: tensors are named after the operators that read them
+# In a checkpoint without names, tensors are named after the operators that read them.
 same frozen.pt --set crop_mode=center --set crop_pct=0.9 --set interpolation=bicubic
 
 summary

@@ -23,7 +23,8 @@ cd "$work" || exit 2
 
 # --- control sequences ----------------------------------------------------------------------------
 
-# The output has only newlines, tabs and printable UTF-8, and no line begins with a name's text.
+# Passes if the output contains only newlines, tabs and printable UTF-8, and if no line begins with
+# the text of a name.
 shown() {
     local file
     for file in out err; do
@@ -38,7 +39,7 @@ shown() {
     done
 }
 
-# shows STATUS REGEX COMMAND...: passes if either stream matches
+# shows STATUS REGEX COMMAND...: passes if stdout or stderr matches
 shows() {
     try "${@:3}"
     is "$1"
@@ -87,7 +88,7 @@ shows 0 u001b "$search" --json n.npy --duplicates 0.5
 shows 1 "$mark" "$search" n.npy "no$bad"
 shows 1 "$mark" "$search" n.npy "$photo" --sheet "no$bad/x.png"
 if [ "$(wc -l <n.txt)" = 3 ]; then pass; else fail "a row of n.txt is forged"; fi
-# the exact name, as --json's row has it
+# This row of --json contains the exact name.
 try "$search" -m evil.vit n.npy --json "$photo"
 row=$("$work/json_check" nearest 0 row <out)
 name=$(sed -n "$((row + 1))p" n.txt)
@@ -97,7 +98,8 @@ if [ "$(printf %b "$name")" = "$photo" ] || [ "$name" = "p/$bad/grün.png" ] ||
 shows 1 "$mark" "$look" attention -m "$model" "$photo" "$broken" -o "no$bad/x.png"
 shows 0 u001b "$look" attention -m "$model" "$photo" --json
 
-# Folders that are named like classes, and all tables. CSV keeps every byte, in quotes where needed.
+# These folders are named like classes. All tables are tested. CSV keeps every byte, in quotes where
+# this is needed.
 mkdir -p e/3 "e/x$bad"
 cp p/plain.jpg e/3
 cp p/plain.jpg "e/x$bad"
@@ -113,7 +115,7 @@ printf 'plain.jpg,%s;3\n' "${bad//$'\n'/}" >tags.csv
 shows 0 x1b "$evaluate" -m "$model" e/3 --sigmoid --tags tags.csv
 shows 1 "$mark" "$evaluate" -m "$model" e --knn "no$bad"
 
-# The columns of a table align as displayed.
+# The columns of a table are aligned as they are displayed.
 for class in 0 1 2 3 4 5 6 7 8; do echo "größe中$class"; done >labels.txt
 echo plain >>labels.txt
 check "a model" "$convert" -q "$plain/model.safetensors" --labels labels.txt -o wide.vit
@@ -122,7 +124,7 @@ is 0
 out '^  0 größe中0 {10}0 '
 out '^  9 plain {13}0 '
 
-# Checkpoints, their configurations and names of tensors.
+# Tests hostile checkpoints, their configurations, and the names of their tensors.
 sed "s/vit_fixture_plain/evil\\\\u001b[31m\\\\n9.9999  forged\\\\u009b\\\\u202e/" "$plain/config.json" \
     >"c$bad.json"
 cp "$plain/model.safetensors" "m$bad.safetensors"
@@ -149,7 +151,7 @@ done
 shows 1 "$mark" "$convert" "$plain/model.safetensors" --dtype int8 --calibrate "$broken" -o x.vit
 shows 0 "$mark" "$convert" "$plain/model.safetensors" --dtype int8 --report p -o x.vit
 
-# Shards: members, other files, the archive.
+# Tests shards: the names of members, of other files, and of the archive.
 mkdir tar
 control=${bad//./,} # a point begins the kind of a member
 bad=$'\x9b\xff\xc2\x9b\xe2\x80\xae' # which archives may have
@@ -199,8 +201,8 @@ cp -a . ../kept
 everything() { (cd "$1" && find . -type f -exec sha256sum {} + | sort -k 2; find . -type l | sort); }
 everything . >../before
 
-# keeps INPUT COMMAND...: the last word of the command is its output, the same file as INPUT. If
-# INPUT is -, two outputs are one file
+# keeps INPUT COMMAND...: passes if the command refuses an output that is the same file as INPUT.
+# The output is the last word of the command. If INPUT is -, two outputs are one file
 keeps() {
     local input=$1 output=${*: -1}
     shift
@@ -291,7 +293,7 @@ err 'img_emb_00000.npy: is an input, part-00000.tar: writing it would destroy it
 everything . >../after
 same ../before ../after
 
-# Tests two outputs that are the same file, which may exist or not.
+# Tests two outputs that are the same file. This file may exist or not.
 for name in x ./x folder/../x; do
     keeps - "$embed" -m m.vit p -o x --names "$name"
     keeps - "$run" -m m.vit q.png --logits x --tokens "$name"

@@ -15,7 +15,7 @@ tensors() {
         "$BIN/tools/vit-convert" "$work/model.vit" --to safetensors -o "$2" >/dev/null 2>>"$work/err"
 }
 
-# converts NAME TOLERANCE
+# converts NAME TOLERANCE: passes if the graph gives the same tensors, and logits within TOLERANCE
 converts() {
     local pool=token
     [[ $1 != *avg* ]] || pool=avg
@@ -35,7 +35,7 @@ converts() {
     else pass; fi
 }
 
-# refuses FILE MESSAGE
+# refuses FILE MESSAGE: passes if the graph is refused with MESSAGE
 refuses() {
     if "$BIN/tools/vit-convert" "$1" -q -o "$work/model.vit" 2>"$work/err"; then
         fail "$1: should be refused"

@@ -11,12 +11,13 @@ BIN=${BIN:-.}
 . tests/built.sh programs
 . tests/checks.sh
 
-# converts CASE FILE ARGUMENTS TOLERANCE
+# converts CASE FILE ARGUMENTS TOLERANCE: passes if the model gives PyTorch's logits within
+# TOLERANCE
 converts() {
     local output=logits expected=y.npy
     [ ! -f "$DATA/$1/tokens.npy" ] || output=tokens expected=tokens.npy
     [ ! -f "$DATA/$1/merged.npy" ] || output=merged expected=merged.npy
-    # on a busy machine, a search needs more than its usual seconds
+    # On a busy machine, a search needs more than the usual number of seconds.
     [[ $3 != *--match-input* ]] || set -- "$1" "$2" "$3 --match-seconds 100" "$4"
     # shellcheck disable=SC2086 # arguments are words
     if ! "$BIN/tools/vit-convert" "$DATA/$1/$2" -q -o "$work/model.vit" $3 2>"$work/err"; then
@@ -48,7 +49,7 @@ strict() {
     else pass; fi
 }
 
-# refuses CASE FILE ARGUMENTS MESSAGE
+# refuses CASE FILE ARGUMENTS MESSAGE: passes if the model is refused with MESSAGE
 refuses() {
     # shellcheck disable=SC2086
     if "$BIN/tools/vit-convert" "$DATA/$1/$2" -q -o "$work/model.vit" $3 2>"$work/err"; then
@@ -109,7 +110,8 @@ if wanted unnamed_asked; then
     if [ $? = 1 ]; then pass; else fail "a long chain of elif"; fi
 fi
 
-# SigLIP 2 NaFlex: every photo at its own aspect ratio, with PyTorch's embeddings (make_naflex.py).
+# SigLIP 2 NaFlex runs every photo at its own aspect ratio. The embeddings are PyTorch's
+# (make_naflex.py).
 if wanted naflex; then
     naflex=tests/data/naflex
     photos=("$naflex/wide.ppm" "$naflex/tall.ppm" "$naflex/square.ppm" "$naflex/thin.ppm")
@@ -121,7 +123,7 @@ if wanted naflex; then
     then fail "naflex: other embeddings than PyTorch's"
     else pass; fi
 
-    # Other numbers of patches: by --max-patches, by --set, by preprocessor_config.json
+    # --max-patches, --set and preprocessor_config.json set other numbers of patches.
     embed=("$BIN/tools/vit-embed" "${photos[@]}" -q --overwrite)
     few=("${embed[@]}" -m "$work/naflex.vit" --max-patches 100)
     cp -r $naflex "$work/naflex300"
@@ -153,7 +155,7 @@ if wanted naflex; then
         "$work/compare_npy" "$work/avg.npy" $naflex/mean100.npy 1e-5 >"$work/err"
     then pass; else fail "naflex: --pool avg should not count the padding"; fi
 
-    # vit-run: one size for a batch; vit-look: a map for each photo
+    # vit-run uses one size for a batch. vit-look shows a map for each photo.
     run=("$BIN/tools/vit-run" -m "$work/naflex.vit")
     if ! "${run[@]}" "${photos[0]}" --max-patches 100 --tokens "$work/r.npy" --dump-input "$work/x.npy" \
         >"$work/out" 2>"$work/err"; then fail "naflex: vit-run"
@@ -173,7 +175,7 @@ if wanted naflex; then
     then fail "naflex: vit-look --npy should refuse several shapes"
     else pass; fi
 
-    # Calibration and the comparison run each photo at its own size
+    # Calibration and the comparison run each photo at its own size.
     mkdir "$work/four" && cp "${photos[@]}" "$work/four"
     if "$BIN/tools/vit-convert" $naflex --dtype int8 --calibrate "$work/four" -o "$work/int8.vit" \
         >"$work/out" 2>"$work/err" && grep -q "calibrated *on 4 images" "$work/out" &&
@@ -181,7 +183,7 @@ if wanted naflex; then
     then pass; else fail "naflex: calibration"; fi
 fi
 
-# timm's NaFlexVit, by its config.json and by its name (make_naflex.py)
+# NaFlexVit of timm is converted by its config.json and by its name (make_naflex.py).
 if wanted naflexvit; then
     photos=(tests/data/naflex/{wide,tall,square,thin}.ppm)
     for folder in tests/data/naflexvit/*; do
@@ -204,8 +206,8 @@ if wanted naflexvit; then
     then fail "naflexvit: pos_resample should be a question"; else pass; fi
 fi
 
-# Sizes as in transformers' DPTImageProcessor: the model gives each photo the same tokens as a model
-# that is converted for that photo's size alone.
+# Sizes are chosen as in DPTImageProcessor of transformers. The model gives each photo the same
+# tokens as a model that is converted for the size of this photo alone.
 if wanted dpt; then
     mkdir "$work/dpt" && cp tests/data/layouts/hf_dinov2/{config.json,model.safetensors} "$work/dpt"
     sed -i 's/"model_type": "dinov2"/"model_type": "depth_anything"/' "$work/dpt/config.json"
@@ -231,8 +233,9 @@ if wanted dpt; then
         grep -q '"grids": \[\[3, 9\]\]' "$work/dpt.json"; then pass; else fail "dpt: --max-patches"; fi
 fi
 
-# The dense tokens of DINOv2, with registers too, and DINOv3, at any aspect ratio: the outputs of their
-# code (make_naflex.py). DINOv2's positions for another grid are not those of timm.
+# Tests the dense tokens of DINOv2, also with registers, and of DINOv3, at any aspect ratio. The
+# expected outputs are those of their own code (make_naflex.py). DINOv2 resamples positions for
+# another grid in another way than timm.
 if wanted dense; then
     photos=(tests/data/naflex/{wide,tall,square,thin}.ppm)
     dense() { # NAME OPTION...: the tokens into $work/t.npy
@@ -251,7 +254,7 @@ if wanted dense; then
     else fail "dense: dinov2_reg"; fi
     if dense dinov3 --img-size 20 && like dinov3; then pass; else fail "dense: dinov3"; fi
 
-    # Embeddings, classes and other batches take the same option; models of one size refuse it
+    # Embeddings, classes and other batches take the same option. Models of one size refuse it.
     run=("$BIN/tools/vit-run" -m "$work/dense.vit" "${photos[0]}" --max-patches 40 --tokens "$work/r.npy")
     if "${run[@]}" >"$work/out" 2>"$work/err" && "$BIN/tools/vit-look" tokens -m "$work/dense.vit" \
         "${photos[0]}" --max-patches 40 --json >"$work/out" 2>"$work/err" &&

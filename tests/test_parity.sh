@@ -23,7 +23,7 @@ fixtures=tests/data/fixtures
 mkdir -p "$work"
 models=()
 
-# one CHECKPOINT FORM DTYPE
+# one CHECKPOINT FORM DTYPE: converts one form of a checkpoint
 one() {
     local folder out options=()
     folder=$(dirname "$1")

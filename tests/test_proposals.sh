@@ -25,7 +25,7 @@ convert() {
     "$work/compare_npy" "$work/y.npy" "$DATA/$name/y.npy" "$tolerance" >"$work/far"
 }
 
-# names OPTION VALUE: true if the last message proposes this option, with this value or a
+# names OPTION VALUE: true if the last message proposes this option with this value, or with a
 # placeholder
 names() {
     local key=${2%%=*} value=${2#*=} word='[^a-z_0-9.]'
@@ -38,8 +38,8 @@ names() {
     esac
 }
 
-# Prints the options that the message spells out, one a line, with their values. Options in
-# assumptions do not count: they are alternatives to the values used.
+# Prints the options that the message spells out with their values, one on each line. Options in
+# assumptions do not count, because they are alternatives to the values that were used.
 spelled_out() {
     grep -v "^vit-convert: assumed " "$work/err" | grep -oE -- "--(rename|ignore) '[^']*'" | tr -d "'"
 }
@@ -67,7 +67,7 @@ follow() {
     cp "$work/first" "$work/err"
 }
 
-# answer: adds a true option that the last message names; fails if the message names none
+# answer: adds a true option that the last message contains. Fails if the message contains none
 answer() {
     local i
     for ((i = 0; i < ${#known[@]}; i += 2)); do

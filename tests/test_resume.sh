@@ -43,7 +43,8 @@ equal() {
     done
     if [ -z "$(find . -name '*.tmp-*')" ]; then pass; else fail "temporary file left"; fi
 }
-# again COUNT [OPTION...]: the next run computes COUNT images, and gives the bytes of a single run
+# again COUNT [OPTION...]: passes if the next run computes COUNT images and gives the bytes of a
+# single run
 again() {
     local count=$1
     shift
@@ -57,7 +58,7 @@ sections
 
 # --- ended ----------------------------------------------------------------------------------
 
-# by kill -9 at random moments: no row that was computed is lost
+# kill -9 ends the run at random moments. No row that was computed may be lost.
 kept
 reference
 killed=0 rows=0
@@ -77,7 +78,7 @@ if [ $killed -ge 3 ]; then pass; else fail "not killed often enough"; fi
 [ -e run.npy ] || "$embed" -q set -o run.npy
 equal
 again 0
-# by Ctrl-C, and by the signals of batch systems
+# Ctrl-C and the signals of batch systems end the run.
 for signal in INT TERM HUP; do
     rm -f run.*
     stopped=
@@ -101,7 +102,7 @@ reference
 again 150
 again 0
 again 0 -t 2 -b 3
-# new, at the beginning and in the middle; gone
+# There are new photos at the beginning and in the middle, and some photos are gone.
 photo 500 set/a/000.jpg
 photo 501 set/a/150a.jpg
 reference
@@ -109,7 +110,7 @@ again 2
 rm set/a/1[0-4]*.jpg
 reference
 again 0
-# restored: deleted photos are forgotten when they outnumber the others
+# Deleted photos are restored. They are forgotten when they outnumber the other photos.
 cp -p photos/a/1[0-4]*.jpg set/a
 reference
 again 0
@@ -119,7 +120,8 @@ again 0
 cp -rp photos/a set
 reference
 again 100
-# changed: another time and the same bytes; another time, then another size, and other bytes
+# A photo gets another time, but keeps its bytes. Then a photo also gets another size, and other
+# bytes.
 touch set/b/310.jpg
 reference
 again 0
@@ -129,7 +131,7 @@ echo more >>set/b/313.jpg
 touch -r photos/b/313.jpg set/b/313.jpg
 reference
 again 3
-# damaged, but decoded: each run reports it
+# This photo is damaged, but can be decoded. Each run must report it.
 printf x | dd of=set/b/314.jpg bs=1 seek=700 conv=notrunc status=none
 reference
 for _ in 1 2; do
@@ -137,7 +139,7 @@ for _ in 1 2; do
     err 'set/b/314.jpg: is damaged, and decoded nevertheless'
 done
 cp -p photos/b/314.jpg set/b
-# renamed, copied, and the whole folder by another path
+# Photos are renamed and copied, and the whole folder gets another path.
 mv set/b/320.jpg set/b/001.jpg
 cp set/b/321.jpg set/b/002.jpg
 reference
@@ -150,14 +152,14 @@ rm run.*
 try "$embed" "$work/set/b" ./set/a -o run.npy
 same moved.npy run.npy
 same moved.txt run.txt
-# a link that leads elsewhere
+# A link now leads to another photo.
 ln -s ../b/330.jpg set/a/link.jpg
 reference
 again 0
 ln -sf ../b/331.jpg set/a/link.jpg
 reference
 again 0
-# f16 is rounded from the same rows
+# The values of f16 are rounded from the same rows.
 reference --f16
 again 0 --f16
 
@@ -235,7 +237,8 @@ is 2
 
 # --- the journal ----------------------------------------------------------------------------
 
-# truncated, followed by other bytes, damaged: the complete records before that are used
+# The journal is cut short, is followed by other bytes, or is damaged. The complete records before
+# this place are used.
 kept
 reference
 again 150
@@ -265,7 +268,7 @@ for other in whole.jpg zeros; do
     same run.rows $other
 done
 again 150 --overwrite
-# one process at a time
+# Only one process at a time can write an index.
 rm run.*
 "$embed" -t 1 -b 1 -q set -o run.npy &
 for _ in {1..1000}; do [ -s run.rows ] || sleep 0.01; done
@@ -277,7 +280,7 @@ else
 fi
 wait
 equal
-# a full disk; a folder where nothing can be created
+# The disk is full, or nothing can be created in the folder.
 rm run.*
 try prlimit --fsize=50000: bash -c "trap '' XFSZ; exec '$embed' -q set -o run.npy 2>&1 | cat"
 out 'run.rows: cannot be written: File too large'
@@ -288,7 +291,7 @@ equal
 try "$embed" set -o /proc/no/run.npy
 is 1
 err 'cannot be created'
-# none beside a device
+# There is no journal beside a device.
 try "$embed" set/b -o /dev/null --names names
 is 0
 missing /dev/null.rows

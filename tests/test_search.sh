@@ -24,11 +24,11 @@ usage() { # MESSAGE: a wrong command line
     quiet out
     err "$1.* \(try '$(basename "${tried%% *}") --help'\)$"
 }
-# shape FILE TEXT: of a .npy file
+# shape FILE TEXT: passes if the array in the .npy file has this shape
 shape() {
     if head -c 128 "$1" | tr -d '\0' | grep -aq "'shape': ($2), }"; then pass; else fail "shape of $1"; fi
 }
-# close A.npy B.npy: equal except for rounding
+# close A.npy B.npy: passes if both arrays are equal except for rounding
 close() { if "$work/compare_npy" "$1" "$2" 1e-6 >/dev/null; then pass; else fail "$1 and $2"; fi; }
 
 tried=setup
@@ -72,7 +72,7 @@ each=()
 while read -r name; do each+=("$name"); done <expected.txt
 try "$run" -m $model "${each[@]}" --embedding theirs.npy --tokens t.npy
 same all.npy theirs.npy
-# neither the threads nor the batch change a bit
+# Neither the number of threads nor the batch changes a bit.
 for options in '-t 1' '-t 2 -b 1' '-t 3 --batch 2' '-t 8 -b 64'; do
     # shellcheck disable=SC2086 # words
     try "$embed" -m $model photos -o other.npy --overwrite $options
@@ -80,7 +80,7 @@ for options in '-t 1' '-t 2 -b 1' '-t 3 --batch 2' '-t 8 -b 64'; do
     same all.npy other.npy
     same all.txt other.txt
 done
-# lists keep their order, from a file or a pipe, with newlines or NULs
+# Lists keep their order. They come from a file or a pipe, and have newlines or NULs.
 tac expected.txt >list
 printf 'photos/b/rgb.ppm\r\n\nphotos/b/grey.jpg\n' >dos
 try "$embed" -m $model --list list --list dos -o other.npy
@@ -113,7 +113,7 @@ echo none >folders
 try "$embed" -m $model --list folders -o other.npy
 is 1
 err 'none: has no images in it'
-# names that need escapes in a line
+# These names need escapes in a line.
 if posix; then
     mkdir odd
     cp photos/b/rgb.ppm 'odd/back\slash.ppm'
@@ -122,7 +122,7 @@ if posix; then
     is 0
     same odd.txt <(printf '%s\n' '\odd/back\\slash.ppm' '\odd/new\nline\r.ppm')
 fi
-# which vectors
+# Tests all choices of vectors.
 try "$embed" -m $model photos -o tokens.npy --pool tokens
 shape tokens.npy '5, 10, 24'
 same tokens.npy t.npy
@@ -155,7 +155,7 @@ try "$embed" -m "$root/models/cifar10-vit.vit" photos -o bundled.npy --no-exif
 is 0
 shape bundled.npy '5, 192'
 
-# unreadable photos are reported, counted and left out
+# Photos that cannot be read are reported, counted and left out.
 cp -r photos damaged
 echo "not an image" >damaged/b/bad.jpg
 : >damaged/a/empty.png
@@ -298,7 +298,7 @@ if posix; then
 fi
 try "$search" block.npy photos/a/rgb.png -k 1 # block.json has the layer
 out '^1.0000  photos/a/rgb.png$'
-# vectors in files, also for an index without a description
+# Queries may be vectors in files, also for an index without a description.
 cp all.npy bare.npy
 try "$search" bare.npy --names all.txt --vector theirs.npy
 is 0
@@ -327,7 +327,7 @@ try "$search" all.npy damaged/b/bad.jpg
 is 1
 err 'no image could be read to search for'
 
-# a list of queries gives the same as the command line; comma-separated values
+# A list of queries gives the same result as the command line. Tests comma-separated values, too.
 printf '%s\n' photos/a/rgb.png photos/b/grey.jpg >two.txt
 tr '\n' '\0' <two.txt >two.nul
 try "$search" all.npy photos/a/rgb.png photos/b/grey.jpg
@@ -339,7 +339,7 @@ for options in '--list two.txt' '--list two.nul -0' 'photos/a/rgb.png --list res
     is 0
     same "$work/out" two
 done
-# an index made at another input size, which its record states
+# This index was made at another input size, which its record states.
 try "$convert" "$fixtures/plain/model.safetensors" -o sizes.vit --dynamic -q
 try "$embed" -m sizes.vit --img-size 20 photos/a -o sizes.npy -q
 try "$search" sizes.npy photos/a/rgb.png -k 1
@@ -350,7 +350,7 @@ try "$embed" -m sizes.vit --max-patches 12 photos/a -o sizes.npy -q
 try "$search" sizes.npy photos/a/rgb.png -k 1
 out '^1.0000  photos/a/rgb.png$'
 
-# photos that are gone; a path relative to another folder does not count as gone
+# Tests photos that no longer exist. A path relative to another folder does not count as missing.
 mv photos/b/grey.jpg kept.jpg
 try "$search" all.npy photos/a/rgb.png
 is 0
@@ -430,7 +430,7 @@ is 0
 out '^1.0000  part-0.tar/photos/a/rgb.png$'
 try "$search" shards --vector theirs.npy -k 15 --json # more lines than vectors, which are of bad.jpg
 is 0
-# int8 copies that are truncated, or of other vectors
+# The int8 copies are cut short, or belong to other vectors.
 touch shards/img_emb/img_emb_1.npy
 truncate -s -1 shards/img_emb/img_emb_2.i8
 try "$search" shards --vector theirs.npy --json --int8
@@ -438,7 +438,7 @@ is 0
 err 'img_emb_1.i8: belongs to other vectors; made again'
 err 'img_emb_2.i8: belongs to other vectors; made again'
 same <(hits) whole.hits
-# a shard that is written again during a search
+# A shard is written again during a search.
 if posix; then
     mkfifo photo.png
     for option in '' --int8; do
@@ -459,7 +459,7 @@ if posix; then
     done
     rm -r anew photo.png
 fi
-# .npy files with their names, and with missing names
+# Tests .npy files with a file of names, and files without names.
 cp all.npy flat/a.npy
 cp all.txt flat/a.txt
 cp all.json flat/a.json
@@ -497,7 +497,7 @@ cp logits5.npy flat/b.npy 2>/dev/null || "$embed" -m $model photos -o flat/b.npy
 try "$search" flat --vector theirs.npy
 is 1
 err 'flat/b.npy: has vectors of 10 values; those of flat/a.npy have 24'
-# shards that are missing or damaged
+# Shards are missing or damaged.
 damage() { # COMMAND MESSAGE: done to a copy
     rm -rf worse
     cp -r shards worse
@@ -552,7 +552,7 @@ try "$search" twins.npy --duplicates 0.99999 --csv
 is 0
 same <(sed -E 's/,(1|1\.0000[0-9]*|0\.99999[0-9]*),/,1,/' "$work/out") <(printf '%s\n' group,cosine,row,name \
     '0,1,0,"twins/1.png"' '0,1,1,"twins/2.png"' '0,1,3,"twins/4.png"' '1,1,2,"twins/3.jpg"' '1,1,4,"photos/b/grey.jpg"')
-# in a folder of indexes: the same groups, by rows of their files
+# In a folder of indexes, the same groups are found. The rows are those of their files.
 mkdir -p many
 try "$embed" -m $model twins/1.png twins/2.png twins/3.jpg -o many/a.npy
 try "$embed" -m $model twins/4.png photos/b/grey.jpg -o many/b.npy --f16
@@ -580,7 +580,7 @@ usage '--int8 is for a search, not for --duplicates'
 try "$search" all.npy --duplicates 1
 out '^no pair has a cosine of 1 or more$'
 
-# classes from texts: the photos' vectors stand in for those of texts
+# Tests classes from texts. The vectors of photos are used in place of those of texts.
 printf '%s\n' one two three four five >words
 try "$search" -m $model --classes all.npy --class-names words photos/b/grey.jpg -k 2
 is 0
@@ -602,7 +602,7 @@ same <(sed 's/,0\.[0-9]*$/,P/' "$work/out") <(printf 'image,index,label,prob\n"p
 try "$search" -m $model --classes all.npy --class-names words -k 1 photos/b
 lines out 4 # a folder is several images, which are named
 
-# the same by classify, in all of its modes
+# vit-classify gives the same result in all of its modes.
 texts=(--classes all.npy --class-names words)
 try "$search" -m $model "${texts[@]}" photos/a/rgb.png photos/b/grey.jpg -k 5
 cp "$work/out" by_search
@@ -633,7 +633,7 @@ try "$classify" "${texts[@]}" nosuch.jpg photos/b/grey.jpg -k 1
 is 1
 err '^vit-classify: nosuch.jpg: cannot be opened'
 out ' four$'
-# frames: the fifth text matches the first frame; two frames are averaged by their probabilities
+# The fifth text matches the first frame. The probabilities of two frames are averaged.
 cat photos/b/rgb.ppm "$images/grey.pgm" >frames
 probs() { # LINE: of the five classes, in order
     sed -n "$1p" "$work/out" | grep -o '"index":[ 0-9]*\|"prob":[ 0-9.e-]*' | tr -d ' ' | paste - - |
@@ -656,7 +656,8 @@ paste frame1 frame2 <(probs 2) |
 status=$?
 is 0
 
-# a model whose head is a projection into the space of texts, as CLIP's: its logits are compared
+# The head of this model is a projection into the space of texts, as in CLIP. Its logits are
+# compared with the texts.
 try "$embed" -m $model photos -o logits5.npy --pool logits
 is 0
 shape logits5.npy '5, 10'
@@ -677,7 +678,7 @@ for how in described bare; do
 done
 try "$search" -m $model logits5.npy photos/b/grey.jpg -k 1
 out '^1.0000  photos/b/grey.jpg$'
-# one without a head, as SigLIP's
+# This model has no head, like SigLIP.
 try "$convert" "$fixtures/headless/model.pth" -o bare.vit
 try "$embed" -m bare.vit photos -o bare5.npy
 try "$classify" --classes bare5.npy --class-names words photos/b/grey.jpg --json -k 1
@@ -916,7 +917,8 @@ for threads in 1 3; do # the same from standard input, and of a file that does n
     same again.json tags.json
     same found.csv first.csv
 done
-# each score equals that of vit-classify; each row is right, or found, or both
+# Each score is equal to that of vit-classify. In each row, the class is right, or it was found, or
+# both.
 if [ "$(head -n 1 found.csv)" = path,class,label,true,found,score ]; then pass; else fail head; fi
 try "$bin/tools/vit-classify" -m tagger.vit --json -k 10 train/cat/rgb.png
 for i in $(seq 0 9); do

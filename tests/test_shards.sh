@@ -22,7 +22,7 @@ usage() { # MESSAGE: a wrong command line
     is 2
     err "$1.* \(try 'vit-embed --help'\)$"
 }
-# compares vectors and metadata of two outputs, which must have the same files
+# Compares the vectors and the metadata of two outputs. Both must have the same files.
 same_output() {
     local kind
     for kind in img_emb metadata; do
@@ -73,8 +73,8 @@ has made/stats/stats_00002.json '"shard": "part-00002.tar"'
 has made/stats/stats_00002.json '"images": 3, "unreadable": 1'
 has made/stats/stats_00002.json "\"sha256\": \"$(sha256sum <made/img_emb/img_emb_00002.npy | cut -c1-64)\""
 has made/stats/stats_00002.json "\"sha256\": \"$(sha256sum <made/metadata/metadata_00002.jsonl | cut -c1-64)\""
-# the same bytes from a folder, a list, a pipe and a shell's words, for any number of threads, batch
-# and part
+# The bytes are the same for shards from a folder, a list, a pipe or the words of a shell. They do
+# not depend on the number of threads, the batch or the part.
 printf 'in/part-00003.tar\r\n\nin/part-{00004..00005}.tar\n' >list
 try "$embed" --tar in -o folder -t 1
 is 0
@@ -184,7 +184,7 @@ for line in 'b.jpg", "error": "is a symbolic link"' 'c.png", "error": "is a hard
     '/tmp/outside.png", "error": "has a name that leads out of the archive"'; do
     has hostile/metadata/metadata_hostile.jsonl "$line"
 done
-# a member of 2^60 bytes, in GNU's binary form, with a valid checksum
+# sized SUM: makes a member of 2^60 bytes in GNU's binary form, with a valid checksum
 sized() { # SUM, of six digits
     head -c 124 in/part-00000.tar
     printf '\x80\0\0\0\x10\0\0\0\0\0\0\0'
@@ -403,7 +403,7 @@ else fail "$(cat ends-out/metadata/metadata_ends.jsonl "$work/err")"; fi
 
 # --- faults ----------------------------------------------------------------------------------------
 
-# full: no incomplete shard counts as complete, and complete ones stay
+# The disk is full. No incomplete shard counts as complete, and complete shards stay.
 if [ "${BIN:-.}" = . ] && mkdir full && mount -t tmpfs -o size=64k tmpfs full 2>/dev/null; then
     head -c 40k /dev/zero >full/ballast
     try "$embed" --tar in -o full/out --pool tokens
@@ -414,8 +414,8 @@ if [ "${BIN:-.}" = . ] && mkdir full && mount -t tmpfs -o size=64k tmpfs full 2>
 else
     [ "${BIN:-.}" != . ] || skip 'a full disk' 'it needs root and a tmpfs'
 fi
-# without /proc, as in a chroot, there is no sandbox: nothing is decoded, and the message has the
-# reason
+# Without /proc, as in a chroot, there is no sandbox. Nothing is decoded, and the message contains
+# the reason.
 if [ "${BIN:-.}" = . ] && unshare -m mount -t tmpfs tmpfs /proc 2>/dev/null; then
     # shellcheck disable=SC2016 # it has arguments of its own
     try unshare -m sh -c 'mount -t tmpfs tmpfs /proc && exec "$@"' - "$embed" --tar one.tar -o no-proc
@@ -425,8 +425,8 @@ if [ "${BIN:-.}" = . ] && unshare -m mount -t tmpfs tmpfs /proc 2>/dev/null; the
 else
     [ "${BIN:-.}" != . ] || skip 'a system without /proc' 'it needs root'
 fi
-# if the model's file is replaced, the opened model stays in use; if it is overwritten, the run
-# fails
+# If the file of the model is replaced, the opened model stays in use. If the file is overwritten,
+# the run fails.
 is_open() { # PID FILE: waits until it is
     for _ in $(seq 200); do
         grep -q "/$2$" "/proc/$1/maps" && break
@@ -462,7 +462,7 @@ meanwhile written.vit written dd if=x of=written.vit bs=1 seek=500000 conv=notru
 is 1
 err '^vit-embed: written.vit: changed while it was in use'
 missing written/stats/stats_00001.json
-# a shard that is made again has no record until its files are there
+# A shard that is made again has no record until its files exist.
 cp -r made again
 truncate -s -1 again/metadata/metadata_00001.jsonl
 block() { rm again/img_emb/img_emb_00001.npy && mkdir again/img_emb/img_emb_00001.npy; }
@@ -471,7 +471,7 @@ meanwhile again.vit again block
 is 1
 err 'img_emb_00001.npy: cannot be written: '
 missing again/stats/stats_00001.json
-# kill -9 at random moments, and again, until all is done
+# kill -9 ends the run at random moments, again and again, until all shards are done.
 tried='kill -9'
 landed=0
 for ((i = 0; i < ${KILLS:-8}; i++)); do
@@ -493,7 +493,7 @@ try "$embed" --tar in -o killed
 is 0
 find killed -name '*.tmp-*' -delete
 same_output made killed
-# two writers of the same shards
+# Two processes write the same shards.
 rm -rf twice
 "$embed" --tar in -o twice 2>/dev/null &
 try "$embed" --tar in -o twice

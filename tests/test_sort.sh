@@ -32,7 +32,7 @@ is 0
 folders=('a_b_c' '_con' '_hidden' 'Car (3)' 'car (4)' 'what_' 'dots.._' '_x_ _y_ _ _' \
     'caf'$'\303\251' "$(printf 'long%.0s' {1..30})")
 
-# The photos, of several classes: noise of several colours.
+# The photos consist of noise in several colours, and have several classes.
 photo() { # FILE RED GREEN BLUE
     { printf 'P6\n8 8\n255\n'
       for _ in {1..64}; do printf "\\x$(printf %02x "$2")\\x$(printf %02x "$3")\\x$(printf %02x "$4")"; done; } >"$1"
@@ -139,7 +139,7 @@ for way in "${ways[@]}"; do
     exists in/b/bad.jpg
     find s | sort >first
 
-    # Again: nothing more appears.
+    # A second run adds no files.
     try "$classify" -m m.vit --sort s $way in
     is 1
     [ "$way" = --move ] && err 'no image\|0 moved, 1 unreadable|0 moved' ||
@@ -160,7 +160,7 @@ if posix; then
     if [ "$(readlink s/*/3.ppm)" = "$(realpath in/a/3.ppm)" ]; then pass; else fail "link"; fi
 fi
 
-# An existing file or folder of a photo's name stays; the photo becomes NAME-2.
+# A file or folder that already has the name of a photo stays, and the photo becomes NAME-2.
 rm -rf in s
 cp -r kept in
 place="s/${class[in/a/1.ppm]}"
@@ -183,7 +183,7 @@ if posix; then
     same "$place/1-2.ppm" kept/a/1.ppm
 fi
 
-# A photo that is named twice and moved is reported as gone the second time.
+# A photo that is named twice is moved once. The second time, it is reported as missing.
 rm -rf in s
 cp -r kept in
 try "$classify" -m m.vit --sort s --move in/a/1.ppm in/a/1.ppm in/a/2.ppm
@@ -192,7 +192,8 @@ err '^vit-classify: in/a/1.ppm: (is gone: it was moved, or named twice|cannot be
 same "s/${class[in/a/2.ppm]}/2.ppm" kept/a/2.ppm
 same "s/${class[in/a/1.ppm]}/1.ppm" kept/a/1.ppm
 
-# --above: photos that are not likely enough stay. --json and --csv have each photo's place.
+# With --above, photos whose class is not likely enough stay. --json and --csv contain the new path
+# of each photo.
 rm -rf in s
 cp -r kept in
 try "$classify" -m m.vit --sort s --copy --above 1 in/a
@@ -222,7 +223,7 @@ missing s2
 
 # --- failures -------------------------------------------------------------------------------------
 
-# A file where the folder should be.
+# There is a file in place of the folder.
 : >taken
 try "$classify" -m m.vit --sort taken --copy in/a
 is 1
@@ -239,7 +240,7 @@ if posix && [ "$(id -u)" != 0 ]; then
 fi
 for image in kept/a/*; do same "$image" "in/a/${image##*/}"; done
 
-# A full disk: a small one, if mount is allowed; nothing half-written stays, and no photo is lost.
+# A small disk becomes full, if mount is allowed. No incomplete file stays, and no photo is lost.
 if posix && mkdir small && mount -t tmpfs -o size=64k none small 2>/dev/null; then
     mkdir big
     for i in 1 2 3 4 5 6; do { printf 'P6\n100 60\n255\n' && head -c 18000 /dev/zero | tr '\0' "\\$i"; } >big/$i.ppm; done
@@ -262,7 +263,7 @@ else
     echo "test_sort.sh: no disk can be mounted here: a full one is not tried"
 fi
 
-# After a run was killed and started again, each photo exists once, complete.
+# After a run was killed and started again, each photo exists exactly once, and is complete.
 mkdir many
 for i in {1..60}; do cp "kept/a/$((i % 9 + 1)).ppm" many/$i.ppm; done
 cp -r many all

@@ -59,7 +59,7 @@ writes "$work/l.vit" "$bin/tools/vit-learn" -m "$model" -o "$work/l.vit" "$work/
 writes "$work/g.png" "$bin/tools/vit-look" filters -m "$model" -o "$work/g.png"
 writes "$work/e.csv" "$bin/tools/vit-evaluate" -m "$model" --predictions "$work/e.csv" "$work/set"
 
-# All outputs are replaced, or none.
+# Either all outputs are replaced, or none.
 limit=none
 mkdir "$work/few"
 for name in v.npy v.txt v.json; do echo before >"$work/few/$name"; done
@@ -82,7 +82,8 @@ done
 limit=none
 photo=examples/cat.ppm
 
-# refused TEXT COMMAND...: passes for status 1, one message with TEXT, and no file left
+# refused TEXT COMMAND...: passes for exit status 1, one message that contains TEXT, and no file
+# left behind
 refused() {
     local text=$1 status
     shift
@@ -93,7 +94,7 @@ refused() {
     check "$([ -z "$(find "$work" -name '*.tmp-*')" ] && echo yes)" "something is left"
 }
 
-# writes_to OUTPUT COMMAND...: passes if the command writes it
+# writes_to OUTPUT COMMAND...: passes if the command writes OUTPUT
 writes_to() {
     tried=${*:2}
     "${@:2}" >"$work/out" 2>"$work/err" </dev/null
@@ -143,7 +144,7 @@ for command in "tools/vit-run -m $model $photo --logits" "tools/vit-embed -m $mo
 done
 check "$([ ! -e .json ] && [ ! -e .txt ] && echo yes)" "files without a name are left"
 
-# No image of a folder is skipped silently.
+# A folder whose images cannot all be read is reported.
 deep=$work/deep/$(printf 's/%.0s' {1..33})
 mkdir -p "$deep"
 cp $photo "$deep"
