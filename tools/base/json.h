@@ -28,16 +28,18 @@ typedef enum json_kind {
 typedef struct json_value json_value;
 
 struct json_value {
-    uint8_t kind;     /* json_kind */
-    bool integral;    /* number: written without '.' or exponent and fits an int64 */
-    uint32_t count;   /* array or object: number of children */
-    const char *key;  /* inside an object */
-    json_value *next; /* next child of the same parent */
+    uint8_t kind; /* a value of json_kind */
+    /* True for a number that is written without '.' and exponent and fits an int64. */
+    bool integral;
+    uint32_t count;   /* number of children of an array or an object */
+    const char *key;  /* the key of a member of an object; NULL for other values */
+    json_value *next; /* the next child of the same parent; NULL for the last child */
     union {
         const char *string;
-        json_value *first; /* first child */
+        json_value *first; /* the first child of an array or an object */
         double number;
-        int64_t integer; /* replaces `number` if integral; json_number reads both */
+        /* If integral, the number is stored here and not in `number`; json_number reads both. */
+        int64_t integer;
     } u;
 };
 
@@ -46,17 +48,18 @@ typedef struct json_document {
     json_value *root;
 } json_document;
 
-/* text[size] must be writable, because it becomes a NUL. `unique_keys` refuses objects with a
- * repeated key; otherwise json_get finds the first of the equal keys. `base` is added to the byte
- * offsets in messages. On failure there is nothing to free. */
+/* Parses a text. text[size] must be writable, because it becomes a NUL. If `unique_keys` is set, an
+ * object with a repeated key is refused; otherwise json_get finds the first of the equal keys.
+ * `base` is added to the byte offsets in messages. On failure there is nothing to free. */
 bool json_parse(json_document *document, char *text, size_t size, bool unique_keys, uint64_t base,
                 report *r);
 void json_free(json_document *document);
 
-/* These functions return NULL or the default if the value has another kind or is missing (the
- * object may be NULL). */
+/* These functions read a value. If the value is missing or has another kind, they return NULL or
+ * `otherwise`. The first argument may be NULL. */
 const json_value *json_get(const json_value *object, const char *key);
-const json_value *json_first(const json_value *array_or_object); /* then ->next */
+/* Returns the first child; the `next` of each child is the following child. */
+const json_value *json_first(const json_value *array_or_object);
 const json_value *json_at(const json_value *array, size_t i);
 const char *json_string(const json_value *value, const char *otherwise);
 double json_number(const json_value *value, double otherwise);
@@ -67,22 +70,26 @@ bool json_bool(const json_value *value, bool otherwise);
 void json_write_string(FILE *file, const char *text);
 
 /* === Writing, a value at a time ===
- * The writer adds the commas. key is NULL for the outermost value and for items of a list. */
+ *
+ * The writer adds the commas. `key` is NULL for the outermost value and for items of a list. */
 typedef struct json_writer {
     FILE *file;
     bool comma; /* private: a comma must precede the next value */
 } json_writer;
 
 json_writer json_write_to(FILE *file);
-void json_put_begin(json_writer *w, const char *key, char bracket);    /* '{' or '[' */
-void json_put_end(json_writer *w, char bracket);                       /* '}' or ']' */
-void json_put_text(json_writer *w, const char *key, const char *text); /* NULL: null */
+void json_put_begin(json_writer *w, const char *key, char bracket); /* `bracket` is '{' or '[' */
+void json_put_end(json_writer *w, char bracket);                    /* `bracket` is '}' or ']' */
+/* Writes a text as a string; NULL becomes null. */
+void json_put_text(json_writer *w, const char *key, const char *text);
 void json_put_bool(json_writer *w, const char *key, bool value);
 void json_put_integer(json_writer *w, const char *key, int64_t value);
-/* NaN and infinity become null, because JSON has neither. */
+/* Write a number with `digits` significant digits, or with `decimals` digits after the point. NaN
+ * and infinity become null, because JSON has neither. */
 void json_put_number(json_writer *w, const char *key, double value, int digits);
 void json_put_decimals(json_writer *w, const char *key, double value, int decimals);
-void json_put_float(json_writer *w, const char *key, float value); /* exactly, in few digits */
+/* Writes the float with the fewest digits, at least 6, that reproduce it exactly. */
+void json_put_float(json_writer *w, const char *key, float value);
 void json_put_floats(json_writer *w, const char *key, const float *values, int count);
 
 #endif

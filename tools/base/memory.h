@@ -1,4 +1,4 @@
-/* memory.h - memory with a limit: arenas, arrays that grow. */
+/* memory.h - memory with a limit: arenas, and arrays that grow. Also loads and stores bytes. */
 #ifndef MEMORY_H
 #define MEMORY_H
 
@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An arena hands out zeroed pieces, `limit` bytes in total, and frees them all at once. */
+/* An arena is a pool of memory. It hands out zeroed pieces of `limit` bytes in total, and frees all
+ * pieces at once. */
 typedef struct memory_block memory_block;
 
 typedef struct memory_arena {
@@ -17,18 +18,22 @@ typedef struct memory_arena {
 
 memory_arena memory_make(size_t limit);
 void memory_free(memory_arena *arena);
-void *memory_take(memory_arena *arena, size_t size); /* NULL if none is left */
-char *memory_copy_text(memory_arena *arena, const char *text, size_t size); /* adds a NUL */
+void *memory_take(memory_arena *arena, size_t size); /* returns NULL if fewer bytes are left */
+/* Copies `size` bytes and adds a NUL. */
+char *memory_copy_text(memory_arena *arena, const char *text, size_t size);
 
-/* Makes room for one more item in a malloc'ed array, and doubles the array when it is full. Returns
- * NULL if memory is exhausted; the old array then stays valid. */
+/* Makes space for one more item in a malloc'ed array of `count` items; a full array is doubled.
+ * Returns the array, which may have moved. Returns NULL if memory is exhausted; the old array then
+ * stays valid. */
 void *memory_grow(void *items, size_t item_size, size_t count, size_t *capacity);
 
 /* === Sizes and bytes === */
 
-/* These functions do checked arithmetic of sizes, and little-endian loads and stores. */
+/* These functions add and multiply sizes with a check for overflow, and load and store
+ * little-endian values. */
 
-bool bytes_add(uint64_t a, uint64_t b, uint64_t *sum); /* false: overflow */
+bool bytes_add(uint64_t a, uint64_t b, uint64_t *sum); /* returns false if the sum overflows */
+/* Returns false if the product overflows. */
 bool bytes_multiply(uint64_t a, uint64_t b, uint64_t *product);
 uint16_t bytes_load16(const void *bytes);
 uint32_t bytes_load32(const void *bytes);
@@ -36,12 +41,12 @@ uint64_t bytes_load64(const void *bytes);
 void bytes_store_floats(void *bytes, const float *values, size_t count); /* as f32 */
 void bytes_store_halves(void *bytes, const float *values, size_t count); /* as f16 */
 
-/* Values from their bits. */
+/* These functions convert between floats and the bits of number formats. */
 float bytes_float(uint32_t bits);                   /* IEEE binary32 */
 float bytes_half(uint16_t bits);                    /* binary16, exactly */
-uint16_t bytes_to_half(float value);                /* to nearest, ties to even */
+uint16_t bytes_to_half(float value);                /* rounds to nearest, ties to even */
 float bytes_bfloat(uint16_t bits);                  /* bfloat16, exactly */
-float bytes_double(uint64_t bits);                  /* binary64, rounded to nearest */
-int64_t bytes_signed(uint64_t bits, unsigned size); /* two's complement of `size` bytes */
+float bytes_double(uint64_t bits);                  /* binary64, rounded to the nearest float */
+int64_t bytes_signed(uint64_t bits, unsigned size); /* the two's complement of `size` bytes */
 
 #endif

@@ -21,60 +21,66 @@
 #define NPY_MAX_DIMS  8
 #define NPY_MAX_BYTES ((uint64_t)1 << 40) /* largest array; a file above it is refused */
 
+/* An array of floats or, after npy_map_rows, of halves. */
 typedef struct npy_array {
-    int ndim; /* 0: a scalar                                      */
+    int ndim; /* 0 for a scalar */
     int64_t dims[NPY_MAX_DIMS];
-    size_t count;           /* product of dims                                  */
-    float *data;            /* C order                                          */
-    const uint16_t *halves; /* set by npy_map_rows in place of `data`             */
-    void *mapped;           /* private: the file that npy_map mapped, and its size */
+    size_t count; /* product of dims */
+    float *data;  /* the elements in C order */
+    /* The elements as f16, which npy_map_rows sets in place of `data`; otherwise NULL. */
+    const uint16_t *halves;
+    void *mapped; /* private: the file that npy_map mapped, and its size */
     size_t mapped_size;
 } npy_array;
 
-/* Reads a file. On failure, array is empty. */
+/* Reads a file. On failure the array is empty. */
 bool npy_read(const char *path, npy_array *array, report *r);
 
-/* Reads a file in memory. `data` need not be aligned, and may be freed afterwards. */
+/* Reads the contents of a file from memory. `data` need not be aligned, and may be freed
+ * afterwards. */
 bool npy_parse(const void *data, size_t size, npy_array *array, report *r);
 
-/* Like npy_read, but maps a regular file of <f4 in C order, as npy_write writes it, instead of
- * copying the file. Opening gigabytes then takes no time, and processes share the pages. Writing to
- * data changes only the copy of this process. */
+/* Does the same as npy_read, but maps the file instead of copying it if it is a regular file of <f4
+ * in C order, as npy_write writes it. Opening gigabytes then takes no time, and processes share the
+ * memory pages. A process that writes to array->data changes only its own copy. */
 bool npy_map(const char *path, npy_array *array, report *r);
 
-/* Like npy_map, but also maps a regular file of <f2, for which it sets `halves` in place of
- * `data`. */
+/* Does the same as npy_map, but also maps a regular file of <f2. For such a file it sets
+ * array->halves in place of array->data. */
 bool npy_map_rows(const char *path, npy_array *array, report *r);
 
 /* Frees an array that was read or mapped. */
 void npy_free(npy_array *array);
 
-/* The properties of the elements, for readers that stream them. */
+/* The header of a file, for callers that read the elements piece by piece. */
 typedef struct npy_header {
-    char kind;     /* 'f', 'i', 'u', 'b', or 'V' for bfloat16          */
-    unsigned size; /* bytes of one element                             */
+    char kind;     /* 'f', 'i', 'u' or 'b' as in NumPy; 'V' for bfloat16 */
+    unsigned size; /* number of bytes of one element */
     bool big_endian;
     bool fortran_order;
     int ndim;
     int64_t dims[NPY_MAX_DIMS];
-    size_t offset; /* offset of the first element                      */
+    size_t offset; /* offset of the first element in the file */
+    /* Number of elements. */
     uint64_t count;
 } npy_header;
 
 enum { NPY_MAX_HEADER = 12 + 65536 };
 
-/* `data` holds the first `available` bytes of a file of `size` bytes: at least NPY_MAX_HEADER
- * bytes, or the whole file. */
+/* Reads the header of a file of `size` bytes. `data` holds the first `available` bytes of the file:
+ * at least NPY_MAX_HEADER bytes, or the whole file. */
 bool npy_read_header(const void *data, size_t available, uint64_t size, npy_header *out, report *r);
 
-/* The type of the written values: <f4, or <f2 after rounding. */
+/* The type of the written values: <f4, or <f2, to which values are rounded. */
 typedef enum npy_type { NPY_F32, NPY_F16 } npy_type;
 
-/* Writes <f4. False if a write failed (errno has the reason) or ndim is not 0 .. NPY_MAX_DIMS. */
+/* Writes an array as <f4. Returns false if a write failed (errno then has the reason), or if ndim
+ * is not in 0 .. NPY_MAX_DIMS. */
 bool npy_write(FILE *file, const float *data, const int64_t *dims, int ndim);
 
-/* Writes only the header; the elements follow in any number of pieces. A header has the same size
- * for every dims[0], so it can be written again when dims[0] is known. */
+/* Writes only the header. npy_write_values then writes the elements in any number of pieces. The
+ * size of a header does not depend on dims[0], so the header can be written again when dims[0] is
+ * known. */
 bool npy_write_header(FILE *file, npy_type type, const int64_t *dims, int ndim);
 bool npy_write_values(FILE *file, npy_type type, const float *values, size_t count);
 

@@ -12,12 +12,12 @@
 
 #define REPORT_SIZE 8192 /* enough for every message; a longer one is truncated */
 
-/* A failing function stores its message here: "FILE: what is wrong", usually in one line. Later
- * failures are ignored. Callers add only the name of the file, and only if the message has none
- * yet. */
+/* The message of a failing function: "FILE: what is wrong", usually in one line. Only the first
+ * failure is stored. Callers add only the name of the file, and only if the message does not
+ * contain one yet. */
 typedef struct report {
     bool failed;
-    bool no_memory;  /* report_no_memory was the failure */
+    bool no_memory;  /* true if memory was exhausted (report_no_memory) */
     bool names_file; /* private */
     char text[REPORT_SIZE];
 } report;
@@ -32,19 +32,20 @@ typedef struct report {
 #define REPORT_PRINTF(format_index, first_argument)
 #endif
 
-report report_make(void); /* no failure yet */
+report report_make(void); /* returns a report without a failure */
 
 /* The failure functions return false, so a function can end with `return report_fail(...)`. The
  * macros show this result to compilers and analysers, which read one file at a time. In a
  * statement, cast the result to void. */
 bool report_fail(report *r, const char *format, ...) REPORT_PRINTF(2, 3);
 bool report_no_memory(report *r);
-/* Takes a message that already names the file, such as vit_model.detail of vit_model_open. */
+/* Stores a message that already contains the name of the file, such as vit_model.detail after
+ * vit_model_open. */
 bool report_detail(report *r, const char *detail);
 /* Adds the file's name to the failure: `return parse(text, r) || report_file(r, path)`. */
 bool report_file(report *r, const char *file);
-/* Adds a line to a failure with several causes. Returns false, and leaves out the line, if the line
- * and `spare` more bytes do not fit. */
+/* Adds a line to the message of a failure with several causes. If the line and `spare` more bytes
+ * do not fit, leaves out the line and returns false. */
 bool report_line(report *r, size_t spare, const char *text);
 #define report_fail(...)         (report_fail(__VA_ARGS__), false)
 #define report_no_memory(r)      (report_no_memory(r), false)
@@ -54,7 +55,8 @@ bool report_line(report *r, size_t spare, const char *text);
 /* Prints a failure on stderr: "PROGRAM: FILE: what is wrong". */
 void report_print(const report *r, const char *program);
 
-/* Prints a message of the program itself; file may be NULL. */
+/* Prints an error of the program itself. `file` is the file in which the error occurred, or
+ * NULL. */
 void report_error(const char *program, const char *file, const char *format, ...)
     REPORT_PRINTF(3, 4);
 
@@ -62,23 +64,24 @@ void report_error(const char *program, const char *file, const char *format, ...
 
 /* These functions read UTF-8, and find the characters that a terminal may show. */
 
-/* Returns the length of the UTF-8 sequence at text; 0 if the sequence is invalid. */
+/* Returns the number of bytes of the UTF-8 sequence at `text`; 0 if the sequence is invalid. */
 size_t text_utf8_length(const char *text, size_t size);
-uint32_t text_utf8_value(const char *text, size_t length); /* the character that it encodes */
+/* Returns the character that a valid sequence encodes. */
+uint32_t text_utf8_value(const char *text, size_t length);
 /* True if a terminal obeys the character, or reorders the text after it: controls, ends of lines,
  * direction marks. */
 bool text_is_control(uint32_t c);
 
-/* These functions make a text safe for a terminal, because names of files and labels of models may
- * come from anybody. Controls and invalid UTF-8 become "\n", "\x1b", "\u202e". A backslash stays
- * unchanged.
+/* text_show and text_show_first make a text safe for a terminal, because names of files and labels
+ * of models may come from anybody. Controls and invalid UTF-8 become "\n", "\x1b", "\u202e". A
+ * backslash stays unchanged.
  *
- * Writes as much of a text as fits into the given bytes and columns; returns the number of columns
- * used. */
+ * text_show writes as much of the text `from` as fits into `size` bytes and `columns` columns of a
+ * terminal. It returns the number of columns used. */
 int text_show(char *to, size_t size, int columns, const char *from);
-/* Writes only the first character of the text, and sets *columns to the width. Returns the length
- * of the character in the text. */
-enum { TEXT_SHOWN_SIZE = 8 }; /* "\u202e" */
+/* Writes only the first character of the text, and sets *columns to its width. Returns the number
+ * of bytes that the character has in the text. */
+enum { TEXT_SHOWN_SIZE = 8 }; /* enough for "\u202e" and a NUL */
 size_t text_show_first(const char *text, size_t size, char shown[TEXT_SHOWN_SIZE], int *columns);
 
 #endif

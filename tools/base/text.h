@@ -9,48 +9,50 @@
 
 #include "base/report.h"
 
-/* True for 1 to 1024 bytes of UTF-8 without control characters, which can be the name of a
- * tensor. */
+/* True if the text can be the name of a tensor: it has 1 to 1024 bytes of UTF-8 without control
+ * characters. */
 bool text_is_name(const char *text, size_t size);
 
-/* Like fprintf, but makes control characters and invalid UTF-8 visible (report.h), because people
- * read the text. Only newlines at the beginning or the end of the format begin a line. "..."
- * replaces text beyond REPORT_SIZE bytes. */
+/* Prints like fprintf, but makes control characters and invalid UTF-8 visible as report.h
+ * describes, because people read the text. Only newlines at the beginning or the end of the format
+ * begin a new line. "..." replaces the text beyond REPORT_SIZE bytes. */
 void text_print(FILE *file, const char *format, ...) REPORT_PRINTF(2, 3);
 
-/* A list of strings that others own, such as argv. text_list_free frees the list. */
+/* A list of strings. The list does not own the strings, which may be those of argv. text_list_free
+ * frees only the list. */
 typedef struct text_list {
     const char **items;
     int count;
 } text_list;
 
-bool text_list_append(text_list *list, const char *item); /* false: out of memory */
+bool text_list_append(text_list *list, const char *item); /* returns false if memory is exhausted */
 void text_list_free(text_list *list);
 
-/* True if the whole text is one number within [min, max]. */
+/* True if the whole text is one number within [min, max]. *value receives the number. */
 bool text_read_int(const char *text, long min, long max, long *value);
 bool text_read_number(const char *text, double min, double max, double *value);
-/* Reads "384", or "384x256": height, then width. */
+/* Reads "384" or "384x256" (the height precedes the width). size[0] receives the height, and
+ * size[1] the width. */
 bool text_read_size(const char *text, long min, long max, int size[2]);
 
-/* True if a pattern matches the whole text. * stands for any characters, and ? for one. [a-z] is a
- * character of the set, and [!a-z] a character outside the set. A backslash quotes the next
- * character. */
+/* True if a shell pattern matches the whole text. In the pattern, * stands for any characters, and
+ * ? for one character. [a-z] stands for a character of the set, and [!a-z] for a character outside
+ * the set. A backslash quotes the next character. */
 bool text_matches(const char *pattern, const char *text);
 
-/* Returns the number of letters to change, insert or delete to turn one text into another. A text
- * longer than 79 bytes counts as its beginning. */
+/* Returns the smallest number of letters to change, insert or delete to turn one text into the
+ * other. Only the first 79 bytes of a text count. */
 int text_distance(const char *a, const char *b);
 
-/* Takes a field off a line of CSV (RFC 4180; separator ',') or TSV ('\t'), in place and without its
- * quotes. Returns NULL if a quote is unclosed. *at moves to the next field, and becomes NULL after
- * the last field. */
+/* Takes the first field from a line of CSV (RFC 4180; separator ',') or TSV (separator '\t').
+ * Returns the field without its quotes, which are removed in place. Returns NULL if a quote is not
+ * closed. *at moves to the next field, and becomes NULL after the last field. */
 char *text_take_field(char **at, char separator);
 
-/* Appends to a text as much as fits. */
+/* Appends as much of the formatted text as fits into the `size` bytes of `text`. */
 void text_append(char *text, size_t size, const char *format, ...) REPORT_PRINTF(3, 4);
 
-/* 5717416 -> "5,717,416" */
+/* Writes a number with commas: "5,717,416" for 5717416. */
 const char *text_grouped(uint64_t value, char text[32]);
 
 #endif

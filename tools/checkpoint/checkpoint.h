@@ -68,8 +68,8 @@ typedef enum checkpoint_dtype {
 typedef struct checkpoint_tensor_info {
     const char *name;        /* the key in the state dict; '.' joins the keys of nested dicts */
     const char *stored_name; /* the name before rename_tensors was called */
-    /* the place of the tensor in the file, in the container's terms: shard, zip entry or storage
-     * key */
+    /* The place of the tensor in the file, in the container's terms: shard, zip entry or storage
+     * key. */
     const char *container_name;
     checkpoint_dtype dtype; /* stored type; checkpoint_read always converts to float */
     int ndim;               /* 0 (one element) .. CHECKPOINT_MAX_DIMS */
@@ -94,9 +94,9 @@ typedef struct checkpoint_metadata_entry {
 
 /* An attribute of a module in a model that was saved whole. */
 typedef struct checkpoint_attribute {
-    /* path of the module, as in the names of its tensors; "" for the whole model */
+    /* Path of the module, as in the names of its tensors; "" for the whole model. */
     const char *module;
-    /* name such as "num_heads" or "config.num_heads"; "class" for the class of the module */
+    /* Name such as "num_heads" or "config.num_heads"; "class" for the class of the module. */
     const char *name;
     const char *value; /* the value as text: "12", "1e-05", "true", "(16, 16)" */
     /* The line of an author's code that gives the value, such as "model.py:41: nn.ReLU()". NULL if
@@ -168,11 +168,11 @@ size_t checkpoint_attribute_count(const checkpoint *c);
 const checkpoint_attribute *checkpoint_attribute_at(const checkpoint *c, size_t i);
 
 const char *checkpoint_dtype_name(checkpoint_dtype dtype); /* returns a name such as "F32" */
-/* returns the bytes of an element or of a block */
+/* Returns the bytes of an element or of a block. */
 size_t checkpoint_dtype_size(checkpoint_dtype dtype);
-/* returns the elements of a block; 1 for a type without blocks */
+/* Returns the elements of a block; 1 for a type without blocks. */
 size_t checkpoint_block(checkpoint_dtype dtype);
-/* true for floating-point types, which weights have */
+/* True for floating-point types, which weights have. */
 bool checkpoint_is_float(checkpoint_dtype dtype);
 
 /* Return the names of the classes, if the container has any. */

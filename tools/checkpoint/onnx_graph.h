@@ -17,7 +17,7 @@ enum {
 };
 
 typedef enum onnx_op {
-    /* an operator that neither computes a layer nor changes the form of a layer's result */
+    /* An operator that neither computes a layer nor changes the form of a layer's result. */
     OP_OTHER,
     OP_ADD,
     OP_CAST,
@@ -71,7 +71,7 @@ typedef enum onnx_part {
     PART_LINEAR,
     PART_NORM,
     PART_ACT,
-    /* the layer of attention's nodes: q k^T, the scale, the softmax, and the product with v */
+    /* Attention, which counts as a layer: q k^T, the scale, the softmax, and the product with v. */
     PART_SCORES,
 } onnx_part;
 
@@ -98,7 +98,8 @@ typedef struct onnx_node {
     int from, weight, bias;
     /* Index of the node that has the scales of a quantised weight; -1 if this node has them. */
     int scale_of;
-    /* `role` is the name of the module, if the order of the layers shows it */
+    /* `role` is the name of the module if the order of the layers shows this name, otherwise
+     * NULL. */
     const char *activation, *role;
     /* For a softmax: the layers that compute k and v. The layer that computes q is `last`. */
     int k, v;
@@ -110,7 +111,7 @@ typedef struct onnx_node {
 
 typedef struct onnx_value {
     const char *name;
-    /* index of the node that computes the value, and of the stored tensor; -1 if there is none */
+    /* Index of the node that computes the value, and of the stored tensor; -1 if there is none. */
     int producer, tensor;
     /* The first user of the value, as node * ONNX_MOST_INPUTS + index of the input. -1 if nothing
      * uses it. */
@@ -123,7 +124,7 @@ typedef struct onnx_reader {
     size_t file;
     report *report;
     memory_arena memory;
-    /* `count` is 0 for a tensor of a type that weights cannot have */
+    /* The stored tensors; `count` of a tensor is 0 if weights cannot have its type. */
     checkpoint_tensor_info *tensors;
     size_t tensor_count, tensor_capacity;
     onnx_node *nodes;
@@ -133,7 +134,7 @@ typedef struct onnx_reader {
     int *table; /* hash table of the values' names; -1 marks an empty slot */
     size_t table_size;
     int image; /* index of the value that is the image */
-    /* `work` counts how often constants were read; `nested` is the depth of nested shapes */
+    /* `work` counts how often constants were read; `nested` is the depth of nested shapes. */
     int work, nested;
     bool has_graph, in_blocks, by_order, is_apart;
     uint8_t window[4096];
@@ -168,7 +169,7 @@ int64_t onnx_integer(const onnx_node *n, const char *name, int64_t otherwise);
  * NULL, returns the first such node. Returns NULL if there is none. */
 onnx_node *onnx_user(const onnx_reader *o, int v, onnx_op op, const onnx_node *after);
 
-/* For a node with two operands, of which v is one: returns the other operand. */
+/* Returns the other operand of a node with two operands, of which value v is one. */
 int onnx_other(const onnx_node *n, int v);
 
 /* Returns the stored tensor of value v, as an index in o->tensors; -1 if v has none. */

@@ -33,7 +33,7 @@ typedef struct torch_storage {
      * another one. */
     uint64_t base, count;
     uint64_t root_count; /* number of elements of the whole storage */
-    /* the bytes of the storage if the pickle contains them; otherwise NULL */
+    /* The bytes of the storage if the pickle contains them; otherwise NULL. */
     const checkpoint_storage *found;
 } torch_storage;
 
@@ -134,7 +134,7 @@ bool torch_add_array(torch_reader *t, const char *name, const pickle_value *valu
 
 /* Bytes that a pickle contains. */
 typedef struct torch_bytes {
-    /* a decoded copy of the bytes; NULL if the bytes lie in the source at `offset` */
+    /* A decoded copy of the bytes; NULL if the bytes lie in the source at `offset`. */
     uint8_t *memory;
     uint64_t offset, size;
 } torch_bytes;

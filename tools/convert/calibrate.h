@@ -37,9 +37,9 @@ typedef struct comparison {
     /* Mean and smallest cosine of the angle between the embeddings of both models. */
     double mean_cosine, min_cosine;
     const char *worst; /* path of the image with the smallest cosine */
-    /* true if the models have classes; if false, the members below are 0 */
+    /* True if the models have classes; if false, the members below are 0. */
     bool has_classes;
-    /* number of images for which both models have the same best class */
+    /* Number of images for which both models have the same best class. */
     int agree;
     /* `sure` is the number of images whose best class in f32 leads the second class by at least 10
      * percentage points. `sure_agree` is the number of these images for which both models have the

@@ -30,23 +30,23 @@
 typedef struct convert_options {
     const char *checkpoint, *output;
     const char *config, *arch, *labels; /* NULL if the option is not given */
-    /* path of one of several state dicts in the checkpoint; NULL for the usual one */
+    /* Path of one of several state dicts in the checkpoint; NULL for the usual one. */
     const char *weights;
     /* Path of the author's Python. "none" to use none, NULL to search for it. */
     const char *code;
     /* Path of a tokenizer's file or folder. "none" to use none, NULL to search beside the
      * checkpoint. */
     const char *tokenizer;
-    /* the size as the user wrote it, for the provenance; NULL if not given */
+    /* The size as the user wrote it, for the provenance; NULL if not given. */
     const char *img_size;
     int in_chans, patch_size; /* 0 to keep the number of the checkpoint */
     bool dynamic;             /* true if the model must accept other input sizes at run time */
     vit_dtype dtype;
     text_list set, rename, ignore, keep;
     settings given; /* the settings that --set, --img-size and --dynamic give */
-    /* paths of photos for calibration, and of photos for the error report */
+    /* Paths of photos for calibration, and of photos for the error report. */
     text_list calibrate, compare;
-    /* largest number of photos for calibration and for the error report */
+    /* Largest number of photos for calibration and for the error report. */
     int calibrate_max, compare_max;
     const char *match_input, *match_logits, *match_folder; /* see match.h; NULL if not given */
     double match_tolerance, match_seconds;
@@ -75,7 +75,7 @@ typedef struct description {
     arch_choice arch;
     bool has_arch;
     const char *arch_origin; /* the source of the name: "--arch" or "config.json" */
-    /* the name in the configuration, if timm has no such name; otherwise NULL */
+    /* The name in the configuration, if timm has no such name; otherwise NULL. */
     const char *arch_unknown;
 } description;
 
@@ -87,13 +87,13 @@ typedef struct class_names {
 /* Everything that a .vit file contains, except the weights. */
 typedef struct blueprint {
     checkpoint *checkpoint;
-    /* the result of the search by structure, if no layout has the names of the tensors */
+    /* The result of the search by structure, if no layout has the names of the tensors. */
     structure structure;
     facts facts;
     description description;
     settings_resolved model; /* the result of all settings */
     findings found;          /* the assumptions, and the questions until they are resolved */
-    /* true if the model is too large to measure the effects of assumptions */
+    /* True if the model is too large to measure the effects of assumptions. */
     bool is_unmeasured;
     layout_plan plan;
     class_names labels;
@@ -103,7 +103,7 @@ typedef struct blueprint {
 
 typedef struct conversion_photos {
     photo_decoder *decoder; /* exists only while convert_run runs; otherwise NULL */
-    /* photos for calibration; without any, weights are quantised unchanged */
+    /* Photos for calibration; without any, weights are quantised unchanged. */
     photo_list calibration;
     /* Photos for the error report. If there are none, the report uses the calibration photos. */
     photo_list compared;
@@ -179,7 +179,7 @@ typedef struct weights_source {
     vit_dtype dtype; /* the type that the user requests; some tensors have another type */
     bool allows_nonfinite, quiet;
     bool is_calibrated; /* true if photos calibrate the weights, now or in a later step */
-    /* the calibration that changes the weights; NULL to write them unchanged */
+    /* The calibration that changes the weights; NULL to write them unchanged. */
     calibration *calibration;
 } weights_source;
 

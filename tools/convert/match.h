@@ -72,7 +72,7 @@ typedef struct match_row {
     const char *keys; /* the names of all settings in the row, with spaces between them */
     /* True if the row has little effect. It is then tried when all other rows fit. */
     bool is_fine;
-    /* true if only the first value uses a tensor in the form in which it is stored */
+    /* True if only the first value uses a tensor in the form in which it is stored. */
     bool is_stored;
     int count;
     char values[MATCH_MAX_VALUES][MATCH_TEXT];
@@ -126,7 +126,7 @@ typedef struct match_pair {
     int num_readings;
     /* expected[i] has the original's outputs, prepared for comparison under readings[i]. */
     double *expected[2];
-    double largest[2]; /* largest[i] is the largest absolute value in expected[i]. */
+    double largest[2]; /* largest[i] is the largest absolute value in expected[i] */
     double *scratch;   /* memory for the outputs of one image */
 } match_pair;
 
@@ -152,7 +152,7 @@ bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t ou
 typedef struct match_error {
     double largest;    /* the largest difference */
     double square;     /* the sum of the squares of the differences */
-    double ab, aa, bb; /* Sums of products: a are the model's outputs, b are the original's. */
+    double ab, aa, bb; /* sums of products; a are the model's outputs, b the original's */
 } match_error;
 
 /* Adds the outputs of the model for one image to *error, compared under readings[reading]. */
@@ -192,7 +192,7 @@ typedef struct match_model {
     vit_config config; /* the configuration of the current model */
     /* Hash of the current model. It is equal for settings that give the same model. */
     uint64_t signature;
-    uint64_t network;   /* Hash of the network without its preprocessing. */
+    uint64_t network;   /* hash of the network without its preprocessing */
     size_t output_size; /* number of outputs for one input */
     /* True if the model gives the input of the head in place of logits. Set it after
      * match_model_open. */
@@ -269,7 +269,7 @@ typedef struct match_search {
     size_t count, capacity;
     /* Hash table of the tries by their choice. An entry is 1 + the index of the try, or 0. */
     size_t *places;
-    size_t *models; /* The same, by the signature of the model. */
+    size_t *models; /* the same, by the signature of the model */
     size_t num_places;
     int runs;             /* number of different models that were run */
     size_t chosen;        /* index of the resulting try */
@@ -294,7 +294,7 @@ typedef struct match_search {
 bool match_search_run(match_search *s, report *r);
 void match_search_free(match_search *s);
 
-/* Returns the try that differs from tries[chosen] only in that the row `row` has the value `value`.
+/* Returns the try that differs from tries[chosen] only in the value of row `row`, which is `value`.
  * Returns NULL if there was no time for this try. */
 const match_try *match_search_other(const match_search *s, int row, int value);
 

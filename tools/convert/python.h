@@ -1,4 +1,5 @@
-/* python.h - reads Python as a tree. python_eval.h follows the tree; neither runs the Python. */
+/* python.h - parses Python source into a tree of nodes. python_eval.h evaluates the tree. Neither
+ * runs the Python. */
 #ifndef CONVERT_PYTHON_H
 #define CONVERT_PYTHON_H
 
@@ -7,31 +8,32 @@
 
 #include "base/memory.h"
 
-enum { PYTHON_MOST_NESTING = 60 }; /* nesting of expressions, suites and calls */
+/* The largest depth to which expressions, suites and calls may be nested. */
+enum { PYTHON_MOST_NESTING = 60 };
 
 typedef enum python_node_kind {
     NODE_OTHER,
     NODE_NAME,
     NODE_NUMBER,
     NODE_STRING,
-    NODE_MEMBER, /* a.text */
+    NODE_MEMBER, /* a.text; in the comments below, a, b, c and text are members of python_node */
     NODE_CALL,   /* a(b, ...) */
     NODE_INDEX,  /* a[b] */
     NODE_BINARY, /* a text b */
     NODE_UNARY,  /* text a */
     NODE_LIST,   /* [a, ...] */
     NODE_TUPLE,
-    NODE_DICT,      /* {a, ...}: the arguments, with their keys in b */
+    NODE_DICT,      /* {a, ...}: a is a list of arguments, each with its key in its `b` */
     NODE_EACH,      /* a for b in c */
     NODE_CHOICE,    /* b if a else c */
-    NODE_ARGUMENT,  /* text=a; "*" and "**" */
+    NODE_ARGUMENT,  /* text=a; for "*a" and "**a" the text is "*" and "**" */
     NODE_CLASS,     /* class `text` with the arguments a and the body b */
     NODE_FUNCTION,  /* function `text` with the parameters a and the body b */
-    NODE_ASSIGN,    /* a = b; text "=" or "+=" */
-    NODE_STATEMENT, /* the expression a */
+    NODE_ASSIGN,    /* a = b; `text` is "=" or "+=" */
+    NODE_STATEMENT, /* an expression a that is used as a statement */
     NODE_RETURN,
-    NODE_FOR, /* b for a in c */
-    NODE_IF,  /* if a: b, else: c */
+    NODE_FOR, /* for a in c: b */
+    NODE_IF,  /* if a: b, and c after else */
     NODE_BLOCK,
 } python_node_kind;
 
@@ -41,11 +43,12 @@ typedef struct python_node {
     const char *text;
     double number;
     struct python_node *a, *b, *c, *next;
-    const char *from, *to; /* the source text, for calls */
+    const char *from, *to; /* begin and end of the source text; only for calls */
 } python_node;
 
-/* Reads a file's text. Returns its statements, linked by `next`, in this memory. Text that is no
- * Python becomes nodes of other kinds. Sets *is_full if memory is exhausted. */
+/* Parses the text of a file. Returns the first statement; `next` links the statements. The nodes
+ * are in `memory`. Text that is not Python becomes nodes of other kinds. `file` is stored in each
+ * node. *is_full becomes true if memory is exhausted. */
 python_node *python_parse(memory_arena *memory, const char *text, size_t size, int file,
                           bool *is_full);
 

@@ -1,5 +1,8 @@
-/* python_eval.h - follows the Python of a constructor, as far as it uses plain numbers, names and
- * loops. All other values are unknown. */
+/* python_eval.h - evaluates the Python of a constructor, as far as it uses plain numbers, names and
+ * loops. All other values are unknown.
+ *
+ * A module is an nn.Module that the Python makes. A scope is a set of variables. A repeated item
+ * stands for any number of equal items, because it was made in a loop. */
 #ifndef CONVERT_PYTHON_EVAL_H
 #define CONVERT_PYTHON_EVAL_H
 
@@ -10,8 +13,9 @@
 #include "convert/python.h"
 
 enum {
-    PYTHON_MOST_WORK = 64000000, /* visited statements in all */
-    PYTHON_MOST_ITEMS = 4096,    /* of a list */
+    /* Largest number of visited statements for all candidates together. */
+    PYTHON_MOST_WORK = 64000000,
+    PYTHON_MOST_ITEMS = 4096, /* largest number of items in a list */
 };
 
 typedef enum python_value_kind {
@@ -20,10 +24,10 @@ typedef enum python_value_kind {
     VALUE_BOOL,
     VALUE_NUMBER,
     VALUE_TEXT,
-    VALUE_NAME,     /* of a library: "nn.Linear" */
-    VALUE_CLASS,    /* the author's */
-    VALUE_FUNCTION, /* the author's function, with its module if it is a method */
-    VALUE_PARTIAL,  /* a call of functools.partial, which is `node`, with its scope */
+    VALUE_NAME,     /* a name from a library, such as "nn.Linear" */
+    VALUE_CLASS,    /* a class of the author */
+    VALUE_FUNCTION, /* a function of the author; if it is a method, with its module */
+    VALUE_PARTIAL,  /* a call of functools.partial; `node` is this call and `scope` is its scope */
     VALUE_MODULE,
     VALUE_LIST,
     VALUE_DICT,
@@ -39,42 +43,50 @@ typedef struct python_value {
     struct python_list *list;
 } python_value;
 
-/* A named value: an item of a list or a dictionary, a part of a module, an argument or a
+/* A value with a name: an item of a list or a dictionary, a part of a module, an argument or a
  * variable. */
 typedef struct python_item {
-    const char *key; /* NULL: by position */
+    const char *key; /* NULL for an item without a name, which its position identifies */
     python_value value;
-    bool is_repeated; /* made in a loop: stands for any number of such items */
+    /* True for an item made in a loop, which stands for any number of such items. */
+    bool is_repeated;
     struct python_item *next;
 } python_item;
 
 typedef struct python_list {
     python_item *first, *last;
     int count;
-    int times;        /* number of times that a comprehension makes its item; 0 if unknown */
-    bool is_repeated; /* has a repeated item, after which positions are unknown */
-    bool is_open;     /* for arguments: an unknown dictionary may add others */
+    /* The number of items that a comprehension makes from its expression; 0 if unknown. */
+    int times;
+    /* True if an item is repeated. The positions of later items are then unknown. */
+    bool is_repeated;
+    bool is_open; /* for a list of arguments: true if an unknown dictionary may add others */
 } python_list;
 
+/* A module that the Python makes. */
 typedef struct python_module {
-    const char *kind;       /* the library's or the author's class */
-    const python_node *own; /* the author's class, or NULL */
+    const char *kind;       /* name of the library's or of the author's class */
+    const python_node *own; /* the class if it is the author's, otherwise NULL */
     const python_node *at;  /* the call that made the module */
     python_list parts;
 } python_module;
 
-/* The variables of a function that runs, or of a file. */
+/* The variables of a file, or of a function while it is evaluated. */
 typedef struct python_scope {
+    /* The scope that contains this scope; NULL for a file. */
     struct python_scope *outer;
     python_list names;
-    const python_node *body; /* statements whose assignments are evaluated on demand, or NULL */
+    /* Statements whose assignments are evaluated when a variable is needed. NULL if there are
+     * none. */
+    const python_node *body;
     const python_node *in_class;
     python_module *self;
     int file;
     bool is_busy;
 } python_scope;
 
-/* A call of a class, and the function that contains the call; NULL: none. */
+/* A call of a class, and the function that contains this call. `function` is NULL if the call is
+ * outside all functions. */
 typedef struct python_call_site {
     const python_node *call, *function;
     int file;
@@ -82,63 +94,71 @@ typedef struct python_call_site {
 
 typedef struct python_reader {
     memory_arena nodes, values;
-    const struct code_file *files; /* [count], with their statements and their scopes */
+    /* The files to read; `roots` and `globals` have the statements and the scope of each file. */
+    const struct code_file *files;
     python_node **roots;
     python_scope *globals;
     int count;
     python_call_site *sites;
     struct python_option *options;
     size_t site_count, site_capacity, option_count, option_capacity;
-    int steps, modules; /* of one candidate */
-    int work;           /* visited statements of all candidates */
-    int depth, loops;   /* number of calls and loops around the current statement */
+    int steps, modules; /* numbers of visited statements and of modules for the current candidate */
+    int work;           /* number of visited statements for all candidates together */
+    int depth, loops;   /* number of calls and of loops around the current statement */
+    /* True if memory is exhausted. */
     bool is_full;
 } python_reader;
 
-/* Returns a value of this kind without contents. */
+/* Returns a value of this kind whose other members are zero. */
 python_value python_of_kind(python_value_kind kind);
 
-/* Returns zeroed memory for values; NULL, and sets r->is_full, if memory is exhausted. */
+/* Allocates zeroed memory for values. If memory is exhausted, returns NULL and sets r->is_full. */
 void *python_take(python_reader *r, size_t size);
 
-/* Returns "Linear" for "nn.Linear". */
+/* Returns the part of a name after the last dot: "Linear" for "nn.Linear". */
 const char *python_last_part(const char *name);
 
-/* Returns the item with this key; a repeated item stands for any number. NULL: none. */
+/* Returns the item with this key; NULL if there is none. If the item is repeated, it stands for any
+ * number of items. */
 python_item *python_find_item(const python_list *l, const char *key, size_t length);
 
-/* Sets the item with this key, or appends one; NULL: without a key. */
+/* Sets the value of the item with this key, or appends such an item. If `key` is NULL, appends an
+ * item without a key. */
 void python_put_item(python_reader *r, python_list *l, const char *key, python_value v);
 
-/* Returns 1 for true, 0 for false, -1 for unknown. */
+/* Returns 1 if the value is true in Python, 0 if it is false, and -1 if this is unknown. */
 int python_truth(const python_value *v);
 
-/* Returns a variable's value in this scope or an outer one; VALUE_NAME if no file assigns it. */
+/* Returns the value of a variable in this scope or in a scope that contains it. Returns a
+ * VALUE_NAME if no file assigns the variable. */
 python_value python_value_of_name(python_reader *r, python_scope *s, const char *name);
 
-/* Collects the options of all files, sorted by name. False if memory is exhausted. */
+/* Collects the options that all files define, sorted by name. Returns false if memory is
+ * exhausted. */
 bool python_find_options(python_reader *r);
 
-/* Collects the arguments of a call, and spreads out "*" and "**". */
+/* Evaluates the arguments of a call, and replaces "*" and "**" by the items of their values. */
 python_list python_collect(python_reader *r, python_scope *s, const python_node *arguments);
 
-/* Returns the argument with this name or at this position. */
+/* Returns the argument that has the name `name` or the position `place`. */
 python_value python_argument(const python_list *all, const char *name, int place);
 
-/* Stores the arguments, or their defaults, as the names of the scope. */
+/* Sets the variables of the scope to the arguments of a function, or to their defaults. */
 void python_bind(python_reader *r, python_scope *s, const python_node *function,
                  const python_list *all, bool has_self);
 
-/* Finds a method of a class or of its bases. *of is the class that has it. NULL: none. */
+/* Finds a method of a class or of its base classes. *of becomes the class that has the method.
+ * Returns NULL if no class has it. */
 const python_node *python_method_of(python_reader *r, const python_node *own, const char *name,
                                     const python_node **of);
 
-/* Makes a module. Takes the attributes in the body of the class, then the attributes that the
- * constructor sets. */
+/* Makes a module of the author's class `own`. Evaluates the attributes in the body of the class,
+ * then the attributes that the constructor sets. `all` has the arguments of the call `at`. */
 python_value python_instantiate(python_reader *r, const python_node *own, const python_node *at,
                                 const python_list *all);
 
-/* Returns the value of an expression; unknown if it is not a plain one, or a limit is reached. */
+/* Evaluates an expression. Returns an unknown value if the expression is too complex, or if a limit
+ * is reached. */
 python_value python_evaluate(python_reader *r, python_scope *s, const python_node *n);
 
 #endif

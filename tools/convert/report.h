@@ -6,32 +6,36 @@
 #include "base/json.h"
 #include "convert/conversion.h"
 
-/* Prints the assumptions and the dropped tensors, a line each. */
+/* Prints the assumptions and the dropped tensors on stderr, one on each line. */
 void convert_report_findings(const conversion *c, const char *program);
 
-/* Prints the unreadable photos. */
+/* Prints the names of the unreadable photos on stderr. */
 void convert_report_skipped(const photo_list *photos, const char *program);
 
-/* Prints the report on standard output. */
+/* Prints the report on standard output, as text or as JSON. */
 void convert_report_text(const conversion *c);
-void convert_report_json(const conversion *c); /* one object on one line */
+/* The JSON is a single object on a single line. */
+void convert_report_json(const conversion *c);
 
-/* Prints a failed conversion: the error, the questions, the possible assumptions; and the plan, if
- * there is one. */
+/* Prints a failed conversion as JSON: the error, the questions and the possible assumptions. Adds
+ * the plan if `planned` is true. */
 void convert_report_failure_json(const conversion *c, bool planned, const report *r);
 
 /* === The mapping === */
 
-/* The mapping shows which tensors of the checkpoint become a tensor of the .vit file, and why. */
+/* The mapping is the list of all tensors of the .vit file, with the tensors of the checkpoint from
+ * which each is made, and the reason. */
 
-/* Prints a line for each tensor of the file, or of all blocks, then the dropped tensors. */
+/* Prints the mapping. A line stands for one tensor, or for the same tensor of all blocks. The
+ * dropped tensors follow. */
 void mapping_print(const blueprint *b);
 
-/* Writes the array "mapping", with an object for each tensor. */
+/* Writes the mapping as the array "mapping", with an object for each tensor of the .vit file. */
 void mapping_put(json_writer *w, const blueprint *b);
 
-/* Makes a plan of the names found by structure, after a failed conversion. The mapping can then be
- * printed in spite of open questions. Returns false if no names were found. */
+/* Makes a plan from the names that the search by structure gave to the tensors. Call this function
+ * after a failed conversion, to print the mapping in spite of open questions. Returns false if the
+ * search gave no names. */
 bool mapping_plan_names(blueprint *b);
 
 /* === Provenance === */
@@ -39,7 +43,8 @@ bool mapping_plan_names(blueprint *b);
 /* The provenance is a text stored in the .vit file. Its "key: value" lines hold the hashes of the
  * sources, the options and the assumptions. */
 
-/* Returns the text, malloc'ed. `calibrated` is the number of images for the calibration. */
+/* Writes the provenance to *text, in malloc'ed memory. `calibrated` is the number of images that
+ * calibrated the weights. */
 bool provenance_make(const convert_options *o, const blueprint *b, int calibrated, char **text,
                      report *r);
 

@@ -1,5 +1,5 @@
 /* vit_writer.h - writes the .vit format of vit.h as a stream. Memory holds 16 rows of a tensor and
- * the directory.
+ * the directory, which is the list of all tensors in the file.
  *
  *     vit_writer w;
  *     if (!vit_writer_start(&w, file, &contents, r)) ...
@@ -26,67 +26,74 @@ typedef struct vit_writer_keep {
     int count;
 } vit_writer_keep;
 
-/* Returns the default choice. */
+/* Returns the patterns of the tensors that stay at the higher precision by default. */
 vit_writer_keep vit_writer_kept(const vit_config *config, vit_dtype dtype);
 
-/* The contents of a file, except its tensors. Pointers may be NULL, except config. */
+/* The contents of a file, except the values of its tensors. All pointers but `config` may be
+ * NULL. */
 typedef struct vit_writer_contents {
     const vit_config *config;
-    vit_dtype dtype; /* type of the matrices */
+    vit_dtype dtype; /* type of the weight matrices */
     vit_writer_keep keep;
     size_t num_labels;
     const char *const *labels;
     const char *const *synsets;
-    const char *provenance;    /* "key: value\n" lines */
-    const vit_model *backbone; /* all tensors but the head get its types; or NULL */
-    const void *learned;       /* section "learned", its size in bytes, number of photos; or NULL */
+    const char *provenance; /* text that consists of lines "key: value\n" */
+    /* If not NULL, all tensors except those of the head get the types that this model has. */
+    const vit_model *backbone;
+    /* The section "learned" or NULL, its size in bytes, and the number of its photos. */
+    const void *learned;
     size_t learned_size, num_learned;
-    const void *tokenizer; /* the section of that name; or NULL */
+    const void *tokenizer; /* the section "tokenizer", or NULL */
     size_t tokenizer_size;
-    const void *text; /* a whole .vit file, the text encoder; or NULL */
+    /* The section "text", which is a whole .vit file with the text encoder; or NULL. */
+    const void *text;
     size_t text_size;
 } vit_writer_contents;
 
 typedef struct vit_writer {
-    vit_tensor *tensors; /* in file order; name, dims, offset and size are set */
+    /* The tensors in the order of the file; their names, dims, offsets and sizes are set. */
+    vit_tensor *tensors;
     size_t count;
     uint64_t file_size;
-    unsigned char *memory; /* the whole file if it is written to memory, otherwise NULL */
+    unsigned char *memory; /* the whole file, if it is written to memory; otherwise NULL */
 
     /* Private. */
     FILE *file;
-    unsigned char *meta;         /* everything below the data */
-    size_t meta_size, directory; /* offset of the tensor records */
-    size_t fits16;               /* offset of section "fits16", in files with int8 */
-    size_t current;              /* tensor that the next rows belong to */
+    unsigned char *meta;         /* all bytes that precede the tensors' data */
+    size_t meta_size, directory; /* `directory` is the offset of the tensor records in `meta` */
+    size_t fits16;               /* offset of the section "fits16", which files with int8 have */
+    size_t current;              /* index of the tensor to which the next rows belong */
     uint64_t position;
     vit_hash hash;
-    unsigned char *panel; /* the largest panel */
-    const void *text;     /* the text encoder, until it is copied to the end */
+    unsigned char *panel; /* memory for the largest panel (group of packed rows) */
+    const void *text;     /* the text encoder, until it is copied to the end of the file */
     size_t text_size;
 } vit_writer;
 
-/* Decides the layout of the file and skips to its data. `file` must be seekable and empty. If
- * `file` is NULL, the output goes to w->memory, which vit_writer_free frees. */
+/* Decides the place of every part in the file, and moves to the start of the tensors' data. `file`
+ * must be seekable and empty. If `file` is NULL, the file is written to w->memory, which
+ * vit_writer_free frees. */
 bool vit_writer_start(vit_writer *w, FILE *file, const vit_writer_contents *contents, report *r);
 
-/* Appends num_rows rows to the current tensor: 16, or fewer at its end. For a plain tensor, the
- * number of rows is free, and vit_writer_values takes parts of rows. */
+/* Appends rows to the current tensor. num_rows must be 16, or fewer for the last rows of the
+ * tensor. For a plain tensor, num_rows may have any value, and vit_writer_values also accepts parts
+ * of rows. */
 bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r);
 
-/* Appends n values to a plain tensor. */
+/* Appends n values to the current tensor, which must be plain. */
 bool vit_writer_values(vit_writer *w, const float *values, size_t n, report *r);
 
-/* Copies the current tensor from an open model, bit for bit. */
+/* Copies the current tensor bit for bit from `from`, a tensor of an open model. */
 bool vit_writer_copy(vit_writer *w, const vit_tensor *from, report *r);
 
-/* Goes back to this tensor: the caller can then write its values again. */
+/* Makes this tensor the current one again, so that the caller can write its values again. */
 bool vit_writer_go_to(vit_writer *w, size_t tensor, report *r);
 
-/* Writes the header, the directory and the checksums. These make the file valid. */
+/* Writes the header, the directory and the checksums. Only a file with these is valid. */
 bool vit_writer_finish(vit_writer *w, report *r);
 
-/* Replaces the values of a plain tensor; call vit_writer_finish afterwards. */
+/* Replaces the values of a plain tensor. Call vit_writer_finish afterwards. */
 bool vit_writer_replace(vit_writer *w, size_t tensor, const float *values, report *r);
 
 void vit_writer_free(vit_writer *w);

@@ -41,8 +41,8 @@ bool layout_knows_most(const layout_map *map);
 bool layout_check_features(const layout_map *map, const text_list *ignore, report *r);
 
 /* Records two kinds of problems in *f: missing tensors that other tensors imply, and tensors that
- * neither a rule nor `ignore` names. Call it before a missing tensor counts as an option that is
- * off. False if memory is exhausted. */
+ * neither a rule nor `ignore` names. Call this function before a missing tensor counts as an option
+ * that is off. Returns false if memory is exhausted. */
 bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
                         const text_list *ignore, findings *f, report *r);
 
@@ -172,8 +172,8 @@ bool stacked_read(const layout_map *map, const stacked *matrix, int64_t first, i
 
 /* === The number of heads === */
 
-/* The number of heads, read from trained weights. No tensor's shape shows this number, and a model
- * with a wrong number runs without an error.
+/* heads_read reads the number of heads from trained weights. No tensor's shape shows this number,
+ * and a model with a wrong number runs without an error.
  *
  * Row i of q and row i of k affect a model only through their product q_i k_i^T, and the products
  * are summed over the rows of a head. The same is true of row i of v and column i of proj. Training
@@ -184,27 +184,28 @@ bool stacked_read(const layout_map *map, const stacked *matrix, int64_t first, i
 
 /* Fills *out with the possible numbers of heads for attention of this width, the best supported
  * number first. Call it after embed_dim is known. out->count is 0 if there are no blocks, if
- * attention is wider than 4096, or if q, k and v cannot be read without the number. False if the
- * weights cannot be read. */
+ * attention is wider than 4096, or if q, k and v cannot be read without the number of heads.
+ * Returns false if the weights cannot be read. */
 bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, report *r);
 
 /* === The order of queries, keys and values === */
 
-/* If no name shows the order, finds out from trained biases whether query, key and value are stored
- * head by head, or all queries first.
+/* key_bias_read finds out from trained biases whether query, key and value are stored head by head,
+ * or all queries first. It is used if no name shows the order.
  *
  * The bias of a key adds the same number to all scores of a query, and softmax removes this number
  * again. Therefore the bias of a key stays as small as its initial value, or shrinks. Training
  * makes the biases of queries and values grow.
  */
 
-/* Reads blocks.N.attn.stacked.bias. False if the biases cannot be read. */
+/* Reads the biases blocks.N.attn.stacked.bias of all blocks N, and fills *out. Returns false if the
+ * biases cannot be read. */
 bool key_bias_read(const layout_map *map, int heads, key_bias_evidence *out, report *r);
 
 /* === The order of normalisations === */
 
-/* Finds out from trained weights whether the norms of a block come before attention and the MLP, or
- * after the sums with their outputs.
+/* norm_order_read finds out from trained weights whether the norms of a block come before attention
+ * and the MLP, or after the sums with their outputs.
  *
  * The model does not change if a norm's output is multiplied by numbers, and the columns of the
  * matrix that reads this output are divided by the same numbers. Training therefore moves the norm
@@ -213,13 +214,14 @@ bool key_bias_read(const layout_map *map, int heads, key_bias_evidence *out, rep
  * of other matrices.
  */
 
-/* Call it after embed_dim is known; `width` is the width of attention. False if the weights cannot
- * be read. */
+/* Fills *out with the evidence for both orders; `width` is the width of attention. Call this
+ * function after embed_dim is known. Returns false if the weights cannot be read. */
 bool norm_order_read(const layout_map *map, int64_t width, norm_order_evidence *out, report *r);
 
 /* === The order of a patch === */
 
-/* Finds out from trained weights in which order the values of a patch are flattened.
+/* patch_order_read finds out from trained weights in which order the values of a patch are
+ * flattened.
  *
  * The filters of a trained patch embedding are smooth: the weights of neighbouring pixels resemble
  * each other. Neighbours stay next to each other only in the right order.
@@ -234,8 +236,8 @@ typedef struct patch_order_evidence {
 } patch_order_evidence;
 
 /* Reads the matrix of patch_embed.proj.weight, whose axes have "(patch)". If `chans` is 0, the
- * number of channels is unknown: 3 is assumed if patches are then squares, otherwise 1. With one
- * channel the orders are the same. */
+ * number of channels is unknown: 3 is assumed if this makes the patches squares, otherwise 1. With
+ * one channel the orders are the same. */
 bool patch_order_read(const layout_map *map, int64_t chans, patch_order_evidence *evidence,
                       report *r);
 

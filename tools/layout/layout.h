@@ -193,7 +193,7 @@ typedef struct layout_default {
 /* A setting that the tensors never show, so only the user can give it. */
 typedef struct layout_question {
     setting_key setting;
-    /* options that answer the question: "--set activation=gelu or --set activation=quick_gelu" */
+    /* Options that answer the question: "--set activation=gelu or --set activation=quick_gelu". */
     const char *options;
     const char *when; /* condition for the question; NULL if the question always applies */
 } layout_question;

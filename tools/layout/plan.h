@@ -22,7 +22,7 @@
  * origin. */
 typedef enum source_kind {
     SOURCE_CHECKPOINT, /* made from tensors of the checkpoint, by the method of the rule */
-    /* like SOURCE_CHECKPOINT, then resampled for another grid: pos_embed */
+    /* Like SOURCE_CHECKPOINT, then resampled for another grid: pos_embed. */
     SOURCE_RESAMPLED,
     SOURCE_RESAMPLED_RELATIVE, /* the same for a table of relative positions */
     /* The weight that reads the input, changed to other channels or another patch size. */
@@ -31,7 +31,7 @@ typedef enum source_kind {
     SOURCE_FOLDED,
     SOURCE_SINCOS, /* positions computed from sines and cosines */
     SOURCE_MEAN,
-    SOURCE_STD,      /* Mean and deviation of the preprocessing. */
+    SOURCE_STD,      /* with SOURCE_MEAN: mean and deviation of the preprocessing */
     SOURCE_SELFTEST, /* the self-test, that is, outputs of the finished file */
 } source_kind;
 
@@ -54,15 +54,15 @@ typedef struct layout_item {
     layout_part parts[LAYOUT_MAX_PARTS];
     /* The last step divides every value by this number. 0 if there is no such step. */
     double divisor;
-    /* For SOURCE_FOLDED, FOLDED_COUNT items. For a weight they start with attn.proj.weight and
-     * attn.qkv.weight. For a bias they are attn.proj.weight, attn.qkv.bias and attn.proj.bias. */
+    /* For SOURCE_FOLDED: the items from which the tensor is computed. For a weight they start with
+     * attn.proj.weight and attn.qkv.weight. For a bias they are attn.proj.weight, attn.qkv.bias and
+     * attn.proj.bias. */
     struct layout_item *folded;
-    /* attn.proj.weight, attn.qkv.bias, attn.proj.bias */
 } layout_item;
 
 /* A tensor of the checkpoint that nothing reads. */
 typedef struct layout_dropped {
-    /* `why` is the reason why nothing reads the tensor, such as "of a text tower" */
+    /* `why` is the reason why nothing reads the tensor, such as "of a text tower". */
     const char *name, *why;
 } layout_dropped;
 

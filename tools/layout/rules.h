@@ -22,7 +22,7 @@ enum {
 /* The rule that makes a tensor of the .vit file. If `found` is false, the rule is only the first
  * candidate: it lacks a part, or a condition does not hold. */
 typedef struct layout_match {
-    const layout_rule *rule; /* NULL if no rule makes the tensor. */
+    const layout_rule *rule; /* NULL if no rule makes the tensor */
     /* Index of the block; -1 for a tensor outside the blocks. For a block of a stem: stage *
      * LAYOUT_STAGE_BLOCKS + index within the stage. */
     int block;
@@ -32,7 +32,7 @@ typedef struct layout_match {
 /* A name of the .vit file with {b}, or with {s} and {u}, and the matches of all tensors that it
  * stands for. */
 typedef struct layout_target {
-    const char *tensor;    /* "{b}norm1.weight" */
+    const char *tensor;    /* the name, such as "{b}norm1.weight" */
     layout_match *matches; /* one for each block */
     int count;
 } layout_target;
@@ -55,7 +55,7 @@ typedef struct layout_map {
 /* One source of a tensor. */
 typedef struct layout_part {
     const checkpoint_tensor_info *info; /* the tensor of the checkpoint; NULL for a part of zeros */
-    /* the slice of the tensor that is used, with dimensions in the order of the .vit file */
+    /* The slice of the tensor that is used, with dimensions in the order of the .vit file. */
     checkpoint_tensor_info view;
 } layout_part;
 
@@ -66,7 +66,8 @@ typedef struct layout_part {
 bool layout_key(const layout_map *map, const char *key, int block, int chunk,
                 char text[LAYOUT_MAX_KEY]);
 
-/* Returns the tensor with such a key. Returns NULL if the tensor does not exist or is empty. */
+/* Returns the tensor of the checkpoint for a key of a table. Returns NULL if the tensor does not
+ * exist or is empty. */
 const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char *key, int block);
 
 /* Returns the length of the path that all names begin with, such as "my_vit."; 0 if there is no
@@ -155,7 +156,7 @@ typedef struct name_group {
 /* Zero this struct before the first use. */
 typedef struct name_groups {
     name_group items[GROUPS_MAX]; /* in the order in which their first names were added */
-    /* `more` is the number of names that were left out because there were too many groups */
+    /* `more` is the number of names that were left out because there were too many groups. */
     size_t count, more;
 } name_groups;
 
@@ -169,8 +170,9 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]);
 
 /* === Names === */
 
-/* These functions are for messages about names that do not match: keys of missing tensors, and
- * tensors that no rule reads. */
+/* These functions are for messages about names that do not match. A missing tensor is a tensor of
+ * the .vit file whose sources the checkpoint lacks. An unknown tensor is a tensor of the checkpoint
+ * that no rule reads. */
 
 /* === Missing === */
 
@@ -200,7 +202,7 @@ bool names_is_required(const layout_rule *rule);
 /* === Unknown === */
 
 /* Collects a tensor for a message, in a group with the tensors whose names differ only in numbers.
- * False if memory is exhausted. */
+ * Returns false if memory is exhausted. */
 bool names_add_unknown(const layout_map *map, const checkpoint_tensor_info *info,
                        name_groups *unknown);
 

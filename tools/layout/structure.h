@@ -1,11 +1,12 @@
 /* structure.h - finds a vision transformer in a checkpoint whose names fit no layout. It uses
  * repeated numbered groups, shapes, words in the names and, last, the order in the file.
  *
- * The tensors become parts. A part is a weight and its bias. Parts at the same place in each group
- * are the blocks. Every part then gets a role: its name in layout_own, such as "blocks.0.attn.q".
- * Some parts are folded first, such as separate linear layers for the heads. Every tensor must get
- * a role, or be known to need none. Otherwise nothing changes, and the report names all tensors
- * without a role.
+ * A part is a weight and its bias. A block is one of several groups of parts whose names differ
+ * only in a number. The place of a part is its index within the block. Every part gets a role: its
+ * name in layout_own, such as "blocks.0.attn.q". Some parts are folded first, which means that one
+ * part is computed from several, such as from separate linear layers for the heads. Every tensor
+ * must get a role, or be known to need none. Otherwise nothing changes, and the report names all
+ * tensors without a role.
  *
  *     structure_parts.c    makes parts from tensors, and blocks from parts
  *     structure_block.c    finds roles within a block, and parts stored twice
@@ -66,7 +67,7 @@ void structure_free(structure *s);
 /* === The parts of a checkpoint, shared by structure_*.c === */
 
 typedef enum part_kind {
-    /* weight [rows, cols] of a linear layer, or of a convolution with a kernel of one pixel */
+    /* Weight [rows, cols] of a linear layer, or of a convolution with a kernel of one pixel. */
     PART_MATRIX,
     PART_CONV,   /* weight [rows, channels, P, P] of a convolution */
     PART_NORM,   /* a weight and a bias, both [rows] */
@@ -96,13 +97,13 @@ typedef struct structure_part {
      * heads. Otherwise 0. */
     int heads;
     int next; /* index of the part of the next head; 0 if there is none */
-    /* true for the parts of all heads but the first, if each head has a part of its own */
+    /* True for the parts of all heads but the first, if each head has a part of its own. */
     bool is_next;
     const char *role, *reason; /* both are NULL until the role is found */
     bool is_bare;              /* true for a parameter that is not the weight of a module */
     bool is_dropped;
     bool is_outside; /* true if the name shows that the part is outside the only block */
-    /* the words of `inner`, or of the whole path for a part outside the blocks */
+    /* The words of `inner`, or of the whole path for a part outside the blocks. */
     char words[PART_MAX_WORDS][PART_WORD_SIZE];
     int word_count;
 } structure_part;
@@ -115,9 +116,9 @@ typedef struct structure_parts {
     structure_part **in_blocks;        /* the parts of all blocks, as an array [depth, places] */
     int64_t width;                     /* width of a token */
     const structure_part *shared_norm; /* the only norm, if all blocks share it; otherwise NULL */
-    /* number of rows of the table of positions; 0 if the table was not found */
+    /* Number of rows of the table of positions; 0 if the table was not found. */
     int64_t rows;
-    bool is_sorted; /* the file is sorted by name, so its order carries no information */
+    bool is_sorted; /* true if the file is sorted by name, so its order carries no information */
     /* All tensors, with names made from their order in the file. NULL if their own names are
      * useful. */
     checkpoint_tensor_info *ordered;
@@ -131,7 +132,7 @@ typedef struct structure_parts {
 bool structure_make_parts(checkpoint *c, const text_list *ignore, structure_parts *p, report *r);
 void structure_free_parts(structure_parts *p);
 
-/* Fills p->ordered if the checkpoint's names are uninformative; see structure_rest.c. */
+/* Fills p->ordered if the names in the checkpoint carry no information; see structure_rest.c. */
 bool structure_read_order(checkpoint *c, const text_list *ignore, structure_parts *p, report *r);
 
 /* Drops modules that are stored under two names; see structure_block.c. */
@@ -149,7 +150,8 @@ const char *structure_shown(const structure_parts *p, const structure_part *part
 
 structure_part *structure_at(const structure_parts *p, int block, int place);
 
-/* Returns the first part with this role in a block, or outside all blocks (-1); NULL for none. */
+/* Returns the first part with this role in block `block`, or outside the blocks if `block` is -1.
+ * Returns NULL if there is none. */
 structure_part *structure_with_role(const structure_parts *p, int block, const char *role);
 
 /* Finds the blocks, their number (p->depth) and the width of a token (p->width). */
@@ -169,15 +171,15 @@ bool structure_order_tells(structure_parts *p, structure_part *const *parts, int
 /* Returns the last number in a name; -1 for none. */
 int structure_last_number(const structure_part *part);
 
-/* Appends our names that are not used yet and fit this part outside the blocks: "norm_pre,
- * norm". */
+/* Appends the roles that no part has yet and that fit this part outside the blocks, such as
+ * "norm_pre, norm". */
 enum { STRUCTURE_NAMES_SIZE = 200 };
 void structure_list_names(const structure_parts *p, const structure_part *part,
                           char names[STRUCTURE_NAMES_SIZE]);
 
 void structure_note_add(structure *s, const char *what, const char *why, const char *option);
 
-/* Reasons for a role, shared by blocks and the rest. */
+/* Texts for the reason of a role, used inside and outside the blocks. */
 extern const char structure_by_name[], structure_by_shape[];
 
 #endif

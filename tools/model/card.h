@@ -68,8 +68,8 @@ int card_count_synsets(const vit_model *model);
 const char *card_layout_name(vit_layout layout);
 
 /* Takes the next line "key: value" from the provenance at *at, and moves *at behind the line.
- * *is_assumed becomes true for an assumption; *line then points behind the key. Returns false at
- * the end of the text. */
+ * *length receives the length of the line. *is_assumed becomes true for an assumption; *line then
+ * points behind the key. Returns false at the end of the text. */
 bool card_next_line(const char **at, const char **line, int *length, bool *is_assumed);
 
 /* True for the tensors that change if the head is replaced: those of the head, and those of the

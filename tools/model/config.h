@@ -46,7 +46,7 @@ bool config_put_size(settings *s, setting_key setting, const json_value *object,
  * *text in any case. */
 bool config_read_text(const char *path, char **text, size_t *size, report *r);
 
-/* === timm's === */
+/* === timm's config.json === */
 
 /* timm's config.json, as stored with model.safetensors on the Hugging Face hub:
  *
@@ -62,7 +62,7 @@ bool config_read_text(const char *path, char **text, size_t *size, report *r);
 /* Fills *s and the names of the classes in *config from the parsed file. */
 bool config_timm_apply(config_file *config, settings *s, report *r);
 
-/* === open_clip's === */
+/* === open_clip's config.json === */
 
 /* open_clip_config.json has settings that the tensors of open_clip's models do not show, above all
  * the activation.
@@ -77,7 +77,7 @@ bool config_open_clip_is(const json_value *root);
 /* Fills *s from the parsed file. A "timm_model_name" in the file becomes the architecture. */
 bool config_open_clip_apply(config_file *config, settings *s, report *r);
 
-/* === transformers' === */
+/* === transformers' config.json === */
 
 /* These functions read config.json of Hugging Face transformers ("model_type": "vit"), and its
  * preprocessor_config.json. Both contain settings that the tensors do not show. */
@@ -93,7 +93,7 @@ bool config_hf_knows(const json_value *root);
  * transformers. */
 bool config_hf_apply(config_file *config, settings *s, const char *path, report *r);
 
-/* === An author's own === */
+/* === A configuration in an author's own form === */
 
 /* Reads a text in JSON, or in the part of YAML that people use for settings: lines "key: value" at
  * any depth, words with or without quotes, lists of numbers. Calls `take` for each number, word and

@@ -24,7 +24,7 @@ typedef struct subject {
     /* The option that gives the value, the type of the value, and its meaning in words. `option` is
      * NULL if no single option gives the value. */
     const char *option, *type, *means;
-    /* true if the value follows "name=" in the option's argument */
+    /* True if the value follows "name=" in the option's argument. */
     bool with_prefix;
 } subject;
 
@@ -63,10 +63,10 @@ const char *heads_option(const heads_evidence *evidence, char text[HEADS_TEXT]);
 
 /* === Findings === */
 
-/* The lists of assumptions, questions and problems. */
+/* An assumption, a question, or a problem with the tensors. */
 
 typedef struct finding {
-    /* an assumption such as "norm_eps=1e-05", or the setting to ask for, such as "num_heads" */
+    /* An assumption such as "norm_eps=1e-05", or the setting to ask for, such as "num_heads". */
     char *what;
     char *why; /* the reason, such as "nn.LayerNorm's own" */
     /* Options that give the value: "--set norm_eps=N", "--set pool=token or --set pool=avg". */
@@ -80,12 +80,12 @@ typedef struct finding {
 
 typedef struct finding_list {
     finding *items;
-    /* `more` is the number of findings that were left out because the list was full */
+    /* `more` is the number of findings that were left out because the list was full. */
     size_t count, more;
 } finding_list;
 
-/* Zero this struct before the first use. */
-/* The assumptions (assumed), the questions (asked), and the problems (wrong). */
+/* The assumptions (assumed), the questions (asked), and the problems (wrong). Zero this struct
+ * before the first use. */
 typedef struct findings {
     finding_list assumed;
     finding_list asked;
@@ -117,7 +117,7 @@ bool findings_take(findings *f, report *r);
 
 bool findings_has_asked(const findings *f, const char *what);
 
-/* True if the list has any questions or problems. */
+/* True if *f has any questions or problems. */
 bool findings_are_open(const findings *f);
 
 /* True if there are questions but no problems. A message should then also list the assumptions. */

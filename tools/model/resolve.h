@@ -1,5 +1,4 @@
-/* resolve.h - turns the settings of all sources into a vit_config.
- */
+/* resolve.h - combines the settings of all sources into a vit_config. */
 #ifndef RESOLVE_H
 #define RESOLVE_H
 
@@ -42,7 +41,7 @@ typedef struct settings_seen {
     /* True if the order of a patch was read from the weights. The next two members are the mean
      * correlations of neighbouring pixels in the chosen order and in the other order. */
     bool patch_order_read;
-    double patch_order_best, patch_order_next; /* the chosen order, and in the other */
+    double patch_order_best, patch_order_next;
     heads_evidence heads;           /* read from the weights if no source gives num_heads */
     norm_order_evidence norm_order; /* read from the weights */
     key_bias_evidence key_bias;     /* read from the weights */
@@ -58,7 +57,7 @@ typedef struct settings_seen {
      * code. */
     bool is_batch_second;
     bool is_timm; /* true if the tensors have timm's names */
-    /* true if the input size comes only from an option of a training program */
+    /* True if the input size comes only from an option of a training program. */
     bool size_is_hint;
     /* The reason to doubt that the activation has the usual value; NULL if there is none. */
     const char *activation_doubt;
@@ -70,12 +69,12 @@ typedef struct settings_seen {
 /* The shapes in the checkpoint, which may differ from those in the .vit file. */
 typedef struct settings_stored {
     int chans, patch; /* channels and patch size of the patch embedding */
-    /* number of rows of pos_embed that are used; 0 without pos_embed */
+    /* Number of rows of pos_embed that are used; 0 without pos_embed. */
     int position_rows;
     /* True if the used rows are the first of more rows (setting pos_first_rows). */
     bool first_rows;
     int patch_rows; /* number of rows of pos_embed that belong to patches */
-    /* the grid of patches that these rows, or the relative positions, form */
+    /* The grid of patches that these rows, or the relative positions, form. */
     int grid_height, grid_width;
 } settings_stored;
 
@@ -85,7 +84,7 @@ typedef struct settings_notes {
     bool heads_by_weights; /* true if num_heads was read from the weights */
     /* True if in_chans follows from the number of columns of a linear layer. */
     bool chans_by_depth;
-    /* true if the patch embedding is changed to other channels or another patch size */
+    /* True if the patch embedding is changed to other channels or another patch size. */
     bool patches_adapted;
     bool positions_resampled;
     /* True if patch_stride was chosen so that the stored positions fit the input. */
@@ -138,7 +137,7 @@ int settings_contradictions(const settings all[FROM_COUNT], const settings_seen 
  * the nearest model, and returns false. all[FROM_NAME] has no effect. */
 enum { ARCHS_TEXT = 1536 };
 bool archs_by_shape(const settings all[FROM_COUNT], const settings_seen *seen,
-                    const patch_request *wanted, char text[ARCHS_TEXT]); /*  */
+                    const patch_request *wanted, char text[ARCHS_TEXT]);
 
 /* Returns the number of input pixels along a side for each pixel of the stem's feature map. Returns
  * 1 for a model without a stem. */

@@ -3,13 +3,13 @@
  *
  * To add a setting:
  *     1. If the setting is a field of vit_config, add the field (the recipe: >>extending in vit.h).
- *     2. Add a row here. Parsing, --help, the copy into vit_config, the check of names and
- *        configurations against the tensors, and the words of vit-info follow from this row.
+ *     2. Add a row to SETTING_LIST. The row determines how the setting is parsed, printed by --help
+ *        and vit-info, copied into vit_config, and checked against the tensors.
  *     3. If shown_by names a tensor, add a rule for the tensor to the layouts that have it
  *        (layout/tables*.c). If timm's models take the setting as an argument, add the argument to
  *        config_timm.c.
- *     4. WORKED_OUT: resolve.c computes the field. NO_FIELD: only the code that reads the setting
- *        uses it.
+ *     4. For WORKED_OUT, compute the field in resolve.c. For NO_FIELD, only the code that reads the
+ *        setting uses it.
  * settings.c does not compile if the kind does not fit the field's type. test_settings fails, with
  * the setting's name, if a field has no row, if the tensor in shown_by exists without the field or
  * is missing with it, if --set does not reach the field, or if vit-info does not mention it.
@@ -17,7 +17,7 @@
  * To add an activation, a pooling, a type of block or norm, or another value of an enum of vit.h:
  *     1. Add it to vit.h (the recipe: >>extending), then run make abi.
  *     2. Add its word to the list below, at the same place as in the enum. Until then settings.c
- *        does not compile: "ACTIVATION_lacks_words".
+ *        does not compile, with the message "ACTIVATION_lacks_words".
  *     3. If libraries use other names, add these in lower case to word_aliases (settings.c), which
  *        serves --set, act_layer and hidden_act. For an activation, move the name of its class or
  *        function in layout/attributes.c from unknown_activations to activations, and add it where
@@ -26,12 +26,13 @@
  *     4. An activation also has a word in WORDS_OF_REPRESENTATION_ACTIVATION. test_convert_units,
  *        test_options and models/README.md list the words of a setting.
  */
-/* clang-format off */ /* its rows are a table */
+/* clang-format off */ /* SETTING_LIST is laid out as a table */
 #ifndef SETTING_LIST_H
 #define SETTING_LIST_H
 
-/* The words of each WORD, in the order of the enum: X(enumerator, word, phrase). The phrase is
- * part of settings_describe's text for models with this value; "" for none. */
+/* The words of each WORD setting, as X(enumerator, word, phrase) in the order of the enum.
+ * settings_describe adds the phrase to the description of a model with this value. The phrase is
+ * "" if it adds nothing. */
 
 #define WORDS_OF_STEM(X)                                                                         \
     X(VIT_STEM_NONE, "none", "")                                                                 \
@@ -175,14 +176,19 @@
 /* X(KEY, name, KIND, field, plain, sources, help), in the order of --help and vit-info:
  *
  *     name       the name for --set; also the field's name in vit_config
- *     KIND       INTEGER, NUMBER, WORD: one of WORDS_OF_KEY, or FLAG(shown_by, phrase):
- *                    shown_by   the tensor whose presence shows that it is 1; or NULL
- *                    phrase     settings_describe's phrase if the value is not `plain`; or NULL
- *     field      COPIED: into vit_config's field of that name. WORKED_OUT: resolve.c computes that
- *                field. NO_FIELD: vit_config has none.
- *     plain      the value without a source: that of a plain ViT
- *     sources    NAMED: timm's name of the architecture implies it. CHECKED: if the tensors show
- *                it, a name or configuration that contradicts them is an error. BOTH; NEITHER.
+ *     KIND       INTEGER: a whole number. NUMBER: any number. WORD: one of WORDS_OF_KEY.
+ *                FLAG(shown_by, phrase): 0 or 1.
+ *                    shown_by   the tensor whose presence shows that the flag is 1; NULL if no
+ *                               tensor shows this
+ *                    phrase     settings_describe adds this phrase if the value is not `plain`;
+ *                               NULL if it adds nothing
+ *     field      COPIED: the value is copied into vit_config's field of this name. WORKED_OUT:
+ *                resolve.c computes the field. NO_FIELD: vit_config has no such field.
+ *     plain      the value in a plain ViT, which is used if no source gives the setting
+ *     sources    NAMED: timm's name of the architecture implies the value. CHECKED: if the tensors
+ *                show the value, a name or configuration that contradicts them is an error. BOTH:
+ *                NAMED and CHECKED. NEITHER: neither of the two.
+ *     help       the description of the setting in --help
  */
 #define SETTING_LIST(X)                                                                          \
     X(IN_CHANS, in_chans, INTEGER, COPIED, 0, CHECKED, "channels of the input")                  \

@@ -57,9 +57,9 @@ typedef struct setting_row {
     setting_sources sources;
     setting_kind kind;
     const char *shown_by, *phrase;
-    /* all words, with spaces between them; NULL if the setting is not a WORD */
+    /* All words, with spaces between them; NULL if the setting is not a WORD. */
     const char *choices;
-    /* the words by index, with a NULL word at the end; NULL if the setting is not a WORD */
+    /* The words by index, with a NULL word at the end; NULL if the setting is not a WORD. */
     const setting_word *words;
 } setting_row;
 

@@ -59,7 +59,7 @@ typedef enum arch_norm {
 #define ARCH_DIFF      ARCH_OPTION(29) /* attn_layer=diff */
 #define ARCH_PARALLEL  ARCH_OPTION(30) /* block_fn=ParallelScalingBlock */
 #define ARCH_DYNAMIC   ARCH_OPTION(31) /* dynamic_img_size=True */
-/* positions are resampled bilinearly, without antialias */
+/* Positions are resampled bilinearly, without antialias. */
 #define ARCH_FLEXIVIT ARCH_OPTION(32)
 #define ARCH_QK_NORM  ARCH_OPTION(33) /* qk_norm=True */
 #define ARCH_NAFLEX   ARCH_OPTION(34) /* the input has the aspect ratio of each photo */
@@ -95,7 +95,7 @@ typedef struct arch {
 typedef struct arch_choice {
     const arch *arch;
     char tag[64]; /* the tag; "" if the name has none */
-    /* false if the tag is unknown; the preprocessing is then that of the default tag */
+    /* False if the tag is unknown; the preprocessing is then that of the default tag. */
     bool tag_known;
     arch_norm norm;
     double crop_pct;

@@ -77,7 +77,7 @@ typedef struct tplan {
     tplan_table pieces, merges, words, raw, cleaned;
     uint32_t byte_ids[256]; /* the ids of the 256 bytes, for characters that have no piece */
     bool has_bytes;
-    /* `first` runs before raw tokens are found, `steps` runs after that */
+    /* `first` runs before raw tokens are found, and `steps` runs after that. */
     tplan_steps first, steps;
     double growth;          /* the largest factor by which the steps can lengthen a text */
     tplan_bytes blob;       /* the tables that the steps use */
@@ -110,21 +110,22 @@ void tplan_step_prepend(tplan *p, tplan_steps *steps, const char *text, bool unl
 /* These functions append steps that use Unicode's tables. */
 enum { TPLAN_TRIM_BEGIN = 1, TPLAN_TRIM_END = 2 };
 enum { TPLAN_LETTER = 1, TPLAN_NUMBER = 2, TPLAN_WHITE_SPACE = 4, TPLAN_PYTHON_SPACE = 8 };
+/* Replaces each run of characters of these kinds by one space, and trims the text. */
 void tplan_step_collapse(tplan *p, tplan_steps *steps, unsigned kinds, unsigned trim);
-/* for spaces U+0020 only */
+/* Does the same for the spaces U+0020 only. */
 void tplan_step_collapse_spaces(tplan *p, tplan_steps *steps, unsigned trim);
-/* removes this character at the end */
+/* Removes the character `code` at the end of the text. */
 void tplan_step_trim_end(tplan *p, tplan_steps *steps, uint32_t code);
 void tplan_step_lower(tplan *p, tplan_steps *steps);
-/* Python's str.lower, with the final sigma */
+/* Makes lower case as Python's str.lower does, with the final sigma. */
 void tplan_step_lower_python(tplan *p, tplan_steps *steps);
-/* `compose`: NFC; otherwise NFD */
+/* Normalises to NFC if `compose` is true, otherwise to NFD. */
 void tplan_step_compose(tplan *p, tplan_steps *steps, bool compose);
-/* ftfy's cleaning, except the repair of mojibake */
+/* Cleans the text as ftfy does, but does not repair wrongly decoded text (mojibake). */
 void tplan_step_ftfy(tplan *p, tplan_steps *steps);
-/* Python's html.unescape, applied twice */
+/* Replaces HTML entities as Python's html.unescape does, twice. */
 void tplan_step_entities(tplan *p, tplan_steps *steps);
-/* removes the characters of string.punctuation */
+/* Removes the characters of string.punctuation. */
 void tplan_step_punctuation(tplan *p, tplan_steps *steps);
 
 /* Checks the tables and writes the tokenizer's data to *blob. The finished tokenizer then computes
@@ -140,7 +141,7 @@ bool tplan_write(tplan *p, tokenizer_blob *blob, report *r);
 typedef struct text_facts {
     char class_name[64];
     char begin[64], end[64], pad[64]; /* texts of these tokens; "" if a file does not give them */
-    /* 1 to add the token, 0 not to add it, -1 if no file gives it */
+    /* 1 if the token must be added, 0 if not, -1 if no file states this. */
     int add_begin, add_end;
     bool lower_case;
     int context; /* largest number of ids; 0 if no file gives it */
