@@ -1,4 +1,4 @@
-/* npy.c - see npy.h. NumPy's NEP 1 describes the format. */
+/* npy.c - reads and writes .npy files. NumPy's NEP 1 describes the format. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "base/npy.h"

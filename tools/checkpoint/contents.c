@@ -1,4 +1,5 @@
-/* contents.c - the lists of a checkpoint, which every container fills, and access to them. */
+/* contents.c - the lists of a checkpoint (tensors, metadata, attributes and others), and the
+ * functions that read them. Every container fills these lists. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,11 +1,12 @@
-/* ggml_file.c - the files of vit.cpp (their names end in .gguf, but their magic is ggml's):
+/* ggml_file.c - reads the files of vit.cpp. Their names end in .gguf, but their magic number is
+ * that of ggml. A file consists of three parts:
  *
- *     i32 magic, hidden size, layers, heads, classes, patch size, image size, file type
- *     i32 number of labels, each: i32 id, i32 length, text
- *     until the end, tensors: i32 number of dims, i32 length of the name, i32 type,
+ *     header: i32 magic, hidden size, layers, heads, classes, patch size, image size, file type
+ *     labels: i32 number of labels, then for each label: i32 id, i32 length, text
+ *     tensors until the end, each: i32 number of dims, i32 length of the name, i32 type,
  *         i32 dims (the fastest first), name, data
  *
- * Nothing is aligned. Quantised types come in blocks of 32 or 256 elements along a row.
+ * Nothing in the file is aligned. Quantised types consist of blocks of 32 or 256 elements of a row.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,14 +1,16 @@
-/* gguf_file.c - GGUF, versions 2 and 3: the files of llama.cpp (mmproj), clip.cpp, dinov2.cpp, and
- * other files with known names inside.
+/* gguf_file.c - reads GGUF, versions 2 and 3: the files of llama.cpp (mmproj), clip.cpp and
+ * dinov2.cpp, and other files whose tensors have known names. In this file, a pair is a key of the
+ * metadata and its value. A file consists of three parts:
  *
- *     "GGUF", u32 version, u64 number of tensors, u64 number of pairs
+ *     header: "GGUF", u32 version, u64 number of tensors, u64 number of pairs
  *     pairs: key, u32 type, value. A key or text is a u64 length and bytes. An array is the u32
  *         type of its values, the u64 number of values, and the values
  *     tensors: name, u32 number of dims, u64 dims (the fastest first), u32 type, u64 offset of the
  *         data from the first multiple of general.alignment (or 32) after this list
  *
- * The data of each tensor must begin at the next multiple after the data of the previous tensor, as
- * in the files of all writers. Thus no byte belongs to two tensors.
+ * The data of each tensor must begin at the first multiple of this alignment after the data of the
+ * previous tensor. The files of all known programs fulfil this rule. Thus no byte belongs to two
+ * tensors.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,9 +3,12 @@
  * A .onnx file is a protobuf with a graph of nodes and the tensors that the nodes use. Exporters
  * keep the names of most parameters, but transpose and rename the weights of linear layers. The
  * reader follows the image through the graph, finds the layers by their operators, and gives the
- * weights the names that they had before the export. Facts that only the graph shows become
- * attributes: heads, epsilon, activation, pooling. Each node that the image passes must have a role
- * in a plain ViT; a node without a role is refused. Nodes that compute shapes are not checked.
+ * weights the names that they had before the export. The number of heads, the epsilon, the
+ * activation and the pooling occur only in the graph. They become attributes of the checkpoint.
+ *
+ * Each node whose result depends on the image must have a role in a plain ViT. A graph with a node
+ * without a role is refused. Nodes that compute shapes are not checked. In this file, a value is
+ * the result of a node, an input of the graph or a constant. `v` is the index of a value, or -1.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* open.c - opens the files of a checkpoint and recognises their container.
  *
- * The table below recognises containers by their first bytes. Common formats that cannot be read
- * have a row too: the message then names the file's kind and the remedy. container.h explains how
- * to add a container.
+ * A container is a file format that holds tensors. The table below recognises containers by the
+ * first bytes of the file. Common formats that cannot be read have a row too. For these formats,
+ * the message contains the kind of the file and the remedy. container.h explains how to add a
+ * container.
  */
 #include <stdio.h>
 #include <stdlib.h>

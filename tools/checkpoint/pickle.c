@@ -108,7 +108,7 @@ static bool pickle_skip(pickle_machine *m, uint64_t size) {
     return true;
 }
 
-/* Reads an unsigned little-endian number of 1, 2, 4 or 8 bytes. */
+/* Reads an unsigned little-endian number of `width` bytes, which is 1, 2, 4 or 8. */
 static bool pickle_take_number(pickle_machine *m, unsigned width, uint64_t *number) {
     uint8_t bytes[8] = { 0 };
     if (!pickle_take(m, bytes, width)) return false;

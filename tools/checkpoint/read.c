@@ -12,9 +12,10 @@
 
 /* This part reads the elements of a tensor as float, from any kind of storage.
  *
- * Raw elements are gathered into one small buffer, swapped to little-endian order if necessary, and
- * converted. Contiguous tensors are read from the file, strided tensors from a cached part of their
- * storage, and deflated tensors from the inflated entry.
+ * Raw elements are copied into one small buffer, swapped to little-endian order if necessary, and
+ * converted to float. The elements of a contiguous tensor are read directly from the file. The
+ * elements of a strided tensor come from a cached part of the tensor's storage. The elements of a
+ * deflated tensor come from the inflated entry of the archive.
  */
 
 /* === Conversion of `count` little-endian elements at `raw` to float === */
@@ -67,7 +68,7 @@ static void checkpoint_swap_bytes(uint8_t *raw, size_t count, size_t size) {
 
 /* === Bytes of a storage === */
 
-/* Reads from a storage that is not deflated. */
+/* Reads `size` bytes at `offset` of a storage. The storage must not be deflated. */
 static bool checkpoint_read_bytes(const checkpoint *c, const checkpoint_storage *storage,
                                   uint64_t offset, void *destination, size_t size, report *r) {
     offset += storage->bytes.offset;

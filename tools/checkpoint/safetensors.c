@@ -1,8 +1,8 @@
 /* safetensors.c - reads a u64 header length, a JSON header and the tensor data, in this order.
  *
- * Every rule of the format is enforced. The header has at most 100 MB, starts with '{' and has
- * exactly the given length. No key occurs twice. The size of each tensor follows from its dtype and
- * shape. The tensors cover the data without gap or overlap up to the last byte of the file.
+ * The reader enforces every rule of the format. The header has at most 100 MB, starts with '{' and
+ * has exactly the given length. No key occurs twice. The size of each tensor follows from its dtype
+ * and shape. The tensors cover the data without gap or overlap up to the last byte of the file.
  */
 #include <stdlib.h>
 #include <string.h>

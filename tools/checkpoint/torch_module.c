@@ -211,10 +211,10 @@ bool torch_flatten_module(torch_reader *t, char *name, size_t name_size, const p
 
 /* This part reads NumPy's arrays and bytes in a pickle.
  *
- * An array is a call of _reconstruct(...) with the state (version, shape, dtype, fortran order,
- * bytes). In protocol 5, it is a call of _frombuffer(bytes, dtype, shape, order). Protocols before
- * 3 have no bytes. They write a text with a character for each byte, and call _codecs.encode(text,
- * "latin1").
+ * An array is stored as a call of _reconstruct(...) with the state (version, shape, dtype, fortran
+ * order, bytes). In protocol 5, the array is stored as a call of _frombuffer(bytes, dtype, shape,
+ * order). Protocols before 3 have no type for bytes. In these protocols, the bytes are stored as a
+ * call of _codecs.encode(text, "latin1"). The text has one character for each byte.
  */
 
 /* === Bytes === */
@@ -374,11 +374,11 @@ bool torch_add_array(torch_reader *t, const char *name, const pickle_value *valu
 
 /* This part reads the code in a TorchScript archive as text, and never runs it.
  *
- * A class lists its constants ("eps : Final[float] = 1.0000000000000001e-05"), and its functions
- * call PyTorch's operators by name, with literal numbers. The code shows settings that no tensor
- * shows: the activation, the epsilon of the norms, often the number of heads. A frozen archive has
- * no names for its weights. A weight is then named after the operator that reads it
- * ("3.linear.weight").
+ * A class lists its constants, as in "eps : Final[float] = 1.0000000000000001e-05". Its functions
+ * call PyTorch's operators by name, with literal numbers. The code thus shows settings that no
+ * tensor shows: the activation, the epsilon of the norms, and often the number of heads. A frozen
+ * archive has no names for its weights. This reader names such a weight after the operator that
+ * reads the weight, such as "3.linear.weight".
  */
 
 enum {

@@ -11,10 +11,10 @@
 
 /* This file reads the tensors that a pickle of torch.save describes.
  *
- * The pickle holds calls: _rebuild_tensor_v2(storage, offset, size, stride, ...) where storage is a
- * persistent id ('storage', class, key, device, elements). The reader first chooses the state dict
- * inside the pickle, then turns its tensor calls into checkpoint tensors. TorchScript's module
- * objects are walked like dicts.
+ * For each tensor, the pickle contains a call of _rebuild_tensor_v2(storage, offset, size, stride,
+ * ...). The storage is a persistent id of the form ('storage', class, key, device, elements). The
+ * reader first chooses the state dict inside the pickle. Then it turns the calls in this state dict
+ * into tensors of the checkpoint. TorchScript's modules are read in the same way as dicts.
  */
 
 #ifndef TORCH_MAX_STEPS
@@ -393,7 +393,7 @@ bool torch_read_state_dict(torch_reader *t) {
 /* === Which of several === */
 
 /* This part chooses the dict or module that is the model. Training programs save other dicts next
- * to the model: an average of the weights, a teacher, the state of the optimizer.
+ * to the model, such as an average of the weights, a teacher model or the state of the optimizer.
  */
 
 /* True if a dict or module contains tensors at any depth. Lists are skipped, because they belong to

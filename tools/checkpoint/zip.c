@@ -35,7 +35,7 @@ enum {
 #define ZIP_FLAG_DESCRIPTOR 0x0008u /* The sizes follow the data; the local header has zeros. */
 #define ZIP_FLAGS_SECRET    0x2041u /* encrypted, strongly encrypted, or with masked headers */
 
-#define ZIP_UNKNOWN32 0xFFFFFFFFu /* the true value is in the zip64 record */
+#define ZIP_UNKNOWN32 0xFFFFFFFFu /* The true value is in the zip64 record. */
 
 /* The position and size of the central directory, and the offset at which it must end. */
 typedef struct zip_directory {

@@ -165,7 +165,7 @@ static void plan_samples(calibration *c) {
         c->group_blocks = block > MAX_SAMPLE_BYTES ? 1 : (int)(MAX_SAMPLE_BYTES / block);
 }
 
-/* Returns the number of elements of the largest tensor. */
+/* Returns the number of elements of the model's largest tensor. */
 static size_t largest_tensor(const vit_model *model) {
     size_t largest = 1;
     vit_tensor t;

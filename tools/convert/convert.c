@@ -330,7 +330,7 @@ static bool read_own_labels(const convert_options *o, const checkpoint *c, int c
     return labels_from_list(&labels->list, checkpoint_labels(c), count, r);
 }
 
-/* Reads --labels none or --labels imagenet. */
+/* Takes the labels of --labels none or --labels imagenet, which are not the path of a file. */
 static bool read_known_labels(const char *name, int classes, class_names *labels, report *r) {
     labels->origin = name;
     if (!strcmp(name, labels_none)) return true;
@@ -348,7 +348,7 @@ static bool read_labels(const convert_options *o, facts *f, const description *d
     const char *path = o->labels;
     label_list *list = &labels->list;
     bool good;
-    if (labels->origin) return true; /* the labels were read for labelled pictures, or assumed */
+    if (labels->origin) return true; /* The labels were already read or assumed. */
     if (path && (!strcmp(path, labels_none) || !strcmp(path, labels_imagenet)))
         return read_known_labels(path, classes, labels, r);
     if (path) good = labels_read_file(list, path, r);

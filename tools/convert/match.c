@@ -480,7 +480,7 @@ typedef struct effects {
 } effects;
 
 static double work_of(const vit_config *c) {
-    const double stem = c->stem ? most_work : 0; /* convolutions are not counted */
+    const double stem = c->stem ? most_work : 0; /* The convolutions of a stem are not counted. */
     const double width = c->embed_dim, tokens = c->num_tokens, depth = c->depth;
     const double attention = 4.0 * c->num_heads * c->head_dim * (width + tokens / 2);
     const double pixels = (double)c->in_chans * c->patch_size * c->patch_size;
@@ -677,7 +677,7 @@ bool match_measure(const convert_options *o, const facts *f, const settings_reso
     e->failure = report_make();
     good = open_effects(e, o, f, &model->config, r) && measure_all(e, f, &model->config, found, r);
     if (!good && !r->no_memory && (o->plan || !is_of_file(o, r))) {
-        *r = report_make(); /* a plan does not read weights, and needs no measurement */
+        *r = report_make(); /* --plan reads no weights, so it needs no measurement */
         good = true;
     }
     match_model_close(&e->model);

@@ -319,7 +319,7 @@ static void add_number(match_row *row, int64_t width, int heads) {
     insert_value(row, row->count, text, strlen(text));
 }
 
-enum { CHANCE = 7 }; /* see findings.h */
+enum { CHANCE = 7 }; /* A hint with a lower score could be chance. */
 
 /* Lists the possible numbers of heads, which are the divisors of the attention's width. The number
  * that the weights show comes first. timm's number for this width, the hints of the weights and the

@@ -519,13 +519,14 @@ void quantise_end(quantise_layer *layer) {
 }
 
 /* === Rounding ===
- * For each row w of weights, finds the q of the type that makes
+ * This part rounds each row w of weights to a row q of values that the type can hold. x is a sample
+ * of the layer's input, and x^ is the same sample as the quantised layer reads it. The part makes
  *
  *     sum over the samples of (w x - q x^)^2  +  damping * |w - q|^2
  *
- * small. Sets one weight after the other to its best value while the other weights stay, and
- * repeats this a few times (cyclic coordinate descent, as in QuantEase, Behdin and others,
- * 2023). */
+ * small. It sets one weight after the other to its best value while all other weights stay, and
+ * repeats this a few times. The method is cyclic coordinate descent, as in QuantEase (Behdin and
+ * others, 2023). */
 
 enum { SWEEPS = 4, ROWS = 16 };
 
