@@ -120,8 +120,8 @@ bool checkpoint_open_beside(checkpoint *c, size_t file, const char *name, size_t
 
 /* === For open.c === */
 
-/* Sorts the tensors by name, and refuses two tensors with one name. Call it after adding the last
- * tensor. */
+/* Sorts the tensors by name, and refuses two tensors with one name. Call this function after adding
+ * the last tensor. */
 bool checkpoint_index_names(checkpoint *c, report *r);
 
 /* === For rename_tensors === */

@@ -86,11 +86,11 @@ typedef struct attributes_told {
     bool size_is_hint;
 } attributes_told;
 
-/* Puts settings that all statements agree on into all[FROM_TENSORS]. Call it before layout_inspect:
- * the tensors overrule these settings, and these settings overrule the layout's defaults. `patch`
- * is the checkpoint's name of the weight that reads the patches of the input; NULL if there is
- * none. If vit.h lacks the activation or the patches, fails unless a source of higher precedence
- * gives others. */
+/* Puts settings that all statements agree on into all[FROM_TENSORS]. Call this function before
+ * layout_inspect: the tensors overrule these settings, and these settings overrule the layout's
+ * defaults. `patch` is the checkpoint's name of the weight that reads the patches of the input;
+ * NULL if there is none. If vit.h lacks the activation or the patches, fails unless a source of
+ * higher precedence gives others. */
 bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_COUNT],
                     attributes_told *told, report *r);
 
@@ -123,15 +123,16 @@ typedef struct code_found {
 } code_found;
 
 /* Puts the settings from the code into all[FROM_TENSORS], as attributes_put does, but only those
- * that the file itself does not give. Call it after attributes_put and before layout_inspect. */
+ * that the file itself does not give. Call this function after attributes_put and before
+ * layout_inspect. */
 void code_put(const checkpoint *c, const char *patch, const code_found *found,
               settings all[FROM_COUNT], attributes_told *told);
 
 /* === Settings that the tensors show === */
 
 /* Fills all[FROM_TENSORS] with the settings that the tensors show. The defaults of the layout's
- * library fill the rest. Call it after all other origins are filled in. Also fills *seen, and the
- * map's patch_order and embed_dim, because slices and axes depend on both. */
+ * library fill the rest. Call this function after all other origins are filled in. Also fills
+ * *seen, and the map's patch_order and embed_dim, because slices and axes depend on both. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r);
 
 /* Makes layout_rule_axes use the settings for the order of a tensor's elements. A second call
@@ -183,9 +184,9 @@ bool stacked_read(const layout_map *map, const stacked *matrix, int64_t first, i
  */
 
 /* Fills *out with the possible numbers of heads for attention of this width, the best supported
- * number first. Call it after embed_dim is known. out->count is 0 if there are no blocks, if
- * attention is wider than 4096, or if q, k and v cannot be read without the number of heads.
- * Returns false if the weights cannot be read. */
+ * number first. Call this function after embed_dim is known. out->count is 0 if there are no
+ * blocks, if attention is wider than 4096, or if q, k and v cannot be read without the number of
+ * heads. Returns false if the weights cannot be read. */
 bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, report *r);
 
 /* === The order of queries, keys and values === */

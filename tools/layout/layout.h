@@ -7,22 +7,23 @@
  *             layout->blocks in the checkpoint. There {i} is the block's number n, {c} is any
  *             number (a chunk of blocks), {e} is 2 n, and {o} is 2 n + 1. If a path has neither
  *             {i} nor {e}, all blocks are stacked in one tensor.
- *     {s} {u} stage and block of a convolutional stem, from 0 on; {S} {U} the same, from 1 on
- *     ../     at the start, once or twice: a level above the prefix, as for a classifier beside
- *             "vit."
+ *     {s} {u} stage and block of a convolutional stem, counted from 0; {S} and {U} count from 1
+ *     ../     at the start, once or twice: a level above the prefix, for example for a classifier
+ *             beside "vit."
  *     #k/n    at the end: the k-th of n equal pieces of the first dimension that is not 1
- *     @a @a: @:a   at the end: row a of that dimension, all rows from a on, all rows before a; "2d"
- *             is two times embed_dim, and a negative number counts from the end; "@," slices the
- *             next dimension, and "@,," the dimension after the next
- *     0       by itself: a part of zeros, with as many rows as each other part has; it cannot be
- *             the first or the last part
+ *     @a @a: @:a   at the end: row a of that dimension, all rows from a on, all rows before a. "2d"
+ *             stands for two times embed_dim, and a negative number counts from the end. "@,"
+ *             slices the next dimension, and "@,," slices the dimension after the next
+ *     0       as the whole key: a part of zeros, with as many rows as each other part has. Such a
+ *             part cannot be the first or the last one
  *
- * Axes. "source>file" names the dimensions of a part, one letter each, with merged dimensions in
- * brackets; the letters after the '>' have the order of the .vit file. "io>oi" transposes a matrix,
- * "d(pqc)>dcpq" is a linear layer over channels-last pixels. p and q are the sides of a patch, c
- * its channels, h the heads, k the width of a head, z the three of query, key and value; the tensor
- * gives the size of any other letter. "(patch)" is a patch's values in an order that a setting must
- * give. If the axes show this order, patch_order can still overrule them.
+ * Axes. "source>file" names the dimensions of a part, one letter each. Dimensions that the
+ * checkpoint stores as one dimension are in brackets. The letters after the '>' have the order of
+ * the .vit file. For example, "io>oi" transposes a matrix, and "d(pqc)>dcpq" is a linear layer over
+ * channels-last pixels. p and q are the sides of a patch, c its channels, h the heads, k the width
+ * of a head, and z the three of query, key and value. The tensor gives the size of any other
+ * letter. "(patch)" stands for a patch's values in an order that a setting must give. If the axes
+ * show this order, the setting patch_order can still overrule them.
  *
  * A condition is a key that must exist, or "!key" for a key that must not exist. For defaults and
  * questions, a condition may also be ":tensor", a tensor of the .vit file that some rule makes.
@@ -205,7 +206,7 @@ typedef struct layout {
     /* The prefixes that wrappers put before every key; "*." stands for any prefix. Ends with
      * NULL. */
     const char *const *prefixes;
-    const char *const *blocks; /* paths of a block; ends with NULL */
+    const char *const *blocks; /* the possible paths of a block; ends with NULL */
     const layout_rule *rules;  /* ends with LAYOUT_END */
     /* True if hand-written code has such names too. Settings that the tensors do not show then
      * become assumptions. */
@@ -238,11 +239,11 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
  *      timm and transformers, in tables_published.c for other code with published weights, in
  *      tables_own.c for code that people copy.
  *   2. Name it in LAYOUT_LIST, above any layout whose probe its checkpoints contain too.
- *   3. In tests/make_layouts.py, add a checkpoint, and a "twin" with the same weights under the
- *      names of a .vit file. Run the script: it writes tests/data/layouts.
+ *   3. In tests/make_layouts.py, add a checkpoint, and a "twin": a checkpoint with the same
+ *      weights under the names of a .vit file. Run the script, which writes tests/data/layouts.
  *   4. Add its name to the list of convertible models in README.md.
- * tests/test_layout_tables.c reads every table and names errors of step 1 and omissions of step 3;
- * tests/test_layouts.sh names omissions of step 2, and converts every checkpoint of step 3. */
+ * tests/test_layout_tables.c reads every table, and reports errors of step 1 and omissions of step
+ * 3. tests/test_layouts.sh reports omissions of step 2, and converts every checkpoint of step 3. */
 
 /* To stay small, the web page's converter omits GGUF (left_out.c) and Qwen3-VL, and refuses
  * both. */

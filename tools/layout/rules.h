@@ -2,7 +2,8 @@
  * file, and finds the keys that a rule names.
  *
  * A key is the name of a tensor in the checkpoint. The tables of a layout contain keys with
- * placeholders such as {b}; layout.h explains their syntax. */
+ * placeholders such as {b}; layout.h explains their syntax. A prefix is a text with which the names
+ * of the model's tensors begin, because a wrapper contains the model. */
 #ifndef RULES_H
 #define RULES_H
 
@@ -40,12 +41,12 @@ typedef struct layout_target {
 typedef struct layout_map {
     const layout *layout;
     checkpoint *checkpoint;
-    char prefix[128];       /* text to strip from every key, such as "module." */
+    char prefix[128];       /* text at the start of every key, such as "module." */
     const char *blocks;     /* the path of a block, as the layout names it */
     int depth;              /* number of blocks */
     layout_target *targets; /* all targets, in the order of the rules */
     size_t target_count;
-    layout_match *matches; /* the matches of all targets */
+    layout_match *matches; /* the matches of all targets, one target after the other */
     int patch_order;       /* 1 + PATCH_ORDER_...; 0 if this setting is not given */
     int qkv_order;         /* QKV_ORDER_... */
     int qkv_interleave;    /* 1 + QKV_INTERLEAVE_...; 0 if this setting is not given */
@@ -115,8 +116,8 @@ bool layout_is_known(const layout_map *map, const char *name);
 
 /* === Matches === */
 
-/* Finds the rule that makes each tensor. The result depends only on the prefix, the path of the
- * blocks and the depth. */
+/* Finds the rule that makes each tensor of the .vit file. The result depends only on the prefix,
+ * the path of the blocks and the depth. */
 bool layout_match_all(layout_map *map, report *r);
 void layout_free_map(layout_map *map);
 

@@ -95,7 +95,7 @@ typedef struct arch {
 typedef struct arch_choice {
     const arch *arch;
     char tag[64]; /* the tag; "" if the name has none */
-    /* False if the tag is unknown; the preprocessing is then that of the default tag. */
+    /* False if the tag is unknown. The preprocessing is then that of the default tag. */
     bool tag_known;
     arch_norm norm;
     double crop_pct;
