@@ -191,7 +191,7 @@ void *mmap64(void *at, size_t size, int access, int flags, int file, off_t offse
 }
 END
     ${CC:-cc} -shared -fPIC "$work/cut.c" -ldl -o "$work/cut.so" || exit 1
-    # loses CUT COMMAND...: runs COMMAND with such a file
+    # loses CUT COMMAND...: passes if COMMAND reports that a file with CUT in its path became shorter
     loses() {
         refused "a file was truncated while it was in use" \
             env CUT="$1" LD_PRELOAD="$work/cut.so" "${@:2}"
@@ -233,7 +233,7 @@ for command in "tools/vit-run -m $model - --logits" "tools/vit-embed -m $model -
     check "$([ $status = 1 ] && echo yes)" "status $status"
 done
 
-# A read-only folder. root may write in it, so the test runs as nobody, if possible.
+# This folder is read-only. root may write in it, so the test runs as nobody if this is possible.
 mkdir "$work/locked"
 echo before >"$work/locked/a.npy"
 chmod 555 "$work/locked"

@@ -17,12 +17,13 @@ check() {
     if [ "$1" = yes ]; then pass; else fail "allocation $at: $2"; fi
 }
 
-# The output without times.
+# timeless: prints the output without times.
 timeless() {
     sed -E 's/"(seconds|images_per_second|search_ms)": [0-9.e+-]*//g' "$1"
 }
 
-# program OUTPUT PROGRAM ARGUMENT...: OUTPUT is the file that PROGRAM writes, or - for none
+# program OUTPUT PROGRAM ARGUMENT...: tests PROGRAM. OUTPUT is the file that PROGRAM writes, or - if
+# it writes none
 program() {
     local output=$1 count step
     shift

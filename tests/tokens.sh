@@ -18,7 +18,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0
 
-# part NAME ARGUMENTS-OF-token_ids -- COMMAND...: the command's ids of the same texts
+# part NAME ARGUMENTS-OF-token_ids -- COMMAND...: compares the ids with those that the command gives
+# for the same texts
 part() {
     local name=$1 ours=() done=0 each=100000 differ=0 total=0 line
     shift

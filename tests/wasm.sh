@@ -8,8 +8,8 @@ work=build/wasm
 mkdir -p "$work"
 passed=0 failed=0
 
-# count NAME COMMAND...: adds the counts in the command's last line, "N passed, N failed". Its
-# status must be 1 if some have failed, else 0
+# count NAME COMMAND...: adds the counts in the last line of the command, "N passed, N failed". The
+# command's status must be 1 if some have failed, and 0 otherwise
 count() {
     local name=$1 line status before=$failed
     shift
@@ -42,11 +42,12 @@ check() {
 # --- the tests, as programs ---------------------------------------------------------------------
 
 # V8's fast calls of Node's WASI damage the heap. In Node 20, 9 of 12 runs of test_preprocess ended
-# with SIGSEGV in JavaScript after main() had returned 0, with each of V8's compilers; without fast
-# calls none of 24 did. Node's issue 53087 reports the same failure and remedy for another program.
+# with SIGSEGV in JavaScript after main() had returned 0, with each of V8's compilers. Without fast
+# calls, none of 24 runs ended in this way. Node's issue 53087 reports the same failure and remedy
+# for another program.
 wasi_flags=(--no-warnings --no-turbo-fast-api-calls)
 
-# run_test NAME TIER FLAGS...
+# run_test NAME TIER FLAGS...: compiles the test with FLAGS, and runs it. TIER only names the files
 run_test() {
     check "$1 compiles" clang --target=wasm32-wasi -std=c99 -O2 "${@:3}" -DVIT_SCALAR -DVIT_TEXT_ENCODER -DVIT_NO_THREADS \
         -DVIT_IMPLEMENTATION= -I. -Itools -Wl,-z,stack-size=1048576 "tests/$1.c" \
@@ -61,7 +62,7 @@ done
 
 # --- the example, against native builds ---------------------------------------------------------
 
-# Lines as tools/vit-classify prints them.
+# Prints lines in the form of tools/vit-classify.
 same_lines() {
     diff <(tools/vit-classify examples/cat.ppm) \
         <(node examples/web/vit/run.mjs "$@" examples/cat.ppm)
@@ -84,7 +85,8 @@ for picture in tests/data/images/*; do
     [[ $picture == *.txt ]] || pictures+=("$picture")
 done
 
-# compare KIND DTYPE TOLERANCE THREADS NODE_FLAGS...
+# compare KIND DTYPE TOLERANCE THREADS NODE_FLAGS...: compares the results with those of a native
+# build
 compare() {
     local name
     name=$1.$2.$4
@@ -97,9 +99,9 @@ relaxed=examples/web/vit/vit-relaxed.wasm
 relaxed_flags=(--experimental-wasm-relaxed-simd --no-liftoff)
 [ -e $relaxed ] || echo "no clang-19, so relaxed SIMD is not tested"
 
-# calibrated: int8 with weights that obey the rule of section "fits16", on which relaxed SIMD
-# relies. Measured differences: 1e-6; types with coarse steps, where a number may be rounded to the
-# next step: bf16 3.9e-3, int8 8.6e-3, int4 1.3e-2.
+# "calibrated" is int8 whose weights obey the rule of section "fits16", on which relaxed SIMD
+# relies. The largest measured difference is 1e-6. It is larger for types with coarse steps, where a
+# number may be rounded to the next step: bf16 3.9e-3, int8 8.6e-3, int4 1.3e-2.
 for type in f32:1e-5 f16:1e-5 bf16:0.02 int8:0.05 calibrated:0.05 int4:0.05; do
     dtype=${type%:*} tolerance=${type#*:}
     model=$work/$dtype.vit

@@ -14,7 +14,8 @@ wine=/usr/lib/wine/wine64
 mkdir -p "$work" "$WINEPREFIX"
 [ -d "$WINEPREFIX/drive_c" ] || $wine wineboot --init >/dev/null 2>&1
 
-# Finds a program by the name that scripts use: in the folder of its own copy, or in build/windows.
+# Finds a program by the name that the scripts use. It is in the folder of its own copy, or in
+# build/windows.
 for program in tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run tools/vit-classify \
     tools/vit-evaluate tools/vit-embed tools/vit-get tools/vit-learn tools/vit-search tools/vit-look tests/test_parity; do
     mkdir -p "$work/bin/${program%/*}"
@@ -34,7 +35,7 @@ mkdir -p "$linux"
 ln -sfn "$PWD/tools" "$PWD/examples" "$linux"
 ln -sfn "$PWD/build/plain/tests" "$linux/tests"
 
-# Long tests run in part, as in tests/run.sh.
+# Long tests are only run in part, as in tests/run.sh.
 declare -A part=([test_damage]=10 [test_match]=6 [test_structure]=20 [test_random]="120 10 20")
 
 # The reasons why a test does not run, or counts differently than on Linux.
@@ -74,7 +75,7 @@ declare -A why=(
 
 scripts="cli convert search look options own bench parity layouts modules shards learning"
 
-# The bits and the best tier must be those of Linux's build.
+# The bits and the best tier must be those of the build for Linux.
 same_bits() {
     local output bits
     # shellcheck disable=SC2086 # several words

@@ -12,7 +12,8 @@ export WINEPREFIX=${WINEPREFIX:-$PWD/build/cross/wine} WINEDEBUG=-all
 wine=/usr/lib/wine/wine64
 . tests/checks.sh
 
-# try PROGRAM ARGUMENT...: runs it; $status, and the files $work/out and $work/err, are its results
+# try PROGRAM ARGUMENT...: runs the program. Its exit status is in $status, and its output is in the
+# files $work/out and $work/err
 try() {
     local program=$1
     shift
@@ -124,7 +125,7 @@ err "$name/λείπει.vit: cannot be opened: No such file or directory"
 
 # --- open in another program ----------------------------------------------------------------------
 
-# hold FILE: until `release`
+# hold FILE: keeps FILE open until `release` is called
 hold() {
     coproc HOLDER { $wine "$bin/tests/windows_hold.exe" "$1" 2>/dev/null; }
     read -r said <&"${HOLDER[0]}"

@@ -247,6 +247,8 @@ bool embedding_commit(embedding_writer *w, report *r) {
 
 /* === The journal === */
 
+/* The header of the journal. `each` is the number of floats in a row, and `recipe` lists the
+ * options on which the rows depend. */
 typedef struct journal_header {
     uint64_t magic, each;
     char recipe[JOURNAL_RECIPE_SIZE];
