@@ -289,9 +289,9 @@ static quantise_matrix sample_matrix(const calibration *c, int block, int layer)
     return x;
 }
 
-/* True if the layer's input can be smoothed. The input of fc2 cannot be smoothed, because a nonlinear
- * function computes it. The result of attention can be smoothed if there is no norm between
- * attention and attn.proj. */
+/* True if the layer's input can be smoothed. The input of fc2 cannot be smoothed, because a
+ * nonlinear function computes it. The result of attention can be smoothed if there is no norm
+ * between attention and attn.proj. */
 static bool can_smooth(const calibration *c, int layer) {
     if (layer == PROJ && (c->model->config.has_attn_norm || c->model->config.has_diff_attn))
         return false;
@@ -400,8 +400,8 @@ static double cosine(const float *a, const float *b, size_t n) {
     return ab >= -1 ? ab : 0; /* NaN counts as 0 */
 }
 
-/* Turns the logits of `a` into probabilities. Counts the image in result->agree if the best class is
- * the same in `a` and `b`. Counts the image in result->sure if the two best probabilities of `a`
+/* Turns the logits of `a` into probabilities. Counts the image in result->agree if the best class
+ * is the same in `a` and `b`. Counts the image in result->sure if the two best probabilities of `a`
  * differ by at least 0.1, and in result->sure_agree if both conditions are true. */
 static void count_classes(comparison *result, const runner *a, const runner *b) {
     vit_prediction first[2] = { { 0, 0 }, { 0, 0 } }, second = { 0, 0 };
