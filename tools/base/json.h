@@ -88,7 +88,7 @@ void json_put_integer(json_writer *w, const char *key, int64_t value);
  * and infinity become null, because JSON has neither. */
 void json_put_number(json_writer *w, const char *key, double value, int digits);
 void json_put_decimals(json_writer *w, const char *key, double value, int decimals);
-/* Writes the float with the fewest digits, at least 6, that reproduce it exactly. */
+/* Writes the float exactly, in few digits. */
 void json_put_float(json_writer *w, const char *key, float value);
 void json_put_floats(json_writer *w, const char *key, const float *values, int count);
 

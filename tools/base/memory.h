@@ -38,15 +38,15 @@ bool bytes_multiply(uint64_t a, uint64_t b, uint64_t *product);
 uint16_t bytes_load16(const void *bytes);
 uint32_t bytes_load32(const void *bytes);
 uint64_t bytes_load64(const void *bytes);
-void bytes_store_floats(void *bytes, const float *values, size_t count); /* as f32 */
-void bytes_store_halves(void *bytes, const float *values, size_t count); /* as f16 */
+void bytes_store_floats(void *bytes, const float *values, size_t count); /* stores f32 */
+void bytes_store_halves(void *bytes, const float *values, size_t count); /* stores f16 */
 
 /* These functions convert between floats and the bits of number formats. */
-float bytes_float(uint32_t bits);                   /* IEEE binary32 */
-float bytes_half(uint16_t bits);                    /* binary16, exactly */
-uint16_t bytes_to_half(float value);                /* rounds to nearest, ties to even */
-float bytes_bfloat(uint16_t bits);                  /* bfloat16, exactly */
-float bytes_double(uint64_t bits);                  /* binary64, rounded to the nearest float */
-int64_t bytes_signed(uint64_t bits, unsigned size); /* the two's complement of `size` bytes */
+float bytes_float(uint32_t bits);    /* from IEEE binary32 */
+float bytes_half(uint16_t bits);     /* from binary16, exactly */
+uint16_t bytes_to_half(float value); /* to binary16, rounded to nearest, ties to even */
+float bytes_bfloat(uint16_t bits);   /* from bfloat16, exactly */
+float bytes_double(uint64_t bits);   /* from binary64, rounded to the nearest float */
+int64_t bytes_signed(uint64_t bits, unsigned size); /* from the two's complement of `size` bytes */
 
 #endif

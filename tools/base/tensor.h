@@ -1,4 +1,4 @@
-/* tensor.h - the size of a tensor, its shape as text, the names of the types. */
+/* tensor.h - the size of a tensor, its shape as text, and the names of the types. */
 #ifndef TENSOR_H
 #define TENSOR_H
 

@@ -1,4 +1,4 @@
-/* text.h - text for people, numbers as text, lists of words. */
+/* text.h - prints text for people, reads numbers and fields of tables, and holds lists of texts. */
 #ifndef TEXT_H
 #define TEXT_H
 

@@ -15,9 +15,9 @@
  *     npz                 numpy.savez, savez_compressed
  *     ONNX                the graph of a plain ViT, with data in the file or beside it
  *     vit.cpp, GGUF       f32, f16, bf16, q4_0 to q8_0, q4_K to q6_K
- *     tar                 with one file inside, which is one of these
+ *     tar                 an archive of one file, which is one of the above
  *     a folder            a folder with model.safetensors.index.json, model.safetensors or
-                           pytorch_model.bin
+ *                         pytorch_model.bin
  *
  * PyTorch's files may hold a state dict or a whole module (torch.save(model)). The tensors of a
  * module get the names that its state_dict() would give them.
@@ -88,7 +88,7 @@ typedef struct checkpoint_file_info {
 } checkpoint_file_info;
 
 typedef struct checkpoint_metadata_entry {
-    const char *key;   /* "format", "epoch", "args.model" */
+    const char *key;   /* a name such as "format", "epoch" or "args.model" */
     const char *value; /* the value as text */
 } checkpoint_metadata_entry;
 
@@ -159,9 +159,9 @@ size_t checkpoint_metadata_count(const checkpoint *c);
 const checkpoint_metadata_entry *checkpoint_metadata(const checkpoint *c, size_t i);
 
 /* Return the attributes of a whole module or a TorchScript archive, module by module. The first
- * attribute is "class". The code of TorchScript, or an ONNX graph, adds further attributes:
- * "code.activation" (gelu, gelu_tanh, quick_gelu, squared_relu, or PyTorch's name of a function,
- * such as silu or mish), "code.layer_norm_eps", "code.num_heads", "code.attn_scale",
+ * attribute of a module is "class". The code of TorchScript, or an ONNX graph, adds further
+ * attributes: "code.activation" (gelu, gelu_tanh, quick_gelu, squared_relu, or PyTorch's name of a
+ * function, such as silu or mish), "code.layer_norm_eps", "code.num_heads", "code.attn_scale",
  * "code.norm_first" and "code.softmax" (softmax or log_softmax). The value of a function is its
  * name, such as "torch._C._nn.gelu". */
 size_t checkpoint_attribute_count(const checkpoint *c);
@@ -172,7 +172,7 @@ const char *checkpoint_dtype_name(checkpoint_dtype dtype); /* returns a name suc
 size_t checkpoint_dtype_size(checkpoint_dtype dtype);
 /* Returns the elements of a block; 1 for a type without blocks. */
 size_t checkpoint_block(checkpoint_dtype dtype);
-/* True for floating-point types, which weights have. */
+/* True for the types of weights: floating-point types and ggml's types. */
 bool checkpoint_is_float(checkpoint_dtype dtype);
 
 /* Return the names of the classes, if the container has any. */
@@ -193,7 +193,7 @@ bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *tensor, int64_
  * function finds damaged weights, because checkpoint_open checks only the parts that it reads. */
 bool checkpoint_verify(checkpoint *c, report *r);
 
-/* Renames tensors: a model with other names then matches a known layout. Each rule is
+/* Renames tensors, so that a model with other names matches a known layout. Each rule is
  * "theirs=ours". The n-th '*' in `theirs` stands for any text, which replaces the n-th '*' in
  * `ours`. The first rule that matches a name applies; a rule without a match is an error. */
 bool rename_tensors(checkpoint *c, const text_list *rules, report *r);

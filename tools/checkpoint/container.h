@@ -131,7 +131,7 @@ bool checkpoint_index_names(checkpoint *c, report *r);
 bool checkpoint_rename(checkpoint *c, size_t i, const char *name, report *r);
 bool checkpoint_renamed(checkpoint *c, report *r);
 
-/* === For layouts that are found by structure === */
+/* === For checkpoints whose layout is found by structure (layout/structure.h) === */
 
 /* Adds a storage of computed values, as little-endian f32. The values are copied. */
 bool checkpoint_add_values(checkpoint *c, const char *name, const float *values, size_t count,
@@ -144,8 +144,8 @@ bool checkpoint_replace(checkpoint *c, const checkpoint_tensor_info *tensors, si
 
 /* === The readers: each reads source number `file` into c === */
 
-/* Opens a container of any kind as the source number `file`. For containers that hold another
- * container. */
+/* Opens the source number `file`, which may be a container of any kind. Containers that hold
+ * another container call this function. */
 bool checkpoint_open_inside(checkpoint *c, size_t file, report *r);
 
 bool safetensors_open(checkpoint *c, size_t file, report *r);

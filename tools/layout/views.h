@@ -46,12 +46,13 @@ bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int nd
 
 /* === Folds === */
 
-/* Tensors that are computed from several others: consecutive layers, a layer for each head,
- * positions from a linear layer. Sums are computed in double and rounded once. */
+/* These functions compute a tensor from several others: from consecutive layers, from a layer for
+ * each head, or, for positions, from a linear layer. Sums are computed in double and rounded
+ * once. */
 
-/* A weight [rows, cols] and a bias [rows], in memory. */
+/* A linear layer in memory: its weight [rows, cols] and its bias [rows]. */
 typedef struct fold_layer {
-    float *weight, *bias; /* `bias` is NULL if the layer has no bias. */
+    float *weight, *bias; /* `bias` is NULL if the layer has none */
     int64_t rows, cols;
 } fold_layer;
 
@@ -76,7 +77,7 @@ bool fold_heads(const fold_layer *heads, int count, bool is_diagonal, int groups
                 fold_layer *result, report *r);
 
 /* Makes a table [cols, rows] from a layer that maps the number of a position to a vector. The rows
- * of the table are the layer's columns plus its bias. */
+ * of the table are the columns of the layer's weight, each plus the bias. */
 bool fold_positions(const fold_layer *layer, float **table, report *r);
 
 #endif

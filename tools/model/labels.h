@@ -1,5 +1,5 @@
-/* labels.h - the names of the classes: from a text file, from timm's config.json, or
- * ImageNet-1k's. */
+/* labels.h - reads the names of the classes from a text file or from timm's config.json, or takes
+ * those of ImageNet-1k. */
 #ifndef LABELS_H
 #define LABELS_H
 
@@ -12,7 +12,7 @@
 
 typedef struct label_list {
     size_t count;        /* number of classes; 0 if no names are known */
-    const char **labels; /* "tench, Tinca tinca" */
+    const char **labels; /* names such as "tench, Tinca tinca" */
     /* WordNet ids such as "n01440764", or other names for the folders of the classes. NULL if there
      * are none. */
     const char **synsets;
@@ -37,8 +37,8 @@ bool labels_from_json(label_list *list, const json_value *names, const json_valu
 
 enum { IMAGENET_CLASSES = 1000 };
 
-/* Returns 1000 lines such as "n01440764 tench". Returns NULL in a build without these names
- * (examples/web/vit/left_out.c). */
+/* Returns the names of ImageNet-1k's classes as 1000 lines such as "n01440764 tench". Returns NULL
+ * in a build without these names (examples/web/vit/left_out.c). */
 const char *const *imagenet_classes(void);
 
 /* Fills the list with the names of ImageNet-1k's classes. Fails in a build without these names. */

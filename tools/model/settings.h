@@ -1,6 +1,6 @@
 /* settings.h - the settings of a model's architecture and preprocessing, gathered from the tensors,
- * timm's name, config.json and the command line. setting_list.h lists them, resolve.h combines them
- * into a vit_config.
+ * timm's name, config.json and the command line. setting_list.h lists the settings, and resolve.h
+ * combines them into a vit_config.
  *
  * tools/model owns facts about models: timm's names, config.json, settings, labels, positions; it
  * may include base. */

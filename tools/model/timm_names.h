@@ -49,22 +49,20 @@ typedef enum arch_norm {
 #define ARCH_POOL_PREFIX   ARCH_OPTION(20) /* pool_include_prefix=True */
 #define ARCH_FC_NORM       ARCH_OPTION(21) /* the final norm follows the pool */
 #define ARCH_NO_FINAL_NORM ARCH_OPTION(22) /* final_norm=False */
-/* interpolation=bilinear in preprocessing; plain: bicubic */
-#define ARCH_BILINEAR  ARCH_OPTION(23)
-#define ARCH_SQUASH    ARCH_OPTION(24) /* crop_mode=squash in preprocessing; plain: center */
-#define ARCH_NO_POS    ARCH_OPTION(25) /* use_abs_pos_emb=False: no learned positions */
-#define ARCH_REL_POS   ARCH_OPTION(26) /* use_rel_pos_bias=True */
-#define ARCH_SCALE_MLP ARCH_OPTION(27) /* scale_mlp=True without scale_attn_inner */
-#define ARCH_POOL_8    ARCH_OPTION(28) /* attn_pool_num_heads=8 */
-#define ARCH_DIFF      ARCH_OPTION(29) /* attn_layer=diff */
-#define ARCH_PARALLEL  ARCH_OPTION(30) /* block_fn=ParallelScalingBlock */
-#define ARCH_DYNAMIC   ARCH_OPTION(31) /* dynamic_img_size=True */
-/* Positions are resampled bilinearly, without antialias. */
-#define ARCH_FLEXIVIT ARCH_OPTION(32)
-#define ARCH_QK_NORM  ARCH_OPTION(33) /* qk_norm=True */
-#define ARCH_NAFLEX   ARCH_OPTION(34) /* the input has the aspect ratio of each photo */
-#define ARCH_PAR      ARCH_OPTION(35) /* pos_embed_ar_preserving=True */
-#define ARCH_FACTORS  ARCH_OPTION(36) /* pos_embed=factorized */
+#define ARCH_BILINEAR      ARCH_OPTION(23) /* interpolation=bilinear */
+#define ARCH_SQUASH        ARCH_OPTION(24) /* crop_mode=squash in preprocessing; plain: center */
+#define ARCH_NO_POS        ARCH_OPTION(25) /* use_abs_pos_emb=False: no learned positions */
+#define ARCH_REL_POS       ARCH_OPTION(26) /* use_rel_pos_bias=True */
+#define ARCH_SCALE_MLP     ARCH_OPTION(27) /* scale_mlp=True without scale_attn_inner */
+#define ARCH_POOL_8        ARCH_OPTION(28) /* attn_pool_num_heads=8 */
+#define ARCH_DIFF          ARCH_OPTION(29) /* attn_layer=diff */
+#define ARCH_PARALLEL      ARCH_OPTION(30) /* block_fn=ParallelScalingBlock */
+#define ARCH_DYNAMIC       ARCH_OPTION(31) /* dynamic_img_size=True */
+#define ARCH_FLEXIVIT      ARCH_OPTION(32) /* resamples positions bilinearly, without antialias */
+#define ARCH_QK_NORM       ARCH_OPTION(33) /* qk_norm=True */
+#define ARCH_NAFLEX        ARCH_OPTION(34) /* the input has the aspect ratio of each photo */
+#define ARCH_PAR           ARCH_OPTION(35) /* pos_embed_ar_preserving=True */
+#define ARCH_FACTORS       ARCH_OPTION(36) /* pos_embed=factorized */
 /* The lowest of the bits that hold the kind of rotary positions. */
 #define ARCH_ROPE_SHIFT 60
 #define ARCH_ROPE(kind) ((uint64_t)(kind) << ARCH_ROPE_SHIFT)
