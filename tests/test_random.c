@@ -1402,14 +1402,14 @@ static void text_options(vit_config *c) {
 
 /* Chooses options of the merger. Its squares must divide the grid. */
 static void merger_options(vit_config *c) {
-    int m = 1 + (c->embed_dim + c->img_width) % 3;
+    int m = 2 + (c->embed_dim + c->img_width) % 2;
     while (c->img_height / c->patch_size % m || c->img_width / c->patch_size % m) {
         m--;
     }
     c->merge_size = m;
     c->merge_dim = c->embed_dim / 2 + 5;
     c->merge_mlp_dim = c->embed_dim + 7;
-    c->merge_norm = c->embed_dim % 3;
+    c->merge_norm = (c->embed_dim + c->depth + c->img_height) % 3;
     c->merge_act = c->img_width % VIT_NUM_ACTIVATIONS;
 }
 
@@ -1480,7 +1480,7 @@ static tiny_options random_options(int kind, model_group group, int stem) {
     }
     if (group == GROUP_OWN) {
         own_options(c);
-    } else if (group == GROUP_PLAIN && c->embed_dim % 2) {
+    } else if (group == GROUP_PLAIN && (c->embed_dim + c->depth) % 3) {
         merger_options(c);
     }
     c->norm_eps = (float)pick(1, 100) * 1e-5f;
