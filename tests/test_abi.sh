@@ -98,10 +98,10 @@ says "cat 0.78" same
 
 # A library works with every program that is not newer.
 header newer -e "s/^#define VIT_ABI $abi\$/#define VIT_ABI $((abi + 1))/" \
-    -e 's/^    VIT_RESERVED(int, 29) .*/    int option_to_come;\n    VIT_RESERVED(int, 28)/' \
+    -e 's/^    VIT_RESERVED(int, 24) .*/    int option_to_come;\n    VIT_RESERVED(int, 23)/' \
     -e '/^    void \*phase_user;/{n;s/.*/    void *param_to_come;\n    VIT_RESERVED(void *, 7)/}' \
-    -e 's/^    VIT_RESERVED(void \*, 6)/    void *output_to_come;\n    VIT_RESERVED(void *, 5)/' \
-    -e 's/^    VIT_RESERVED(void \*, 5)/    void *input_to_come;\n    VIT_RESERVED(void *, 4)/' \
+    -e '0,/^    VIT_RESERVED(void \*, 5)/s//    void *input_to_come;\n    VIT_RESERVED(void *, 4)/' \
+    -e 's/^    VIT_RESERVED(void \*, 5)/    void *output_to_come;\n    VIT_RESERVED(void *, 4)/' \
     -e 's/^    VIT_RESERVED(void \*, 16)/    void *state_to_come;\n    VIT_RESERVED(void *, 15)/'
 check "newer: members take the place of what was reserved" \
     sh -c "[ \$(grep -c '_to_come;' '$work/newer/vit.h') = 5 ]"
