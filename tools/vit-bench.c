@@ -495,7 +495,7 @@ static const char notes[] =
     "Open and cold start are medians of 3 processes, with the file in the system's cache. Private\n"
     "memory is memory without a file behind it. The times of the phases add up to the median;\n"
     "their shares are those of all runs.\n"
-    "Exit status: 0 on success, 1 if something failed, 2 for a wrong command line.\n";
+    "Exit status: 0 on success, 1 if something failed, 2 for a wrong command.\n";
 
 static bool complain(const char *text) { return cli_wrong(PROGRAM, "%s", text), false; }
 

@@ -321,7 +321,8 @@ static const char notes[] =
     "    ffmpeg -i cat.mp4 -f rawvideo -pix_fmt nv12 - | @ --frames 640x480 --pixels nv12\n"
     "Latency (in --json and at the end) is the time from a frame's last byte to its result.\n" ZERO_SHOT_NOTES
     "timm and Pillow ignore the EXIF orientation; use --no-exif for the same results.\n"
-    "Exit status: 0 on success, 1 if an image could not be read or sorted, 2 for a wrong command line.\n";
+    "Exit status: 0 on success, 1 if an image could not be read or sorted, 2 for a wrong\n"
+    "command.\n";
 
 static const char *wrong_sort(const choices *c, const text_list *images) {
     if (!c->sort)

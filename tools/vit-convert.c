@@ -179,7 +179,7 @@ static const char notes[] =
     "the checkpoint's folder, and the author's Python as text.\n"
     "\n"
     "More help: @ --help settings | match | types | names\n"
-    "Exit status: 0 on success, 1 if something failed or a setting is missing, 2 for wrong options.\n";
+    "Exit status: 0 on success, 1 if something failed or a setting is missing, 2 for a wrong command.\n";
 
 /* Handles "--help TOPIC" alone. Returns false for any other command line. */
 static bool print_topic(int argc, char **argv) {

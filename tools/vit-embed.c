@@ -452,8 +452,8 @@ static const char notes[] =
     "OUT.rows appear when everything is done, or not at all. OUT.rows identifies an image by its\n"
     "path, size and modification time, else by a hash of its bytes. A run with another model, or\n"
     "other options that change the vectors, needs another OUT or --overwrite.\n"
-    "Exit status: 0 on success, 1 if an image could not be read (with --tar, a shard) or something failed, 2\n"
-    "for a wrong command line.\n";
+    "Exit status: 0 on success, 1 if an image could not be read (with --tar, a shard) or\n"
+    "something failed, 2 for a wrong command.\n";
 
 /* Returns the error in the options; NULL if there is none. */
 static const char *check_choices(const choices *c, const text_list *operands) {

@@ -747,8 +747,8 @@ static const char notes[] =
     "at least --above.\n"
     "--knn is DINO's method: each of 20 neighbors votes with exp(cosine / 0.07). --probe is\n"
     "scikit-learn's LogisticRegression(C=10) of embeddings scaled to length 1.\n"
-    "Exit status: 0 on success, 1 if an image could not be read or something failed, 2 for a wrong command\n"
-    "line.\n";
+    "Exit status: 0 on success, 1 if an image could not be read or something failed, 2 for a\n"
+    "wrong command.\n";
 
 /* Returns the error in the command line that the table of options cannot express; NULL if there is
  * none. */

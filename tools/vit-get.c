@@ -592,7 +592,7 @@ static const char notes[] =
     "is kept as FILE.wrong and never used. Without a published sum, @ prints the file's own sum.\n"
     "The licenses are those on the models' pages. Read a model's license before you use it.\n"
     "\n"
-    "Exit status: 0 on success, 1 if something failed, 2 for a wrong command line.\n";
+    "Exit status: 0 on success, 1 if something failed, 2 for a wrong command.\n";
 
 int main(int argc, char **argv) {
     static request q;

@@ -480,7 +480,8 @@ static const char notes[] =
     "--check verifies the checksum of every tensor and runs the file's self-test, to which\n"
     "--threads and --isa apply. It shows that the file is complete and that this machine computes\n"
     "correctly with it. Only --sha256 detects forgery, with a checksum from another source.\n"
-    "Exit status: 0 on success, 1 if a file cannot be read or fails the check, 2 for a wrong command line.\n";
+    "Exit status: 0 on success, 1 if a file cannot be read or fails the check, 2 for a wrong\n"
+    "command.\n";
 
 /* Opens and checks one file, and prints its contents. Failures are printed on stderr. */
 static bool inform(const char *path, const choices *chosen) {

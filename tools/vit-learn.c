@@ -490,8 +490,8 @@ static const char notes[] =
     "from the rows that it holds out: one in ten, at most 5,000.\n"
     "The order of the photos, the number of threads and the number of runs do not change the file.\n"
     "A second copy of a photo is left out; copies in two classes are an error.\n"
-    "Exit status: 0 on success, 1 if an image could not be read or something failed, 2 for a wrong command\n"
-    "line.\n";
+    "Exit status: 0 on success, 1 if an image could not be read or something failed, 2 for a\n"
+    "wrong command.\n";
 
 static bool choose(int argc, char **argv, choices *c, int *status) {
     const cli_option options[] = {

@@ -60,8 +60,8 @@ static const char notes[] =
     "photos, [models, n, n] for positions, [count, channels, rows, columns] for filters; --json\n"
     "prints the same numbers. IMAGE '-' is standard input; OUT '-' is standard output.\n"
     "A photo that cannot be read is reported and left out.\n"
-    "Exit status: 0 on success, 1 if a photo could not be read or something failed, 2 for a wrong command\n"
-    "line.\n";
+    "Exit status: 0 on success, 1 if a photo could not be read or something failed, 2 for a\n"
+    "wrong command.\n";
 
 static int append(cli_option *options, int count, const cli_option *more) {
     for (; more->name; more++) options[count++] = *more;

@@ -687,7 +687,7 @@ static const char notes[] =
     "blocks\n"
     "have the shape [blocks, B, ...]. Blocks count from 0, as in timm: blocks.0.\n"
     "timm and Pillow ignore the EXIF orientation; with --no-exif results equal theirs.\n"
-    "Exit status: 0 on success, 1 if something failed, 2 for a wrong command line.\n";
+    "Exit status: 0 on success, 1 if something failed, 2 for a wrong command.\n";
 
 static bool complain(const char *text) { return cli_wrong(PROGRAM, "%s", text), false; }
 

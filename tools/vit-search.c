@@ -656,8 +656,8 @@ static const char notes[] =
     "--int8 first reads copies with one byte per value, img_emb_N.i8; it makes copies that are\n"
     "missing or old. The error of each copy is known, and rows that may be among the best are read\n"
     "from the shard, so the result is the same.\n" ZERO_SHOT_NOTES
-    "Exit status: 0 on success, 1 if an image or a shard could not be read or something failed, 2 for a\n"
-    "wrong command line.\n";
+    "Exit status: 0 on success, 1 if an image or a shard could not be read or something failed,\n"
+    "2 for a wrong command.\n";
 
 /* Returns the error in the command line that the table of options cannot express; NULL if there is
  * none. */
