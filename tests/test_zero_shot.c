@@ -99,10 +99,10 @@ static void test_refused(void) {
     write_vectors(bad, TEXTS, DIM);
     refused("the vector of 'four', in row 3, is all zeros or not finite");
     write_vectors(bad, TEXTS, 0);
-    refused("text.npy: expected 1 to 1048576 vectors, found 4 of 0 numbers");
+    refused("text.npy: expected 1 to 1048576 vectors, found 4 (each of 0 numbers)");
     write_text("");
     write_vectors(bad, 0, DIM);
-    refused("text.npy: expected 1 to 1048576 vectors, found 0 of 3 numbers");
+    refused("text.npy: expected 1 to 1048576 vectors, found 0 (each of 3 numbers)");
     write_vectors(vectors, TEXTS, DIM);
 }
 

@@ -87,10 +87,9 @@ static void print_minor(const finding_list *list, bool measured, const char *pro
         if (findings_is_minor(&list->items[i]) && !list->items[i].otherwise == !measured)
             text_append(text, sizeof text, "%s%s", *text ? ", " : "", list->items[i].what);
     if (*text)
-        report_error(
-            program, NULL,
-            "also assumed (%s): %s (--set KEY=VALUE changes one; --json gives the reasons)",
-            measured ? "moving the output by less than 0.01 %" : "rarely important", text);
+        report_error(program, NULL,
+                     "assumed too (%s): %s (--set KEY=VALUE changes one; --json gives the reasons)",
+                     measured ? "moving the output by less than 0.01 %" : "rarely important", text);
 }
 
 /* Returns the effect of a wrong assumption as text, such as "relu moves the output by 14 %; ".
