@@ -89,12 +89,13 @@ static void look(web_model *m, const uint8_t *n) {
     const size_t all = (size_t)patches * (size_t)s[WEB_DIM];
     float *values = take_floats(all), *to = take_floats(3 * (size_t)patches);
     float *cosines = take_floats((size_t)patches * (size_t)patches);
+    const vit_grid grid = { s[WEB_ROWS], s[WEB_COLUMNS] };
     double numbers[12];
     int found[3];
     memset(numbers, 0, sizeof numbers);
     for (size_t i = 0; i < all; i++) values[i] = (float)(i * n[6] % 251);
     require_reason(web_attention(m, n[4] % 5 - 2, (int)(int8_t)n[5], n[6] % 5 - 2, to));
-    require_reason(web_components(m, values, 1, n[0] & 32, to, numbers));
+    require_reason(web_components(m, values, &grid, 1, n[0] & 32, to, numbers));
     require_reason(web_positions(m, n[4] % 5 - 2, (int)(int8_t)n[7], cosines, found));
     require_reason(web_crop(m, n[1] * 5000, n[2], numbers));
     const int patch = web_patch_at(m, n[1], n[2], numbers[0] + n[5], numbers[1] + n[6]);
