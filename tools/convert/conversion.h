@@ -30,7 +30,7 @@
 typedef struct convert_options {
     const char *checkpoint, *output;
     const char *config, *arch, *labels; /* NULL if the option is not given */
-    /* Path of one of several state dicts in the checkpoint; NULL for the usual one. */
+    /* Path of the state dict to convert, if the checkpoint has several. NULL: the default. */
     const char *weights;
     /* Path of the author's Python. "none" to use none, NULL to search for it. */
     const char *code;

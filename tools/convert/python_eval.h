@@ -65,7 +65,7 @@ typedef struct python_list {
 
 /* A module that the Python makes. */
 typedef struct python_module {
-    const char *kind;       /* name of the library's or of the author's class */
+    const char *kind;       /* name of its class, from a library or by the author */
     const python_node *own; /* the class if it is the author's, otherwise NULL */
     const python_node *at;  /* the call that made the module */
     python_list parts;

@@ -96,7 +96,7 @@ typedef struct structure_part {
     /* If each head has a part of its own and this is the part of the first head: the number of
      * heads. Otherwise 0. */
     int heads;
-    int next; /* index of the part of the next head; 0 if there is none */
+    int next; /* index of the part for the next head; 0 if this is the last head */
     /* True for the parts of all heads but the first, if each head has a part of its own. */
     bool is_next;
     const char *role, *reason; /* both are NULL until the role is found */

@@ -95,7 +95,7 @@ sample shard_source_take(shard_source *s);
 typedef struct shard_task {
     const char *program;      /* name of the program, which begins messages on stderr */
     const char *folder;       /* folder for the output files */
-    const char *name;         /* name of standard input; NULL if it has none */
+    const char *name;         /* name of the shard on standard input; NULL if not given */
     const shard_list *shards; /* the shards of all tasks */
     shard_part part;
     shard_recipe recipe;

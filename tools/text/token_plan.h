@@ -123,7 +123,7 @@ void tplan_step_lower_python(tplan *p, tplan_steps *steps);
 void tplan_step_compose(tplan *p, tplan_steps *steps, bool compose);
 /* Cleans the text as ftfy does, but does not repair wrongly decoded text (mojibake). */
 void tplan_step_ftfy(tplan *p, tplan_steps *steps);
-/* Replaces HTML entities as Python's html.unescape does, twice. */
+/* Replaces HTML entities twice, each time as Python's html.unescape does. */
 void tplan_step_entities(tplan *p, tplan_steps *steps);
 /* Removes the characters of string.punctuation. */
 void tplan_step_punctuation(tplan *p, tplan_steps *steps);
