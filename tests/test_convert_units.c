@@ -1639,7 +1639,7 @@ static void fold(const tiny_options *o, char *path) {
     tiny_free(&f);
 }
 
-/* Tests smoothing where norms lie between layers, and tensors that belong to no layer. */
+/* Tests smoothing in models with norms between layers, and for tensors that belong to no layer. */
 static void test_folding(const char *data) {
     char path[256];
     tiny_options o[4];

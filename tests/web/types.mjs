@@ -1,5 +1,5 @@
-// types.mjs - the declarations of examples/web/vit, by TypeScript in strict mode: consumer.mts
-// compiles, wrong calls in it are refused, and what is declared is there.
+// types.mjs - checks the declarations of examples/web/vit with TypeScript in strict mode: consumer.mts
+// must compile, wrong calls in it must be refused, and everything declared must exist.
 import { createRequire } from 'node:module';
 import { basename, resolve } from 'node:path';
 import { built, expect, same, test } from './harness.mjs';

@@ -38,8 +38,8 @@ typedef struct infer_result {
     const char *error; /* "FILE: reason" if the photo could not be read; otherwise NULL */
     const char *note;  /* text about damage that the decoder ignored; NULL if there is none */
     uint64_t content;  /* vit_hash of the photo's file; set only if there is a function `recall` */
-    /* the number that `recall` returned; -1 if the photo was computed, and only then the arrays
-     * below have values */
+    /* -1 if the photo was computed, otherwise the number that `recall` returned; the arrays below
+     * have values only if this is -1 */
     int64_t recalled;
     float *logits;    /* [num_classes]; NULL if not requested */
     float *embedding; /* [vit_embedding_dim]; NULL if not requested */

@@ -47,8 +47,8 @@ bool layout_rows(const checkpoint_tensor_info *view, const int64_t *dims, int nd
 /* === Folds === */
 
 /* These functions compute a tensor from several others: from consecutive layers, from a layer for
- * each head, or from a linear layer that gives the positions. Sums are computed in double and rounded
- * once. */
+ * each head, or from a linear layer that gives the positions. Sums are computed in double and
+ * rounded once. */
 
 /* A linear layer in memory: its weight [rows, cols] and its bias [rows]. */
 typedef struct fold_layer {

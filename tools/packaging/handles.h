@@ -5,7 +5,8 @@
  * tools/packaging owns the compiled library, CMake, pkg-config, man pages, releases, bindings; it may
  * include no other floor.
  *
- * The results are those of vit_result in vit.h, and VITH_STOPPED. All names begin with vith_. The code contains a static copy of vit.h, so a program may also link another copy. */
+ * The results are those of vit_result in vit.h, and VITH_STOPPED. All names begin with vith_. The
+ * code contains a static copy of vit.h, so a program may also link another copy. */
 #ifndef VITH_H
 #define VITH_H
 #include <stddef.h>

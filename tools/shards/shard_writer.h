@@ -201,8 +201,8 @@ typedef struct indexed_row {
 
 /* Fills in the metadata of `count` rows. Before the call, the member `row` of each must be the
  * number of the row counted through all shards; these numbers must all differ. After the call,
- * `row` is the number of the row within its shard. The call fails if a file has no line for a row. Free the rows
- * even after a failure. */
+ * `row` is the number of the row within its shard. The call fails if a file has no line for a row.
+ * Free the rows even after a failure. */
 bool shard_index_rows(const shard_index *index, indexed_row *rows, int count, report *r);
 void indexed_row_free(indexed_row *row);
 
