@@ -9390,9 +9390,9 @@ static void vit__keep_ratio(const vit_config *c, int64_t w, int64_t h, vit_crop 
     if (crop->height < 1) crop->height = 1;
 }
 
-/* Patches that cover a scaled side, or are nearest to it; at least 1. */
-static int64_t vit__patches(const vit_config *c, int64_t side, vit__real scale) {
-    const vit__real exact = (vit__real)side * scale / (vit__real)c->patch_size;
+/* Squares of `size` pixels that cover a scaled side, or are nearest to it; at least 1. */
+static int64_t vit__patches(const vit_config *c, int size, int64_t side, vit__real scale) {
+    const vit__real exact = (vit__real)side * scale / (vit__real)size;
     int64_t whole = (int64_t)exact + ((vit__real)(int64_t)exact < exact);
     if (c->crop_rounding == VIT_ROUND_NEAREST) whole = vit__round_half_even(exact);
     return whole < 1 ? 1 : whole;
@@ -9411,11 +9411,11 @@ static void vit__fit_patches(const vit_config *c, int64_t w, int64_t h, vit_crop
         low = high = (x < 1 ? 1 - x : x - 1) < (y < 1 ? 1 - y : y - 1) ? x : y;
     while (high - low >= (vit__real)1e-5) {
         scale = (low + high) / 2;
-        if (vit__patches(c, w, scale) * vit__patches(c, h, scale) <= most) low = scale;
+        if (vit__patches(c, p, w, scale) * vit__patches(c, p, h, scale) <= most) low = scale;
         else high = scale;
     }
-    crop->width = p * vit__patches(c, w, low);
-    crop->height = p * vit__patches(c, h, low);
+    crop->width = p * vit__patches(c, p, w, low);
+    crop->height = p * vit__patches(c, p, h, low);
 }
 
 VIT_API void vit_find_crop(const vit_config *c, int width, int height, vit_crop *crop) {
@@ -12206,18 +12206,27 @@ static int vit__needed_blocks(const vit_session *s, const vit_outputs *out) {
     return needed;
 }
 
+/* The ids that stand in place of pixels, or NULL. */
+VIT__INLINE const int *vit__ids_of(const vit_input *input) {
+#if VIT__TEXT_ENCODER
+    return input->ids;
+#else
+    (void)input;
+    return NULL;
+#endif
+}
+
 /* Runs at most params.batch images, from number `image` on. */
-static void vit__forward_batch(const vit_session *s, const float *pixels, const int *ids,
-                               const uint8_t *mask, int batch, const vit_outputs *out,
-                               int image) {
+static void vit__forward_batch(const vit_session *s, const vit_input *input,
+                               const vit_outputs *out, int image) {
     const vit_config *c = VIT__CONFIG(s->model);
     const int num_blocks = vit__needed_blocks(s, out);
-    vit__pass p = vit__begin_pass(s, batch);
+    vit__pass p = vit__begin_pass(s, input->batch);
     vit__mat x;
-    p.mask = mask;
-    p.pixels = pixels;
-    p.ids = ids;
-    x = vit__patch_embed(&p, pixels);
+    p.mask = VIT__LOGITS_ONLY ? NULL : input->mask;
+    p.pixels = input->pixels;
+    p.ids = vit__ids_of(input);
+    x = vit__patch_embed(&p, p.pixels);
     for (p.block = 0; p.block < num_blocks; p.block++) {
         vit__block_layers w;
         vit__begin_block(s, p.block, &w);
@@ -12231,16 +12240,6 @@ static void vit__forward_batch(const vit_session *s, const float *pixels, const 
     p.block = -1;
     if (num_blocks == c->depth) vit__head(&p, x, out);
     vit__phase(s, VIT_PHASE_END);
-}
-
-/* The ids that stand in place of pixels, or NULL. */
-VIT__INLINE const int *vit__ids_of(const vit_input *input) {
-#if VIT__TEXT_ENCODER
-    return input->ids;
-#else
-    (void)input;
-    return NULL;
-#endif
 }
 
 /* 1 if the floats of `batch` images fit the address space; an image has at most 2^42. */
@@ -12276,19 +12275,19 @@ static int vit__can_give(const vit_config *c, const vit_outputs *out, int batch)
 VIT__INLINE void vit__forward_all(const vit_session *s, const vit_input *input, int batch,
                              const vit_outputs *outputs) {
     const vit_config *c = VIT__CONFIG(s->model);
-    const float *pixels = input->pixels;
-    const uint8_t *mask = VIT__LOGITS_ONLY ? NULL : input->mask;
-    const int *ids = vit__ids_of(input);
     vit_outputs out = *outputs;
-    int image, now;
-    for (image = 0; image < batch; image += now) {
+    vit_input in = *input;
+    int image;
+    for (image = 0; image < batch; image += in.batch) {
         size_t n;
-        now = vit__min(batch - image, vit__batch(s));
-        n = (size_t)now;
-        vit__forward_batch(s, pixels, ids, mask, now, &out, image);
-        if (mask) mask += n * (size_t)c->num_tokens;
-        if (ids) ids += n * vit__input_size(c);
-        else pixels += n * vit__input_size(c);
+        in.batch = vit__min(batch - image, vit__batch(s));
+        n = (size_t)in.batch;
+        vit__forward_batch(s, &in, &out, image);
+        if (!VIT__LOGITS_ONLY && in.mask) in.mask += n * (size_t)c->num_tokens;
+#if VIT__TEXT_ENCODER
+        if (in.ids) in.ids += n * vit__input_size(c);
+#endif
+        if (in.pixels) in.pixels += n * vit__input_size(c);
         if (out.logits) out.logits += n * (size_t)c->num_classes;
         if (out.embedding) out.embedding += n * (size_t)vit__embedding_dim(c);
         if (out.tokens) out.tokens += n * vit__tokens_floats(c);

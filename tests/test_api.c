@@ -2046,6 +2046,21 @@ static void test_resize_refused(void) {
     bench_close(&b);
 }
 
+/* Compares the size to which a photo is resized. Merged tokens of 2 x 2 patches with half the side
+ * must give the same size, because the grid must have whole merged tokens. */
+static void check_fit(vit_config *c, int width, int height, int fitted_width, int fitted_height) {
+    for (c->merge_size = 0; c->merge_size <= 2; c->merge_size += 2) {
+        vit_crop crop;
+        vit_find_crop(c, width, height, &crop);
+        CHECK_MSG(crop.width == fitted_width && crop.height == fitted_height && crop.left == 0 &&
+                      crop.top == 0,
+                  "%d x %d, merge_size %d: %d x %d", width, height, c->merge_size, (int)crop.width,
+                  (int)crop.height);
+        if (c->patch_size % 2) return;
+        c->patch_size /= 2;
+    }
+}
+
 /* These sizes are from Siglip2ImageProcessor's get_image_size_for_max_num_patches. timm's
  * get_image_size_for_seq gives the same sizes. */
 static void test_fit_sizes(void) {
@@ -2063,16 +2078,12 @@ static void test_fit_sizes(void) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         tiny_options o = tiny_defaults();
-        vit_crop crop;
         o.config.crop_mode = VIT_CROP_ASPECT;
         o.config.patch_size = rows[i].patch;
         o.config.img_height = o.config.img_width = 7;
         o.config.resize_height = o.config.resize_width = rows[i].patch * rows[i].side;
-        vit_find_crop(&o.config, rows[i].width, rows[i].height, &crop);
-        CHECK_MSG(crop.width == rows[i].fitted_width && crop.height == rows[i].fitted_height &&
-                      crop.left == 0 && crop.top == 0,
-                  "%d x %d: %d x %d", rows[i].width, rows[i].height, (int)crop.width,
-                  (int)crop.height);
+        check_fit(&o.config, rows[i].width, rows[i].height, rows[i].fitted_width,
+                  rows[i].fitted_height);
     }
 }
 
@@ -2093,17 +2104,13 @@ static void test_fit_nearest(void) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         tiny_options o = tiny_defaults();
-        vit_crop crop;
         o.config.crop_mode = VIT_CROP_ASPECT;
         o.config.crop_rounding = VIT_ROUND_NEAREST;
         o.config.patch_size = rows[i].patch;
         o.config.resize_height = rows[i].resize_height;
         o.config.resize_width = rows[i].resize_width;
-        vit_find_crop(&o.config, rows[i].width, rows[i].height, &crop);
-        CHECK_MSG(crop.width == rows[i].fitted_width && crop.height == rows[i].fitted_height &&
-                      crop.left == 0 && crop.top == 0,
-                  "%d x %d: %d x %d", rows[i].width, rows[i].height, (int)crop.width,
-                  (int)crop.height);
+        check_fit(&o.config, rows[i].width, rows[i].height, rows[i].fitted_width,
+                  rows[i].fitted_height);
     }
 }
 
