@@ -25,7 +25,7 @@ printed() {
 cp -r tools/packaging/embedded "$work/vit"
 for file in "$work"/vit/*.* "$work"/vit/*/*; do
     check "${file#"$work/"}: its first lines say that no SDK has built it" \
-        sh -c "head -n 2 '$file' | grep -qiE '(never|no [^.]*) (built|read) '"
+        sh -c "head -n 2 '$file' | grep -qiE '(never|no [^.]*) (built|read)( |$)'"
 done
 mkdir "$work/main"
 printed main/classify.c >"$work/main/classify.c"
