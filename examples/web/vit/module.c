@@ -1,5 +1,5 @@
-/* module.c - vit.h and the computations of tools/vit-look as a WebAssembly module, for pages and
- *Node.
+/* module.c - vit.h and the computations of tools/vit-look as a WebAssembly module, for pages
+ * and Node.
  *
  * `make wasm` builds it, with Debian's clang. It imports nothing except, with threads, its memory
  * and parallel_for, so that any JavaScript can instantiate it.
