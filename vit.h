@@ -12172,8 +12172,8 @@ static void vit__begin_outputs(vit__pass *p, const vit_outputs *out, int image) 
 }
 
 /* Copies x, normed or not, to the entries of vit_outputs.blocks that request it. */
-static void vit__block_outputs(const vit__pass *p, vit__mat x, const vit_outputs *out,
-                               int image) {
+VIT__NOINLINE static void vit__block_outputs(const vit__pass *p, vit__mat x,
+                                             const vit_outputs *out, int image) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const size_t tokens = vit__tokens_floats(c), maps = vit__maps_floats(c);
@@ -12221,7 +12221,7 @@ static void vit__forward_batch(const vit_session *s, const vit_input *input,
                                const vit_outputs *out, int image) {
     const vit_config *c = VIT__CONFIG(s->model);
     const int num_blocks = vit__needed_blocks(s, out);
-    vit__pass p = vit__begin_pass(s, input->batch);
+    vit__pass p = vit__begin_pass(s, vit__known_batch(input->batch));
     vit__mat x;
     p.mask = VIT__LOGITS_ONLY ? NULL : input->mask;
     p.pixels = input->pixels;
@@ -12274,6 +12274,7 @@ static int vit__can_give(const vit_config *c, const vit_outputs *out, int batch)
 /* Runs a batch, params.batch images at a time. */
 VIT__INLINE void vit__forward_all(const vit_session *s, const vit_input *input, int batch,
                              const vit_outputs *outputs) {
+#if VIT__EXECUTOR
     const vit_config *c = VIT__CONFIG(s->model);
     vit_outputs out = *outputs;
     vit_input in = *input;
@@ -12293,6 +12294,10 @@ VIT__INLINE void vit__forward_all(const vit_session *s, const vit_input *input, 
         if (out.tokens) out.tokens += n * vit__tokens_floats(c);
         if (out.merged) out.merged += n * vit__merged_floats(c);
     }
+#else /* one image a call */
+    (void)batch;
+    vit__forward_batch(s, input, outputs, 0);
+#endif
 }
 
 #if VIT__TEXT_ENCODER
@@ -12380,15 +12385,30 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input) {
     }
 }
 
+/* The largest difference from the stored output, relative to the latter's largest number. A function
+   of its own, as its layers would take stack during the forward pass. */
+VIT__NOINLINE static float vit__selftest_error(const vit_model *m, const float *output) {
+    int32_t worst = 0, largest = 0; /* as bits, of which NaN's are the largest */
+    vit__tail_layers tail;
+    float error;
+    int i;
+    vit__find_tail(m, &tail);
+    for (i = 0; i < vit__output_dim(VIT__CONFIG(m)); i++) {
+        const float want = vit__stored(tail.selftest + i);
+        const int32_t size = vit__size_bits(output[i] - want), magnitude = vit__size_bits(want);
+        if (size > worst) worst = size;
+        if (magnitude > largest) largest = magnitude;
+    }
+    error = vit__float((uint32_t)worst);
+    return largest ? error / vit__float((uint32_t)largest) : error;
+}
+
 VIT_API vit_result vit_selftest(vit_session *session, float *input, float *output, float *error) {
     const vit_config *c;
     vit_input in;
     vit_outputs outputs;
-    vit__tail_layers tail;
     vit_result result;
-    int32_t worst = 0, largest = 0; /* as bits, of which NaN's are the largest */
     float relative;
-    int i;
     if (!session || !session->model || !input || !output) return VIT_ERROR_ARGUMENT;
     c = VIT__CONFIG(session->model);
     if (!(c->selftest_tolerance > 0.0f)) return VIT_ERROR_UNSUPPORTED;
@@ -12403,15 +12423,7 @@ VIT_API vit_result vit_selftest(vit_session *session, float *input, float *outpu
     else outputs.embedding = output;
     result = vit_forward(session, &in, &outputs);
     if (result) return result;
-    vit__find_tail(session->model, &tail);
-    for (i = 0; i < vit__output_dim(c); i++) {
-        const float want = vit__stored(tail.selftest + i);
-        const int32_t size = vit__size_bits(output[i] - want), magnitude = vit__size_bits(want);
-        if (size > worst) worst = size;
-        if (magnitude > largest) largest = magnitude;
-    }
-    relative = vit__float((uint32_t)worst);
-    if (largest) relative /= vit__float((uint32_t)largest);
+    relative = vit__selftest_error(session->model, output);
     if (error) *error = relative;
     return relative <= c->selftest_tolerance ? VIT_OK : VIT_ERROR_SELFTEST;
 }
