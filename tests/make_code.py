@@ -525,7 +525,7 @@ def main():
     lines.append("relu | model.pt | --code tests/data/code/cases.txt | the code shows nothing: ")
     lines.append("relu | model.pt | --code tests/data/code/wrong/model.py --match-input "
                  "tests/data/code/relu/x.npy --match-logits tests/data/code/relu/y.npy "
-                 "| =but the pair shows num_heads=4, not 8")
+                 "| =but the input and output show num_heads=4, not 8")
     os.makedirs(os.path.join(OUT, "wrong"), exist_ok=True)
     with open(os.path.join(OUT, "wrong", "model.py"), "w") as f:
         f.write(RELU.replace("heads=4", "heads=8"))

@@ -428,7 +428,7 @@ def write_towers():
          preprocessor={"image_processor_type": "CLIPImageProcessorFast",
                        "crop_size": {"height": 4, "width": 4}, "size": {"shortest_edge": 4}},
          twin_options=CLIP_CROP)
-    case("hf_clip_no_config", s, "activation: cannot be seen in a checkpoint of transformers "
+    case("hf_clip_no_config", s, "activation: not stored in a checkpoint of transformers "
          "CLIP; give --set activation=quick_gelu", None, "--set num_heads=2")
     t = clip_model(final_norm=False)
     s = hf_tower(t, "vision_model.")
@@ -569,8 +569,8 @@ def write_own_stems():
     for name, option, message in (
             ("rows", "--set pos_first_rows=1", "pos_embed has 16 rows; the 5 tokens of the "
              "input may use the first rows; give --set pos_first_rows=1"),
-            ("size", "--img-size 4 ", "img_size: it shows how many of the first rows of "
-             "pos_embed are used; give --img-size HxW")):
+            ("size", "--img-size 4 ", "img_size: the input size decides how many rows of "
+             "pos_embed the model uses; give --img-size HxW")):
         case("torch_nn_matrix_" + name, s, message, None, told.replace(option, ""), write=pth,
              suffix="pt")
     case("torch_nn_matrix_large", s, "pos_embed has 16 rows, but an input of 8x8 needs 17", None,
@@ -686,8 +686,8 @@ def write_lucidrains_2020():
     case("lucidrains_2021-01-21", s, t, "lucidrains_2020-12", told +
          " --set pool=avg --set attn_root=head_dim", eps="1e-5",
          twin_options=OWN_SIZE + "pool=avg pool_prefix=1")
-    case("lucidrains_2020_untold", s, "pool: cannot be seen in a checkpoint of "
-         "lucidrains/vit-pytorch of 2020; give --set pool=token ... num_heads: cannot ... "
+    case("lucidrains_2020_untold", s, "pool: not stored in a checkpoint of "
+         "lucidrains/vit-pytorch of 2020; give --set pool=token ... num_heads: not stored ... "
          "--set attn_root=embed_dim (until 2021-01-21) or --set attn_root=head_dim ... "
          "for example: --set pool=token --set num_heads=N --set attn_root=embed_dim", None)
 
@@ -741,8 +741,9 @@ def write_lucidrains_eras():
             del s["transformer.layers.%d.0.to_out.0%s" % (i, part)]
             t["blocks.%d.attn.proj%s" % (i, part)] = (
                 np.eye(D, dtype="<f4") if part == ".weight" else np.zeros(D, "<f4"))
-    case("lucidrains_heads", s, "blocks.{0..1}.attn.proj.weight [8, 8] is missing: only a single "
-         "head as wide as a token works without it", None, told + " --set pool=avg")
+    case("lucidrains_heads", s, "blocks.{0..1}.attn.proj.weight [8, 8] is missing: attention "
+         "works without it only if a single head is as wide as a token", None,
+         told + " --set pool=avg")
     case("lucidrains_identity", s, t, "lucidrains_identity", "--set num_heads=1 --set pool=avg",
          eps="1e-5", twin_options=OWN_SIZE + "pool=avg pool_prefix=1 num_heads=1")
     t = model(cls=False, **stem)
@@ -923,7 +924,7 @@ def write_open_clip():
                                "interpolation": "bicubic", "resize_mode": "shortest"}}
     case("open_clip_config", s, t, "clip", eps="1e-5", act="quick_gelu", config=told,
          twin_options=CLIP_CROP)
-    case("open_clip_untold", s, "activation: cannot be seen in a checkpoint of open_clip; give "
+    case("open_clip_untold", s, "activation: not stored in a checkpoint of open_clip; give "
          "--set activation=quick_gelu", None, "--set num_heads=2")
     s = as_torch(s)
     s["input_resolution"] = torch.tensor(4)
@@ -1510,7 +1511,7 @@ def write_rotary():
     case("jina_clip", OrderedDict(("vision_model." + k, x) for k, x in s.items()), t, "eva02", told,
          act="silu", twin_options="rope_type=cat")
     s = OrderedDict((k, x) for k, x in s.items() if "freqs" not in k)
-    case("eva02_untold", s, "rope_type: cannot be seen in a checkpoint of timm; give --set "
+    case("eva02_untold", s, "rope_type: not stored in a checkpoint of timm; give --set "
          "rope_type=none or --set rope_type=cat (EVA-02", None, told)
     t = rope(no_positions(no_key_bias(model(reg=4, ls=True, classes=0, seed=22))),
              dinov3_angles(1.25))
@@ -2012,7 +2013,7 @@ def write_gguf():
     case("gguf_siglip", s, t, "map", "--set activation=gelu_tanh", act="gelu_tanh",
          twin_options=plain + "crop_mode=squash", **file)
     s["pairs"] = clip_pairs(eps=1e-6)
-    case("gguf_siglip_untold", s, "activation: cannot be seen in a checkpoint of llama.cpp; give "
+    case("gguf_siglip_untold", s, "activation: not stored in a checkpoint of llama.cpp; give "
          "--set activation=gelu_tanh (SigLIP), quick_gelu (CLIP) or gelu", None, **file)
     t = model(cls=False, classes=0, seed=32)
     s = gguf_tower(t, NEW_MLP)

@@ -318,8 +318,9 @@ def overlaps(timm, average):
     net = lambda: Model(start=lambda net: tokens(net, overlapping_conv_28, count=169), **timm)
     case("overlap_28", net(), TWO + " --set patch_stride=2", chans=1, side=28)
     case("overlap_by_size_28", net(), TWO + " --img-size 28", chans=1, side=28)
-    case("overlap_asked", net(), TWO, "patches of 4 pixels are 52x52 side by side, an "
-         "unusual size; give --set patch_stride=2 (overlapping, 28x28) or --set patch_stride=4")
+    case("overlap_asked", net(), TWO, "patches of 4 pixels side by side make an input "
+         "of the unusual size 52x52; give --set patch_stride=2 (overlapping, 28x28) or --set "
+         "patch_stride=4")
     case("overlap_padded", Model(start=linear(), **timm),
          TWO + " " + CHW + " --set patch_stride=2 --set dynamic_img_pad=1",
          "patch_stride excludes patch_cut, stem and dynamic_img_pad")
@@ -374,13 +375,14 @@ def norms():
     front = lambda **more: Model(attn=attn, start=in_front, **more)
     alone = front(end=lambda net: head(net, None))
     case("norm_in_front", alone, TWO + " --rename norm.*=norm_pre.*")
-    case("norm_in_front_noted", alone, TWO + " --strict", "norm as the norm after the blocks: the "
-         "usual place, but the file stores it before the blocks; give --rename 'norm.*=norm_pre.*'")
+    case("norm_in_front_noted", alone, TWO + " --strict", "norm as the norm after the blocks: this "
+         "place is usual, but the file stores the norm before the blocks; give --rename "
+         "'norm.*=norm_pre.*'")
     case("norms_around", front(end=lambda net: head(net, "ln")), TWO +
          " --rename norm.*=norm_pre.*")
     case("norm_of_all", OneNorm(), TWO + " --rename ln.*=norm_shared.*")
-    case("norm_of_all_asked", OneNorm(), TWO, "if all blocks use the model's only norm, ln, give "
-         "--rename 'ln.*=norm_shared.*'")
+    case("norm_of_all_asked", OneNorm(), TWO, "If all blocks share the model's only norm, ln, "
+         "give --rename 'ln.*=norm_shared.*'")
     case("norm_between", Model(attn=attn, end=norm_between), TWO,
          "head.1 lies between head.0 and head.2: vit.h does not run a norm between the layers")
     case("head_of_three", Model(attn=attn, end=three_layers), TWO, "a head of three layers")
@@ -561,7 +563,7 @@ def refusals():
     case("norm_of_tokens", token_norms(), TWO, "over tokens and width at once")
     case("batch_norm", batch_norms(), TWO, "layers.{0..1}.norm1 [8]: a batch norm")
     case("flattened", flattened(), TWO, "reads all tokens at once")
-    case("stages", stages(), TWO, "does not run models in stages")
+    case("stages", stages(), TWO, "does not run models with several stages")
     case("cnn", cnn(), "", "no group of tensors looks like the blocks of a transformer")
     case("text", text_model(), TWO, "no patch embedding")
     case("unnamed", Model(block=unnamed), TWO)

@@ -271,7 +271,7 @@ else fail "vit-info"; fi
 accepts $H
 if grep -q "read from the weights" out err; then fail "read although it is told"; else pass; fi
 cp "$ROOT/tests/data/trained/heads1.safetensors" m.safetensors
-refuses 1 "num_heads: the weights show no heads, as with a single head or little training; give \
+refuses 1 "num_heads: the weights show no heads, perhaps because of a single head or little training; give \
 --set num_heads=N (1, 2, 4,"
 random
 refuses 1 "num_heads: the weights show no heads"
@@ -300,7 +300,7 @@ prints "input 3 x 8 x 12"
 accepts $H --img-size 8x12 --set crop_mode=squash
 prints "squash, 8x13 to 8x12"
 random depth=0
-refuses 1 "there are no blocks: expected tensors called blocks.{i}.*; --set depth=0 if" $H
+refuses 1 "there are no blocks: expected tensors called blocks.{i}.*; give --set depth=0 if" $H
 accepts $H --set depth=0
 if "$RUN" -m m.vit "$cat" --attention a.npy 2>err; then fail "attention without blocks"
 elif grep -qF "m.vit: has no blocks, hence no attention" err; then pass; else fail "no message"; fi
@@ -346,7 +346,7 @@ same chw.safetensors hwc.safetensors
 ordered
 says "assumed patch_order=chw: the usual "
 random flat=1 chans=2
-refuses 1 "in_chans: a patch of 32 values is not a square of 3 channels or of 1; give --set in_chans=N (2, 8 or 32)" $H
+refuses 1 "in_chans: a patch of 32 values is neither a square of 3 channels nor one of 1 channel; give --set in_chans=N (2, 8 or 32)" $H
 
 # --- another input size ----------------------------------------------------------------------
 
@@ -515,7 +515,7 @@ done
 accepts $H --ignore 'what.*' --ignore and.that
 says "dropped 2 tensors by --ignore: what.is.this, and.that"
 refuses 1 "1 unknown tensor: and.that [4] (--ignore PATTERN drops it); --rename THEIRS=OURS names an unknown tensor" $H --ignore 'what*'
-refuses 1 "--ignore: the model reads norm.weight; to change what runs, give settings" \
+refuses 1 "--ignore: the model reads norm.weight; to run the model without a layer, give a setting" \
     $H --ignore 'what.*' --ignore and.that --ignore 'norm.*'
 # shellcheck disable=SC2046 # words
 random $(for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo extra=x$i:2; done)
@@ -936,7 +936,7 @@ for other in "dim=64 depth=5 mlp=192 patch=16 rows=2 cols=2 classes=1000" "$publ
     random $other
     accepts --set num_heads=2
     if grep -q "assumed labels" err; then fail "assumes labels of $other"; else pass; fi
-    prints "labels          none; --labels FILE, a name a line, gives the classes names"
+    prints "labels          none; --labels FILE gives the classes names, one per line"
 done
 random
 

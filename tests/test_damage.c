@@ -495,7 +495,7 @@ static void test_renamed(const damage_case *t, const outcome *base) {
         convert_changed(t, base, "renamed", &o);
         if (is_read(&whole.items[i]))
             CHECK_MSG(names_key(t, &o, name) || names_key(t, &o, whole.items[i].name) ||
-                          names_key(t, &o, "missing: most tensors are those of") ||
+                          names_key(t, &o, "missing: most tensors have names of") ||
                           is_by_structure(&o),
                       "%s: %s renamed: %s", t->name, whole.items[i].name, o.text);
         else

@@ -195,10 +195,10 @@ done
 prints gguf_clip "" "GGUF, llama.cpp layout, under v." "heads 2 x 4" "no patch bias, norm before the blocks, quick" \
     "vit-convert: dropped 2 tensors of a text tower: t.token_embd.weight, text_projection.weight"
 prints gguf_llava "" "depth 2" "dropped 16 tensors of later blocks, which the language model does not" \
-    "vit-convert: dropped 4 tensors of the projector to a language model, which reads the tokens \
+    "vit-convert: dropped 4 tensors of the projector to a language model; the projector reads the tokens \
 after these blocks, without a norm; the original tower may have more blocks: mm.{0..2}.weight" \
     "dropped 1 tensor of a language model: model.image_newline"
-prints gguf_gemma3 "" "a language model, which reads the tokens after the last norm: mm.{0..2}.weight"
+prints gguf_gemma3 "" "a language model; the projector reads the tokens after the last norm: mm.{0..2}.weight"
 prints gguf_dinov2 "" "transformers DINOv2 layout" '5 from model.gguf, the first "class 0"'
 prints vit_cpp "" "vit.cpp, timm layout" "heads 2 x 16" '5 from model.gguf, the first "class 0"'
 

@@ -55,7 +55,7 @@ says() { # TEXT...: on stderr
 # --- one message requires all settings that no tensor shows ---------------------------------------
 
 take clip
-asks "num_heads: the weights show no heads, as with a single head or little training; give \
+asks "num_heads: the weights show no heads, perhaps because of a single head or little training; give \
 --set num_heads=N (1, 2," --set norm_eps=1e-5 --set activation=quick_gelu
 h="--set num_heads=1"
 # shellcheck disable=SC2086 # words

@@ -900,7 +900,8 @@ static bool parse_files(python_reader *r, report *problem) {
         r->roots[i] = python_parse(&r->nodes, r->files[i].text, r->files[i].size, i, &is_full);
         r->globals[i].file = i;
         r->globals[i].body = r->roots[i];
-        if (is_full) return report_fail(problem, "%s: too long to be read", r->files[i].name);
+        if (is_full)
+            return report_fail(problem, "%s: the code is too long to be read", r->files[i].name);
     }
     for (i = 0; i < r->count; i++)
         if (!find_sites(r, r->roots[i], NULL, 0)) return report_no_memory(problem);
@@ -956,7 +957,8 @@ bool code_read(const checkpoint *c, const code_file *files, int count, code_foun
         say_best(&r, c, &best, out);
     if (good &&
         (r.work >= PYTHON_MOST_WORK || r.is_full)) /* an incomplete search shows only some facts */
-        good = report_fail(problem, "%s: takes too long to be read", files[0].name);
+        good = report_fail(problem, "%s: reading the code takes too much work or memory",
+                           files[0].name);
     memory_free(&r.nodes);
     memory_free(&r.values);
     free(r.roots);
@@ -1322,7 +1324,7 @@ void code_conclude(facts *f) {
         if (!code->given[key] || from < 0 || is_same_number(&f->all[from], code, key)) continue;
         text_append(f->told.code, sizeof f->told.code, "; but %s %s=%s, not %s",
                     from == FROM_TENSORS ? "the weights have"
-                    : from == FROM_MATCH ? "the pair shows"
+                    : from == FROM_MATCH ? "the input and output show"
                                          : f->all[from].origin,
                     setting_rows[key].name,
                     setting_text((setting_key)key, f->all[from].value[key], seen),

@@ -224,8 +224,8 @@ static void print_end(const blueprint *b, const char *program) {
     const model_end end = end_of(b);
     if (match_is_by_embedding(b->match))
         report_error(program, NULL,
-                     "the pair holds the embedding, the input of the head: vit-run --embedding "
-                     "writes it, vit-run --logits writes the logits");
+                     "--match-logits holds the embedding, which is the input of the head: vit-run "
+                     "--embedding writes the embedding, vit-run --logits writes the logits");
     if (end == MODEL_END_UNIT)
         report_error(program, NULL,
                      "the original gives %s: vit-run gives the embedding at its full length",
@@ -334,7 +334,7 @@ static void print_labels(const class_names *names, size_t unused, int classes) {
                classes);
     else if (names->list.count == 0)
         printf("%-15s none%s\n", "labels",
-               classes > 0 ? "; --labels FILE, a name a line, gives the classes names" : "");
+               classes > 0 ? "; --labels FILE gives the classes names, one per line" : "");
     else
         text_print(stdout, "%-15s %zu from %s, the first \"%s\"\n", "labels", names->list.count,
                    names->origin, names->list.labels[0]);

@@ -228,8 +228,8 @@ bool text_read_tokenizer(text_encoder *text, const char *path, const json_value 
         return report_fail(
             r,
             "%s: the text encoder reads the token with the largest id, so a text must end in "
-            "token %d; found %d. MetaCLIP 2's tokenizer also ends texts in another token; this "
-            "version of vit.h does not support that",
+            "token %d, but ends in token %d. MetaCLIP 2's tokenizer also ends texts in another "
+            "token; this version of vit.h does not support that",
             path, t.num_ids - 1, t.end);
     return t.num_ids <= c->vocab_size ||
            report_fail(r,

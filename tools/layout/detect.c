@@ -201,7 +201,7 @@ static bool no_layout(checkpoint *c, layout_map *map, report *r) {
     memset(map, 0, sizeof *map);
     if (guess_layout(c, &near) && layout_key(&near, absent_probe(&near), 0, 0, key)) {
         map->layout = near.layout;
-        return report_fail(r, "%s is missing: most tensors are those of the %s layout", key,
+        return report_fail(r, "%s is missing: most tensors have names of the %s layout", key,
                            near.layout->name);
     }
     if (!first) return report_fail(r, "expected the tensors of a ViT, found no tensors");
@@ -323,7 +323,7 @@ bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
                        const settings_seen *seen, findings *f, report *r) {
     const layout_question *q = map->layout->questions;
     char why[160], text[HEADS_TEXT];
-    snprintf(why, sizeof why, "cannot be seen in a checkpoint of %s", map->layout->name);
+    snprintf(why, sizeof why, "not stored in a checkpoint of %s", map->layout->name);
     for (; q && q->options; q++) {
         if (!layout_holds(map, q->when, 0) || settings_origin(all, q->setting) >= 0) continue;
         if (plays_no_part(all, q->setting)) continue;
@@ -393,8 +393,9 @@ static bool add_key(missing *m, const char *key, const char *why, const char *te
     char note[160];
     int used = snprintf(note, sizeof note, "missing: %s", why);
     if (known)
-        snprintf(note + used, sizeof note - (size_t)used, "; --set %s=%s if this model has none",
-                 setting_rows[known->key].name, known->key == SETTING_POSITIONS ? "none" : "0");
+        snprintf(note + used, sizeof note - (size_t)used,
+                 "; give --set %s=%s if this model has none", setting_rows[known->key].name,
+                 known->key == SETTING_POSITIONS ? "none" : "0");
     return !is_new(m, key) || groups_add(&m->groups, key, note);
 }
 
@@ -423,7 +424,8 @@ static const char *why_missed(const layout_map *map, const settings all[FROM_COU
     for (rule = map->layout->rules; rule->tensor; rule++) {
         if (!layout_names(rule->tensor, tensor, &block)) continue;
         if (!layout_all_hold(map, rule->when, block)) continue;
-        if (names_parts_present(map, rule, block) > 0) return "other parts of it exist";
+        if (names_parts_present(map, rule, block) > 0)
+            return "other parts of the same tensor exist";
         if (names_is_required(rule) && !is_told_absent(all, tensor))
             return "every model of this layout has it";
     }
@@ -536,8 +538,8 @@ static bool check_depth(const layout_map *map, const settings all[FROM_COUNT], f
         if (all[from].given[SETTING_DEPTH] && all[from].value[SETTING_DEPTH] == 0) return true;
     while (path[1]) path++; /* the last path is the plainest, so the message shows it */
     snprintf(text, sizeof text,
-             "there are no blocks: expected tensors called %s%s*; --set depth=0 "
-             "if this model has none",
+             "there are no blocks: expected tensors called %s%s*; give --set depth=0 if the model "
+             "has no blocks",
              map->prefix, *path);
     return findings_wrong(f, text, "");
 }

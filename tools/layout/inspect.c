@@ -403,8 +403,8 @@ static bool check_patch_order(const settings all[FROM_COUNT], report *r) {
     double order = PATCH_ORDER_CHW;
     settings_get(all, SETTING_PATCH_ORDER, &order);
     return !takes_runs(all) || order == PATCH_ORDER_CHW ||
-           report_fail(r, "patch_cut=reshape and patch_cut=unfold keep the order of the values: "
-                          "set patch_order=chw, or leave it out");
+           report_fail(r, "patch_cut=reshape and patch_cut=unfold keep the order of the values, "
+                          "so patch_order must be chw or not given");
 }
 
 /* Returns the number of the setting's word plus 1; 0 if no source gives the setting. */

@@ -133,8 +133,8 @@ static bool missing_part(const layout_map *map, const layout_item *item, report 
     if (rule && layout_part_count(rule) == 1 && !rule->axes)
         return report_fail(r, "%s is missing: expected %s", names_meant_key(map, name, key),
                            expected);
-    return report_fail(r, "%s is missing: a part of %s %s", names_meant_key(map, name, key), name,
-                       expected);
+    return report_fail(r, "%s is missing: it is a part of %s %s", names_meant_key(map, name, key),
+                       name, expected);
 }
 
 /* Fails with a message about a part of the wrong shape. If the part is the whole tensor, the
@@ -381,7 +381,9 @@ static bool plan_sources(const layout_map *map, const layout_match *match,
     if (item->method == LAYOUT_IDENTITY && item->tensor.ndim > 1 &&
         (config->num_heads != 1 || item->dims[0] != item->dims[1]))
         return report_fail(
-            r, "%s %s is missing: only a single head as wide as a token works without it",
+            r,
+            "%s %s is missing: attention works without it only if a single head is as wide as a "
+            "token",
             item->tensor.name, describe_dims(item, expected));
     for (i = 0; i < count; i++) {
         layout_part *part = &item->parts[item->part_count++];
@@ -470,8 +472,8 @@ static bool plan_folded(const layout_map *map, const settings_resolved *model, l
     snprintf(qkv_bias, sizeof qkv_bias, "blocks.%d.attn.qkv.bias", block);
     if (layout_has(map, qkv_bias) && !model->config.has_proj_bias)
         return report_fail(r,
-                           "%s: attention=self adds v's bias to the bias of attn.proj, but "
-                           "attn.proj has no bias",
+                           "%s: attention=self moves the bias of v into the bias of attn.proj, "
+                           "but attn.proj has no bias",
                            item->tensor.name);
     if (is_bias && !layout_has(map, qkv_bias)) {
         item->kind = SOURCE_CHECKPOINT;
@@ -605,7 +607,8 @@ static const char *dropped_on_request(const layout_map *map, const vit_config *c
         { config->representation_dim == 0, layers, COUNT(layers), unused },
         { config->pool != VIT_POOL_MAP, pools, COUNT(pools), unused },
         { config->merge_size == 0, mergers, COUNT(mergers),
-          "of the merger of 2 x 2 tokens for a language model; --set merge_size=2 keeps it" },
+          "of the merger, which joins 2 x 2 tokens for a language model; --set merge_size=2 keeps "
+          "it" },
         { !config->has_final_norm, norms, COUNT(norms), unused },
         { !config->has_fc_norm, fc_norms, COUNT(fc_norms), unused },
     };
@@ -663,8 +666,8 @@ static bool drop_unused(const layout_map *map, const vit_config *config, const t
         if (is_used(used, info->name)) {
             if (!names_is_ignored(map, ignore, info->name) || names_match(ignore, "*")) continue;
             return report_fail(r,
-                               "--ignore: the model reads %.200s; to change what runs, give "
-                               "settings, such as --set has_final_norm=0",
+                               "--ignore: the model reads %.200s; to run the model without a "
+                               "layer, give a setting such as --set has_final_norm=0",
                                info->name);
         }
         why = why_dropped(map, config, ignore, info);

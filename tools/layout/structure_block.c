@@ -328,7 +328,8 @@ static void name_gated(matrix_list *list, structure_parts *p) {
     two[0] = structure_says(up, GATE_WORDS) ? up : gate;
     two[1] = two[0] == up ? gate : up;
     is_named = structure_says(two[0], GATE_WORDS) || structure_says(two[1], "up");
-    if (!is_named && !structure_order_tells(p, two, 2, "the gate and the layer that it multiplies"))
+    if (!is_named &&
+        !structure_order_tells(p, two, 2, "the gate and the layer that the gate multiplies"))
         return;
     structure_name(two[0], "mlp.gate", is_named ? structure_by_name : by_order);
     structure_name(two[1], "mlp.up", is_named ? structure_by_name : by_order);
@@ -441,7 +442,8 @@ static void name_norms(structure_parts *p) {
     if (count == 1 && fc1) {
         structure_name(norms[0], "norm1+norm2", structure_by_shape);
         structure_note_add(p->result, "one norm used twice in each block",
-                           "there is only one for attention and MLP", "--rename THEIRS=OURS");
+                           "attention and the MLP share it, because a block has no second norm",
+                           "--rename THEIRS=OURS");
     } else if (count == 1) {
         structure_name(norms[0], "norm1", structure_by_shape);
     }
@@ -497,7 +499,7 @@ static void turn_bare_matrices(structure_parts *p) {
     }
     if (is_square)
         structure_note_add(p->result, "bare matrices as [inputs, outputs]",
-                           "tokens are usually multiplied by them as x @ W",
+                           "programs usually multiply tokens by such matrices as x @ W",
                            "--rename THEIRS=OURS");
 }
 

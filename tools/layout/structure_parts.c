@@ -372,9 +372,9 @@ bool structure_order_tells(structure_parts *p, structure_part *const *parts, int
     }
     put_pattern(parts[0], pattern, sizeof pattern);
     text_append(p->unsure, sizeof p->unsure,
-                " do not distinguish %s, and the tensors of this file are sorted by name; give "
-                "--rename '%s.*=NEW.*' for each, where NEW is a recognisable name such as "
-                "'layers.*.attn.query'",
+                " do not distinguish %s. The file does not show their order either, because it "
+                "sorts its tensors by name. Rename each with --rename '%s.*=NEW.*', where NEW is "
+                "a recognisable name such as 'layers.*.attn.query'",
                 roles, pattern);
     return false;
 }
@@ -808,9 +808,9 @@ static bool check_alone(const group_search *g, const block_run *best, report *r)
     put_series(&other, b, sizeof b);
     decoder = strstr(a, "dec") ? a : strstr(b, "dec") ? b : NULL;
     return report_fail(r,
-                       "two groups of tensors look like the blocks of a transformer: %d of %s, "
-                       "%lld wide, and %d of %s, %lld wide. vit.h does not run models in "
-                       "stages, such as Swin%s%s%s",
+                       "two groups of tensors look like the blocks of a transformer: %d blocks "
+                       "%s, %lld wide, and %d blocks %s, %lld wide. vit.h does not run models "
+                       "with several stages, such as Swin%s%s%s",
                        best->blocks, a, (long long)norm_length(best), other.blocks, b,
                        (long long)norm_length(&other), decoder ? "; --ignore '" : "",
                        decoder ? decoder : "", decoder ? "' drops the decoder" : "");
@@ -843,8 +843,8 @@ static bool find_groups(structure_parts *p, group_search *g, report *r) {
     if (p->shared_norm && strcmp(p->shared_norm->path, "norm_shared") != 0)
         return report_fail(
             r,
-            "the blocks have no norm, and vit.h runs no such blocks; if all blocks "
-            "use the model's only norm, %.300s, give --rename '%.300s.*=norm_shared.*'",
+            "the blocks have no norm, so vit.h cannot run them. If all blocks share the model's "
+            "only norm, %.300s, give --rename '%.300s.*=norm_shared.*'",
             p->shared_norm->path, p->shared_norm->path);
     if (best.is_complete || p->shared_norm) {
         mark(&best, 0);
@@ -854,9 +854,9 @@ static bool find_groups(structure_parts *p, group_search *g, report *r) {
     }
     count_places(p);
     if (p->places == 0)
-        return report_fail(r, "no group of tensors looks like the blocks of a transformer, with "
-                              "a norm as wide as a token, and matrices that read and write as "
-                              "many values");
+        return report_fail(r, "no group of tensors looks like the blocks of a transformer. A "
+                              "block has a norm as wide as a token, and matrices that read and "
+                              "write tokens of this width");
     return index_blocks(p, r);
 }
 

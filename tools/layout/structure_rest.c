@@ -174,7 +174,7 @@ static bool is_token(const structure_parts *p, const structure_part *part) {
 
 static void name_token(structure_parts *p, structure_part *part) {
     if (!is_open(part) || !is_token(p, part)) return;
-    if (structure_says(part, "mask masked")) drop(part, "of training alone");
+    if (structure_says(part, "mask masked")) drop(part, "used only in training");
     else if (structure_says(part, "dist distill distillation"))
         name_once(p, part, "dist_token", structure_by_name);
     else if (structure_says(part, "reg register registers"))
@@ -221,9 +221,10 @@ static void name_linear_positions(structure_parts *p, structure_part *part) {
             other = &p->parts[i];
     if (other && !structure_says(part, "table"))
         snprintf(p->unsure, sizeof p->unsure,
-                 "%.300s [%lld, %lld] is either a table of %lld "
-                 "positions, or a second layer over the values of a patch beside %.300s; give "
-                 "--rename '%.300s.*=pos_table.*' or --rename '%.300s.*=patch_added.*'",
+                 "%.300s [%lld, %lld] is either a table of %lld positions or, beside %.300s, a "
+                 "second layer that reads the values of a patch. Give --rename "
+                 "'%.300s.*=pos_table.*' for a table, or --rename '%.300s.*=patch_added.*' for a "
+                 "layer",
                  part->path, (long long)part->rows, (long long)part->cols, (long long)part->cols,
                  other->path, part->path, part->path);
     structure_name(part, "pos_embed.linear", structure_by_name);
@@ -316,7 +317,7 @@ static void name_folded_patch(structure_parts *p, structure_part *first, structu
     structure_name(first, "patch_embed.first", patch_reason(first));
     structure_name(second, "patch_embed.second", patch_reason(second));
     structure_note_add(p->result, "no activation between the two layers of the patch embedding",
-                       "nothing shows one",
+                       "no tensor shows one",
                        "to prove it: --match-input x.npy --match-logits y.npy");
 }
 
@@ -517,10 +518,10 @@ static void name_second_norm(structure_parts *p) {
     if (!why) {
         snprintf(
             p->unsure, sizeof p->unsure,
-            "%.200s and %.200s may be two norms in a row, of which the last belongs to the head, "
-            "or one norm may be in front of the blocks; nothing shows which. Give --rename "
-            "'%.200s.*=fc_norm.*' or --rename '%.200s.*=fc_norm.*' for the head's norm, --rename "
-            "'%.200s.*=norm_pre.*' or --rename '%.200s.*=norm_pre.*' for a norm in front",
+            "nothing shows where the norms %.200s and %.200s run. If both follow the blocks, the "
+            "second belongs to the head: give --rename '%.200s.*=fc_norm.*' or --rename "
+            "'%.200s.*=fc_norm.*' for that norm. If one precedes the blocks, give --rename "
+            "'%.200s.*=norm_pre.*' or --rename '%.200s.*=norm_pre.*' for that norm",
             first->path, second->path, first->path, second->path, first->path, second->path);
         return;
     }
@@ -529,7 +530,7 @@ static void name_second_norm(structure_parts *p) {
     structure_name(first, "norm", why);
     structure_name(last, "fc_norm", why);
     if (in_head(last) && !in_head(first)) return;
-    snprintf(what, sizeof what, "two norms in a row: %.120s, then %.120s as the head's own",
+    snprintf(what, sizeof what, "two norms in a row: %.120s, then %.120s as the norm of the head",
              first->path, last->path);
     snprintf(option, sizeof option, "--rename '%.180s.*=fc_norm.*'", first->path);
     structure_note_add(p->result, what, why, option);
@@ -552,7 +553,8 @@ static void note_early_norm(structure_parts *p) {
     snprintf(what, sizeof what, "%.120s as the norm after the blocks", norm->path);
     snprintf(option, sizeof option,
              "--rename '%.200s.*=norm_pre.*' for a norm in front of the blocks", norm->path);
-    structure_note_add(p->result, what, "the usual place, but the file stores it before the blocks",
+    structure_note_add(p->result, what,
+                       "this place is usual, but the file stores the norm before the blocks",
                        option);
 }
 
@@ -614,7 +616,8 @@ static void name_head_layers(structure_parts *p, structure_part *const *two) {
     check_between(p, two);
     if (number < 0 || number_in_list(two[1], two[0]) != number + 1) return;
     snprintf(p->result->head_why, sizeof p->result->head_why,
-             "%.120s and %.120s leave no place for an activation", two[0]->path, two[1]->path);
+             "%.120s and %.120s are adjacent in a list, so no activation lies between them",
+             two[0]->path, two[1]->path);
 }
 
 /* Gives roles to the remaining matrices, which belong to the head. One matrix makes the classes;
@@ -642,7 +645,8 @@ static void name_head(structure_parts *p) {
     } else if (count == 3 && left[0]->cols == p->width && left[1]->cols == left[0]->rows &&
                left[2]->cols == left[1]->rows) {
         snprintf(p->unsure, sizeof p->unsure,
-                 "%.300s, %.300s and %.300s are a head of three layers; vit.h runs one or two",
+                 "%.300s, %.300s and %.300s are a head of three layers; vit.h runs heads of one "
+                 "or two layers",
                  left[0]->path, left[1]->path, left[2]->path);
     }
 }
@@ -653,7 +657,7 @@ static void drop_decoder(structure_parts *p) {
     int i;
     for (i = 0; p->is_matched && i < p->count; i++)
         if (is_open(&p->parts[i]) && structure_says(&p->parts[i], "decoder"))
-            drop(&p->parts[i], "of a decoder; without it the logits match");
+            drop(&p->parts[i], "of a decoder; the logits match without a decoder");
 }
 
 /* === All of it === */
@@ -675,8 +679,8 @@ bool structure_name_rest(structure_parts *p, report *r) {
     return with_role(p, "patch_embed.proj") || with_role(p, "patch_embed.second") ||
            with_role(p, "patch_embed.matrix") ||
            report_fail(r,
-                       "no patch embedding was found: a convolution [%lld, C, P, P] or a matrix "
-                       "[%lld, C x P x P]",
+                       "no patch embedding was found; expected a convolution [%lld, C, P, P] or a "
+                       "matrix [%lld, C x P x P]",
                        (long long)p->width, (long long)p->width);
 }
 
@@ -1067,8 +1071,9 @@ static bool read_order(order *o, const checkpoint *c, const text_list *ignore, r
     find_blocks(o);
     if (o->blocks == 0)
         return report_fail(r,
-                           "no name is informative (%.60s, ...), and no shapes repeat like those "
-                           "of blocks; --rename THEIRS=OURS gives names",
+                           "no name is informative (%.60s, ...), and no sequence of shapes "
+                           "repeats as in the blocks of a transformer; give names with --rename "
+                           "THEIRS=OURS",
                            checkpoint_tensor(c, 0)->name);
     o->width = find_width(o);
     name_all(o);

@@ -451,9 +451,10 @@ static void put_remedies(const structure_parts *p, report *r) {
         droppable = droppable || is_of_training(&p->parts[i]);
     }
     snprintf(line, sizeof line,
-             "--rename THEIRS=OURS gives one its name%s%s%s%s. The rest was read as:",
+             "--rename THEIRS=OURS gives a tensor its role%s%s%s%s. The other tensors were read "
+             "as:",
              *names ? " (OURS: " : "", names, *names ? ")" : "",
-             droppable ? "; --ignore PATTERN drops one that the model does not use" : "");
+             droppable ? "; --ignore PATTERN drops a tensor that the model does not use" : "");
     report_line(r, 0, line);
 }
 
@@ -468,7 +469,7 @@ static bool refuse_left(const structure_parts *p, int count, name_groups *left, 
             return report_no_memory(r);
     }
     (void)report_fail(r,
-                      "%d layers and parameters have no place in a vision transformer of %d "
+                      "%d layers and parameters have no known role in a vision transformer of %d "
                       "blocks, %lld wide:",
                       count, p->depth, (long long)p->width);
     put_groups(left, r);
@@ -575,8 +576,8 @@ bool structure_find(checkpoint *c, const text_list *ignore, bool is_matched, str
     if (s->found) {
         s->layout = layout_of(&p);
         structure_note_add(s, "blocks as usual",
-                           "attention, then an MLP, each added to its input, with softmax over "
-                           "the keys: the file has the weights, but not the program",
+                           "attention with a softmax over the keys, then an MLP, each added to "
+                           "its input. The file has the weights, but not the program",
                            "to prove it: --match-input x.npy --match-logits y.npy");
     }
     s->found = s->found && replace_tensors(&n, s);

@@ -718,7 +718,7 @@ static const layout_extra llama_cpp_harmless[] = {
     { NULL, NULL }
 };
 
-#define READER "of the projector to a language model, which reads the tokens "
+#define READER "of the projector to a language model; the projector reads the tokens "
 #define AFTER_ALL READER "after the last norm"
 #define BEFORE_NORM READER "after these blocks, without a norm; the original tower may have more blocks"
 
@@ -726,7 +726,7 @@ static const layout_company llama_cpp_company[] = {
     { "../mm.*", "post_ln.weight", AFTER_ALL }, { "../mm.*", "patch_embd.weight", BEFORE_NORM },
     { "../adapter.*", "post_ln.weight", AFTER_ALL },
     { "../adapter.*", "patch_embd.weight", BEFORE_NORM },
-    { "head.*", PROBE, "a pooling after a norm that the file lacks" }, { NULL, NULL, NULL }
+    { "head.*", PROBE, "a pooling whose norm is not in the file" }, { NULL, NULL, NULL }
 };
 
 static const layout_default llama_cpp_defaults[] = {

@@ -545,8 +545,8 @@ static bool put_multiples(settings *s, const json_value *root, hf_frame *input, 
     input->width = nearest_multiple(size.width, multiple);
     return (input->height && input->width) ||
            report_fail(r,
-                       "size %lldx%lld: expected sides nearer to one multiple of %lld pixels "
-                       "(ensure_multiple_of) than to any other, and not to 0",
+                       "size %lldx%lld: expected sides with a single nearest multiple of %lld "
+                       "pixels (ensure_multiple_of), above 0",
                        (long long)size.height, (long long)size.width, (long long)multiple);
 }
 
@@ -554,7 +554,8 @@ static bool put_multiples(settings *s, const json_value *root, hf_frame *input, 
  * produces. */
 static bool put_frames(settings *s, const json_value *root, const hf_processor *processor,
                        hf_frame *input, report *r) {
-    static const char choose[] = "give another --config, and --set crop_mode=... to choose how";
+    static const char choose[] = "give another --config, and choose the crop with "
+                                 "--set crop_mode=...";
     hf_frame size, crop;
     bool crops, resizes, square;
     if (!get_flag(root, "do_center_crop", processor->crop > 0, &crops, r) ||
@@ -705,8 +706,8 @@ static bool check_fields(const json_value *root, const hf_processor *processor, 
         for (i = 0; i < COUNT(of_dpt) && strcmp(of_dpt[i], item->key) != 0;) i++;
         if (i < COUNT(of_dpt) && processor == &processors[BY_DPT]) continue;
         return report_fail(r,
-                           "%.60s: this field is unknown, and may change the input; remove it "
-                           "if it does not",
+                           "%.60s: this field is unknown and may change the input; remove the "
+                           "field if it does not",
                            item->key);
     }
     return true;
@@ -720,8 +721,8 @@ static bool apply_preprocessor(settings *s, const json_value *root, const hf_pro
     if (!processor)
         return report_fail(
             r,
-            "%.60s: the steps of this image processor are unknown; expected that "
-            "of ViT, DeiT, CLIP, Bit, Siglip, Siglip2, Beit, DINOv3ViT, Qwen2VL or DPT",
+            "%.60s: the steps of this image processor are unknown; expected an image processor of "
+            "ViT, DeiT, CLIP, Bit, Siglip, Siglip2, Beit, DINOv3ViT, Qwen2VL or DPT",
             json_string(json_get(root, "image_processor_type"),
                         json_string(json_get(root, "feature_extractor_type"), "?")));
     return check_fields(root, processor, r) && put_resample(s, root, processor, r) &&

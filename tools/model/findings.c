@@ -16,8 +16,9 @@ static const struct {
 } others[] = {
     { "img_size", "--img-size", "size", "height and width of the input in pixels", false },
     { "mean", "--set", "text", "mean of the colours, one value or one for each channel", true },
-    { "std", "--set", "text", "standard deviation of the colours, as mean", true },
-    { "weights", "--weights", "text", "which of several state dicts in the file", false },
+    { "std", "--set", "text",
+      "standard deviation of the colours, one value or one for each channel", true },
+    { "weights", "--weights", "text", "name of one of the state dicts in the file", false },
     { "labels", "--labels", "text", "names of the classes: imagenet, none or a file", false },
     { "architecture", "--arch", "text", "timm's name of the architecture", false },
 };
@@ -76,8 +77,8 @@ static bool has_hint(const heads_evidence *evidence) {
 
 const char *heads_doubt(const heads_evidence *evidence) {
     return has_hint(evidence) ? "the weights only hint at it"
-                              : "the weights show no heads, as with a single head or little "
-                                "training";
+                              : "the weights show no heads, perhaps because of a single head or "
+                                "little training";
 }
 
 static int next_above(const heads_evidence *evidence, int heads) {

@@ -165,7 +165,8 @@ static void expand_patch(resolver *m) {
 
 static bool ask_chans(const resolver *m, int64_t depth, report *r) {
     char why[160], options[CHOICES_SIZE];
-    snprintf(why, sizeof why, "a patch of %lld values is not a square of 3 channels or of 1",
+    snprintf(why, sizeof why,
+             "a patch of %lld values is neither a square of 3 channels nor one of 1 channel",
              (long long)depth);
     return ask(m, "in_chans", why, choices_of_chans(depth, options), r);
 }
@@ -251,8 +252,7 @@ static bool ask_heads(const resolver *m, int64_t width, report *r) {
         return ask(m, "num_heads", heads_doubt(&m->seen->heads),
                    heads_option(&m->seen->heads, seen), r);
     snprintf(why, sizeof why,
-             "cannot be seen in the tensors, and timm has no model of embed_dim "
-             "%d that settles it",
+             "cannot be seen in the tensors, and no timm model of embed_dim %d shows it",
              m->config->embed_dim);
     return ask(m, "num_heads", why, choices_of_heads(width, NAME_OR_CONFIG, options), r);
 }
@@ -547,7 +547,7 @@ static bool resolve_overlap(resolver *m, report *r) {
     side = m->stored->grid_height * m->config->patch_size;
     if (side % 32 == 0 || side == 28 || side == 48 || list_strides(m, options) == 0) return true;
     snprintf(why, sizeof why,
-             "%d x %d patches of %d pixels are %dx%d side by side, an unusual size",
+             "%d x %d patches of %d pixels side by side make an input of the unusual size %dx%d",
              m->stored->grid_height, m->stored->grid_width, m->config->patch_size, side,
              m->stored->grid_width * m->config->patch_size);
     return ask(m, "patch_stride", why, options, r);
@@ -592,7 +592,8 @@ static bool take_first_rows(resolver *m, report *r) {
     int tokens;
     if (!settings_get(m->all, SETTING_IMG_HEIGHT, &height) ||
         !settings_get(m->all, SETTING_IMG_WIDTH, &width))
-        return ask(m, "img_size", "it shows how many of the first rows of pos_embed are used",
+        return ask(m, "img_size",
+                   "the input size decides how many rows of pos_embed the model uses",
                    "--img-size HxW", r);
     stored->grid_height = grid_side(c, height);
     stored->grid_width = grid_side(c, width);
@@ -708,7 +709,7 @@ static bool resolve_norm(resolver *m, report *r) {
                           !c->has_mlp_norm;
     if (!is_told(m, SETTING_NORM_TYPE) &&
         !ask_for_lack(m, "norm_type",
-                      "the norms have no bias, so they are RMS norms or unknown to vit.h",
+                      "the norms have no bias, so they are RMS norms or norms that vit.h lacks",
                       "--set norm_type=rms" NAME_OR_CONFIG, r))
         return false;
     m->notes->eps_by_size = !is_told(m, SETTING_NORM_EPS) && is_plain && is_near_copy(m);

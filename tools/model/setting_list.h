@@ -242,7 +242,8 @@
       BOTH, "norm before the first block")                                                       \
     X(NORM_TYPE, norm_type, WORD, COPIED, VIT_LAYER_NORM, BOTH, "kind of every norm")            \
     X(NORM_EPS, norm_eps, NUMBER, COPIED, 1e-6, NAMED, "epsilon of the norms")                   \
-    X(BLOCK_TYPE, block_type, WORD, COPIED, VIT_BLOCK_PRE_NORM, BOTH, "order in a block")        \
+    X(BLOCK_TYPE, block_type, WORD, COPIED, VIT_BLOCK_PRE_NORM, BOTH,                            \
+      "order of norms and layers in a block")                                                    \
     X(ATTENTION, attention, WORD, COPIED, VIT_ATTENTION_ALL, NEITHER,                            \
       "tokens that a token attends to")                                                          \
     X(QKV_BIAS, has_qkv_bias, FLAG("blocks.0.attn.qkv.bias", "no qkv bias"), COPIED, 1, BOTH,    \
@@ -289,15 +290,15 @@
     X(FC_NORM, has_fc_norm, FLAG("fc_norm.weight", "norm after pooling"), WORKED_OUT, 0, NAMED,  \
       "norm after pooling")                                                                      \
     X(REPRESENTATION_DIM, representation_dim, INTEGER, COPIED, 0, CHECKED,                       \
-      "width of pre_logits; 0 drops it")                                                         \
+      "width of the layer pre_logits; 0 drops the layer")                                        \
     X(REPRESENTATION_ACTIVATION, representation_act, WORD, COPIED, VIT_REPRESENTATION_TANH,      \
-      NEITHER, "activation after the layer of pre_logits")                                       \
+      NEITHER, "activation after the layer pre_logits")                                          \
     X(MERGE_SIZE, merge_size, INTEGER, COPIED, 0, NEITHER,                                       \
-      "side of the square of patches that a merger joins; 0 drops it")                           \
+      "side of the square of patches that the merger joins; 0 drops the merger")                 \
     X(MERGE_DIM, merge_dim, INTEGER, COPIED, 0, NEITHER, "width of a merged token")              \
     X(MERGE_MLP_DIM, merge_mlp_dim, INTEGER, COPIED, 0, NEITHER, "hidden width of the merger")   \
     X(MERGE_NORM, merge_norm, INTEGER, COPIED, 0, NEITHER,                                       \
-      "norm of the merger: 1 of each patch, 2 of the joined patches")                            \
+      "norm of the merger: 1 for each patch, 2 for the joined patches")                          \
     X(MERGE_ACT, merge_act, WORD, COPIED, MERGE_GELU, NEITHER, "activation of the merger")         \
     X(NUM_CLASSES, num_classes, INTEGER, COPIED, 0, CHECKED, "classes; 0 drops the head")        \
     X(HEAD_ACTIVATION, head_activation, WORD, COPIED, VIT_HEAD_SOFTMAX, NEITHER,                 \
@@ -312,14 +313,14 @@
     X(CROP_PCT, crop_pct, NUMBER, WORKED_OUT, 0.9, NEITHER, "input size / size before the crop") \
     X(CROP_MODE, crop_mode, WORD, COPIED, VIT_CROP_CENTER, NAMED, "how the input is cut")        \
     X(CROP_ROUNDING, crop_rounding, WORD, COPIED, VIT_ROUND_EVEN, NEITHER,                       \
-      "rounding of a centre crop's margins; nearest: sizes of DPT, for crop_mode=aspect")        \
+      "rounding of the margins of a centre crop; nearest: DPT's sizes, for crop_mode=aspect")    \
     X(INTERPOLATION, interpolation, WORD, COPIED, VIT_BICUBIC, NAMED, "filter of the resize")    \
     X(RESIZE_HEIGHT, resize_height, INTEGER, WORKED_OUT, 0, NEITHER, "height before the crop")   \
     X(RESIZE_WIDTH, resize_width, INTEGER, WORKED_OUT, 0, NEITHER, "width before the crop")      \
     X(MAX_PATCHES, max_patches, INTEGER, NO_FIELD, 0, NEITHER,                                   \
       "most patches of a photo for crop_mode=aspect; 0: as for the input size")                  \
     X(OWN_SIZES, own_sizes, FLAG(NULL, NULL), NO_FIELD, 0, NEITHER,                              \
-      "1: photos keep their size in the published code")                                         \
+      "1: the published code keeps the size of each photo")                                      \
     X(SELFTEST_SEED, selftest_seed, INTEGER, COPIED, 1, NEITHER, "seed of the self-test input")  \
     X(SELFTEST_TOLERANCE, selftest_tolerance, NUMBER, COPIED, 2e-5, NEITHER,                     \
       "accepted self-test error")                                                                \

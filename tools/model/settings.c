@@ -495,8 +495,8 @@ static bool resolve_area(const settings all[FROM_COUNT], vit_config *c, double *
                report_fail(r, "max_patches %g needs crop_mode=aspect", most);
     if (c->crop_rounding == VIT_ROUND_NEAREST)
         return most == 0 || report_fail(r,
-                                        "max_patches %g: crop_rounding=nearest has no limit; --set "
-                                        "crop_rounding=even keeps to one",
+                                        "max_patches %g: crop_rounding=nearest does not limit the "
+                                        "patches; give --set crop_rounding=even",
                                         most);
     c->crop_pct = 1;
     *height = c->img_height;
@@ -508,7 +508,7 @@ static bool resolve_area(const settings all[FROM_COUNT], vit_config *c, double *
     if (sides[1] > MOST / c->patch_size)
         return report_fail(r,
                            "max_patches %d: expected a product of two numbers up to %d, the "
-                           "patches along a side",
+                           "patches along each side",
                            (int)most, MOST / c->patch_size);
     *height = sides[0] * c->patch_size;
     *width = sides[1] * c->patch_size;

@@ -120,8 +120,10 @@ bool spiece_charsmap(tplan *p, const uint8_t *data, size_t size, const tplan_tab
     charsmap c = { 0 };
     const size_t units = size >= 4 ? bytes_load32(data) : 0;
     if (size < 4 || units < 4 || units % 4 || units > size - 4)
-        return report_fail(r, "the precompiled_charsmap has %zu bytes and a trie of %zu", size,
-                           units);
+        return report_fail(r,
+                           "the precompiled_charsmap has %zu bytes, but gives %zu bytes as the "
+                           "size of its trie",
+                           size, units);
     c.units = data + 4;
     c.num_units = units / 4;
     c.texts = data + 4 + units;
@@ -303,7 +305,7 @@ static bool add_pieces(tplan *p, const model *m, report *r) {
         memcpy(&bits, &score, 4);
         tplan_add(p, &p->pieces, one->text, one->size, m->type == 1 ? bits : 0, (uint32_t)i);
     }
-    if (p->unknown < 0) return report_fail(r, "has no unknown piece");
+    if (p->unknown < 0) return report_fail(r, "has no piece of type UNKNOWN");
     if (m->byte_fallback && bytes != 256)
         return report_fail(r, "has %d pieces for bytes, expected 256", bytes);
     p->has_bytes = m->byte_fallback;

@@ -214,8 +214,8 @@ static bool read_tokens(reader *d, const json_value *tokens) {
         if (json_bool(json_get(t, "single_word"), false) ||
             json_bool(json_get(t, "lstrip"), false) || json_bool(json_get(t, "rstrip"), false))
             return report_fail(d->r,
-                               "the added token '%s' is single_word, lstrip or rstrip, which "
-                               "is not supported",
+                               "the added token '%s' sets single_word, lstrip or rstrip, which is "
+                               "not supported",
                                text);
         if (normalized && d->p->steps.count > 0 && !is_clean(text))
             return report_fail(d->r,
@@ -278,20 +278,20 @@ static bool read_bpe(reader *d, const json_value *model, const json_value *token
     if (!is_null(json_get(model, "dropout")) ||
         json_bool(json_get(model, "ignore_merges"), false) ||
         *text_of(model, "continuing_subword_prefix"))
-        return report_fail(d->r, "the model BPE with dropout, ignore_merges or "
+        return report_fail(d->r, "a BPE model with dropout, ignore_merges or "
                                  "continuing_subword_prefix is not supported");
     d->suffix = text_of(model, "end_of_word_suffix");
     if (d->bytes != (*d->suffix != '\0'))
-        return report_fail(d->r, "the model BPE is supported with ByteLevel and an "
-                                 "end_of_word_suffix, or with neither");
+        return report_fail(d->r, "a BPE model must have both ByteLevel and an end_of_word_suffix, "
+                                 "or neither");
     d->p->algorithm = d->bytes ? TPLAN_BPE_BYTES : TPLAN_BPE_CHARS;
     if (json_bool(json_get(model, "fuse_unk"), false)) d->p->flags |= TPLAN_FUSES;
     if (!is_null(json_get(model, "unk_token")))
         d->p->unknown = id_of(d, text_of(model, "unk_token"), tokens);
     if (d->vocab->kind != JSON_OBJECT)
         return report_fail(d->r,
-                           "the vocab of the model BPE is a list, expected an object of pieces and "
-                           "ids");
+                           "the vocab of the BPE model is a list, expected an object of pieces "
+                           "and ids");
     for (const json_value *v = json_first(d->vocab); v; v = v->next)
         if (!read_piece(d, v->key, v->integral ? json_integer(v, -1) : -1, 0)) return false;
     for (const json_value *m = json_first(json_get(model, "merges")); m; m = m->next)
@@ -346,7 +346,7 @@ static bool set_end(const reader *d, int said, const char *name, const json_valu
     if (said == 0) *id = TPLAN_NONE;
     if (said != 1) return true;
     *id = id_of(d, name, tokens);
-    return *id >= 0 || report_fail(d->r, "lacks the token '%s' for an end of a text", name);
+    return *id >= 0 || report_fail(d->r, "lacks the token '%s', which begins or ends a text", name);
 }
 
 static bool set_ends(const reader *d, const text_facts *f, const json_value *tokens) {
