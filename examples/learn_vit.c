@@ -178,7 +178,7 @@ static matrix vit(const vit_model *model, const float *image) {
     return logits;
 }
 
-/* Returns 1 if the model has all parts of the equations and no others. */
+/* Returns 1 if the model has exactly the parts that the equations describe. */
 static int is_plain(const vit_config *c) {
     return c->has_cls_token && c->has_patch_bias && c->has_qkv_bias && c->has_proj_bias &&
            c->mlp_dim && c->has_final_norm && c->pool == VIT_POOL_TOKEN && !c->patch_stride &&

@@ -65,7 +65,7 @@ static void print_prediction(const classifier *c, const vit_prediction *best) {
            (unsigned long long)vit_hash_final(&hash));
 }
 
-/* --- MNIST's files: big-endian numbers, then bytes -------------------------------------------- */
+/* --- Files of MNIST: big-endian numbers, then bytes ------------------------------------------- */
 
 static int read_number(FILE *file, int *number) {
     unsigned char b[4];
@@ -86,7 +86,7 @@ static FILE *open_file(const char *path, int magic, int *count) {
 
 /* --- the program ------------------------------------------------------------------------------ */
 
-/* Classifies all images. labels may be NULL. */
+/* Classifies all images. If labels is NULL, prints each prediction. */
 static int run(classifier *c, FILE *images, int count, FILE *labels, const char *path) {
     static uint8_t pixels[256 * 256];
     vit_image image = { pixels, 0, 0, 0, VIT_PIXEL_GRAY8 };

@@ -1,5 +1,6 @@
-# boards.sh - six microcontrollers: functions that compile, link, and run in QEMU. run.sh
-# and tests source this file; it needs gcc-arm-none-eabi, qemu-system-arm and, for clang, clang.
+# boards.sh - functions that compile and link programs for six microcontrollers, and run them in
+# QEMU. run.sh and tests source this file. It needs gcc-arm-none-eabi and qemu-system-arm. COMPILER
+# may also be clang.
 # shellcheck shell=bash
 
 firmware=$(dirname "${BASH_SOURCE[0]}")
@@ -63,8 +64,8 @@ build() {
         link "$board" "$program" "$program.o" "${objects[@]}"
 }
 
-# run BOARD PROGRAM [CAMERA [QEMU-OPTIONS...]]: CAMERA is a file. An instruction takes a nanosecond
-# of emulated time, so the clock counts instructions
+# run BOARD PROGRAM [CAMERA [QEMU-OPTIONS...]]: CAMERA is a file. Each instruction takes one
+# nanosecond of emulated time, so the clock counts instructions
 run() {
     local board=$1 program=$2 camera=${3-}
     shift $(($# < 3 ? $# : 3))

@@ -2,9 +2,9 @@
  * Fashion-MNIST without malloc, C library, libm or double.
  *
  * The model is a constant array in flash, used in place. vit-convert --c-array writes fashion_vit.h
- * from models/fashion-vit.vit. The header defines the RAM of a forward pass: the arena is a static
- * array of exactly that size. It also defines the architecture: VIT_FIXED omits the code for all
- * others.
+ * from models/fashion-vit.vit. The header gives the bytes of RAM that a forward pass needs, and the
+ * arena is a static array of this size. The header also gives the architecture: VIT_FIXED omits the
+ * code for all others.
  */
 #include "fashion_vit.h"
 

@@ -1,6 +1,6 @@
-/* semihosting.c - a board's text, camera, flash and exit, provided by the debugger. Under QEMU
- * they are files of the host. -semihosting-config arg=FILE sets the camera's file. The flash is
- * FILE.flash.
+/* semihosting.c - a board's text, camera, flash and exit, provided by the debugger. Under QEMU the
+ * camera and the flash are files of the host. -semihosting-config arg=FILE sets the camera's file.
+ * The flash is FILE.flash.
  */
 #include "board.h"
 
@@ -31,7 +31,7 @@ void board_exit(int status) {
     for (;;) call(SYS_EXIT_EXTENDED, argument);
 }
 
-/* Opens the file named by the command line and `ending`. Returns -1 if there is none. */
+/* Opens the file whose name is the command line followed by `ending`. Returns -1 on failure. */
 static uintptr_t open_file(const char *ending, uintptr_t mode) {
     char path[128 + 8];
     uintptr_t command_line[2], argument[3], i;

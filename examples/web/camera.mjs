@@ -16,7 +16,7 @@ const reasons = {
     NotReadableError: 'The camera is in use by another program.',
 };
 
-/** Starts a stream, or shows the reason why there is none. */
+/** Starts the camera, or shows the reason why it does not start. */
 export async function startStream() {
     if (!navigator.mediaDevices?.getUserMedia) {
         return complain('The browser allows the camera only on https pages and on localhost.');
@@ -65,7 +65,7 @@ function showLive(live) {
     emit('live');
 }
 
-/** Runs until the stream ends or is replaced. */
+/** Classifies frames until the camera's stream ends or another stream replaces it. */
 async function follow(mine) {
     const video = byId('video'), times = [];
     while (stream === mine) {
@@ -122,7 +122,7 @@ function showFrame(crop) {
 
 let kept = 0;
 
-/** Returns the frame as a PNG file, which keeps its pixels unchanged; null without a frame. */
+/** Returns the frame as a PNG file, which keeps its pixels unchanged; null if there is no frame. */
 export async function grabFrame() {
     const video = byId('video');
     if (!stream || video.readyState < 2) return null;

@@ -1,8 +1,9 @@
 // decode.mjs - decodes a photo file to { width, height, data, format: 'rgb8' }, in a worker. A
 // large JPEG may be decoded at a smaller size; `size` is then the photo's own { width, height }.
 // This file decodes PNG, PGM and PPM to the bits of the native programs: it drops alpha without
-// multiplying, keeps the upper 8 of 16 bits, and applies no colour profile. A canvas cannot do
-// this. The browser decodes all other formats, and turns a photo upright by its EXIF data.
+// multiplying, keeps the upper 8 bits of 16-bit samples, and applies no colour profile. A canvas
+// cannot do this. The browser decodes all other formats, and turns a photo upright by its EXIF
+// data.
 
 const MAX_BYTES = 256 * 2 ** 20;     // the limits of the native programs
 const MAX_PIXELS = 2 ** 27;
@@ -91,8 +92,8 @@ async function browserDecodes(file, kind) {
 
 /**
  * Scaled decoding by libjpeg, which some browsers offer in ImageDecoder. Returns null if this
- * browser lacks it, does not report the photo's orientation, or fails. Then browserDecodes reports
- * the error.
+ * browser has no ImageDecoder or does not report the photo's orientation, or if decoding fails.
+ * browserDecodes then decodes the photo or reports the error.
  */
 async function decodeFraction(bytes, { width, height }, eighths) {
     if (eighths === 8 || !globalThis.VideoFrame?.prototype.hasOwnProperty('rotation')
@@ -136,7 +137,7 @@ export function pixelsOf(image) {
     return { width, height, data, format: 'rgb8' };
 }
 
-/** Returns the size. Refuses a file that ends too early, which browsers accept. */
+/** Returns the size. Refuses a file that ends too early, because browsers would accept it. */
 function checkJpeg(bytes) {
     const view = new DataView(bytes.buffer);
     let size = null;

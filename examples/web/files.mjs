@@ -5,7 +5,7 @@ const photos = /\.(jpe?g|png|gif|bmp|webp|avif|heic|heif|tiff?|pgm|ppm|jxl)$/i;
 
 const starts = (bytes, ...values) => values.every((value, i) => bytes[i] === value);
 
-/** Returns 'photo', 'model', 'checkpoint', 'beside' (another file of a checkpoint, by its name),
+/** Returns 'photo', 'model', 'checkpoint', 'beside' (a file that belongs beside a checkpoint),
    'labels', 'config' or 'other'. */
 export async function kindOf(file) {
     const { name = '', type = '' } = file;

@@ -2,7 +2,7 @@
 // next visit, in this browser's IndexedDB. No other part of the page stores anything.
 
 const NAME = 'vit-teach';
-const PATIENCE = 3000;     // milliseconds that the page waits before it starts without the storage
+const PATIENCE = 3000;     // milliseconds after which the page starts without the storage
 const STORES = ['boxes', 'photos', 'lesson'];    // each value has its `id`
 
 let database = null;

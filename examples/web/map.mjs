@@ -34,9 +34,9 @@ const shareOf = (value, [least, largest]) =>
     (largest > least ? (value - least) / (largest - least) : 0.5);
 
 /**
- * Returns the colours of patches, from the least to the largest value or within a range. The
- * smaller a value, the less its colour covers the photo. If one patch stands out, the others are
- * black.
+ * Returns the colours of patches. The scale goes from the least to the largest value, or over
+ * `range`. The smaller a value, the less its colour covers the photo. If the value of one patch
+ * stands out, the other patches are nearly black.
  */
 export const heatColours = (values, range = rangeOf(values)) => Array.from(values, (value) => {
     const share = shareOf(value, range);
@@ -108,8 +108,9 @@ function putInto(canvas, [width, height], box) {
 }
 
 /**
- * Returns the part of a photo to display: all of it, or only the part that the model sees. It fits
- * the element `box`, or its longer side has `size` CSS pixels. Null if the box is hidden.
+ * Returns the part of a photo to display: all of it, or only the part that the model sees. The part
+ * is scaled to fit the element `box`, or so that its longer side has `size` CSS pixels. Returns
+ * null if the box is hidden.
  */
 function frameOf(canvas, photo, { box, size = 320, whole = true }) {
     const part = whole ? { x: 0, y: 0, width: photo.width, height: photo.height } : seenOf(photo);
@@ -241,7 +242,7 @@ export function paintOne(canvas, { rows, columns, values }, place, box) {
  * Lets the user choose a place in a grid on a button with a canvas. A click or Enter chooses, the
  * arrow keys move a cursor, Escape resets. grid() returns { rows, columns } or null. at(x, y)
  * returns the place under a point, 0 to 1 across and down. The function calls moved(place) and
- * chosen(place). Place -1 is none.
+ * chosen(place). Place -1 stands for no place.
  */
 export function makeMap(button, { grid, at, moved, chosen }) {
     const canvas = button.querySelector('canvas');

@@ -1,5 +1,6 @@
-// model.mjs - shows the model's card, in vit-info's terms, and a form that converts a checkpoint by
-// vit-convert, compiled to WebAssembly. The form has fields for settings that the files lack.
+// model.mjs - shows the model's card with the lines of vit-info, and a form for checkpoints.
+// vit-convert, compiled to WebAssembly, converts the checkpoint. The form has fields for settings
+// that the files do not contain.
 import { Superseded } from './client.mjs';
 import { byId, complain, element, emit, forgive, on, say, sizeText, state } from './state.mjs';
 
@@ -143,7 +144,7 @@ function findingList(title, some) {
     return [element('h3', {}, title), element('ul', { className: 'findings' }, ...rows)];
 }
 
-/** Prefers a file with such a name, if a folder has several of a kind. */
+/** Returns the file of this kind whose name matches `name`, or else the first file of this kind. */
 function likeliest(kind, name) {
     const some = files.filter((file) => file.kind === kind);
     return some.find((file) => name.test(file.name)) ?? some[0];
@@ -219,8 +220,8 @@ function reportOf(report, wordless) {
     return made;
 }
 
-/** Closing the form while the converter works cancels it, because the page behind it cannot be
-   reached. */
+/** Cancels a conversion when the form is closed. The page's own button for this is out of reach,
+ * because the form covers the page. */
 function closeForm() {
     if (!byId('converting').hidden) page.cancel();
     files = [];

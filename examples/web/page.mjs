@@ -46,8 +46,8 @@ function optionsOf(from) {
     return { source: from.file ?? new URL(from.url, location.href).href, threads, module };
 }
 
-/** Opens { url or file, name, taught, wordless }. If it cannot be read, the previous model
- * stays. */
+/** Opens the model { url or file, name, taught, wordless }. If the model cannot be read, the
+ * previous model stays open. */
 async function openModel(from) {
     forgive();
     say(`Opening ${from.name}`);

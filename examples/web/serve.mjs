@@ -40,7 +40,8 @@ const types = {
     '.wasm': 'application/wasm',
 };
 
-/** Makes the browser keep all data on the machine, in the page and in workers. */
+/** The Content-Security-Policy, which keeps the page and its workers from sending data
+ * elsewhere. */
 const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; " +
     "img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self' blob:; " +
     "worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -55,7 +56,8 @@ const isolationHeaders = {
 
 const here = dirname(fileURLToPath(import.meta.url));
 
-/** Files of other folders that the page requests. A file in its own folder has precedence. */
+/** Files that the page requests, but that lie in other folders. A file of the same name in the
+ * page's folder has precedence. */
 const elsewhere = new Map([
     ['model.vit', resolve(here, '../../models/cifar10-vit.vit')],
     ['cat.jpg', resolve(here, '../cat.jpg')],
@@ -193,14 +195,15 @@ function listen(server, port, host) {
     });
 }
 
-/** Request handler: createServer(handler()). host is another accepted name besides localhost. */
+/** Returns a request handler, for createServer(handler()). `host` is a name that is accepted
+ * besides localhost. */
 export function handler({ isolation = true, root = here, host = 'localhost' } = {}) {
     const hosts = ['localhost', '127.0.0.1', '[::1]', host.toLowerCase()];
     const common = { 'X-Content-Type-Options': 'nosniff', 'Content-Security-Policy': policy,
                      ...(isolation ? isolationHeaders : {}) };
     return (request, response) => {
         answer(request, response, { root, hosts }, common).catch(() => {
-            if (response.headersSent) response.destroy(); // the visitor left or the file is gone
+            if (response.headersSent) response.destroy(); // no visitor or no file any more
             else refuse(response, 500, 'the file cannot be read', common);
         });
     };

@@ -2,7 +2,7 @@
 // listeners when they change.
 
 export const state = {
-    model: null,       // the worker's answer to `open`: info, labels, threads, module
+    model: null,       // the worker's response to `open`: info, labels, threads, module
     modelName: '',
     photos: [],        // { key, name, file, width, height, crop, view, classes, ... } in order
     selected: null,    // the displayed photo

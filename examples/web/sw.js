@@ -3,8 +3,8 @@
 //     <script src="sw.js"></script>      in the page's head
 // A page may share memory among workers only if its server sends two headers. If the server
 // omits them, this file, as a script of the page, installs itself as a service worker and reloads
-// the page. All later requests of the page pass through it and get the headers. If this fails
-// (no service workers, neither https nor localhost), the page runs in one thread.
+// the page. All later requests of the page pass through it and get the headers. If there are no
+// service workers, as without https or localhost, the page runs in one thread.
 
 /** The headers of serve.mjs; the last one also keeps workers from sending data anywhere. */
 const headers = {
@@ -38,7 +38,7 @@ function beServiceWorker() {
     });
 }
 
-/** Reloads once: a page that is still not isolated stays as it is. */
+/** Reloads once: if the page is still not isolated after that, it stays as it is. */
 function mayReload() {
     try {
         if (sessionStorage.getItem('isolating')) return false;

@@ -18,7 +18,7 @@ let lesson = null;                   // { file, base, summary } of the last teac
 let lastId = 0;
 let link = null;
 
-/** Returns an id above all earlier ones, also those of earlier visits. */
+/** Returns an id above all earlier ids, including the ids of earlier visits. */
 const newId = () => { lastId = Math.max(lastId + 1, Date.now() * 1000); return lastId; };
 const photosOf = () => boxes.flatMap(({ photos }) => photos);
 const countOf = (count, what) => `${count} ${what}${count === 1 ? '' : 's'}`;
@@ -370,7 +370,7 @@ function problemOf() {
     return null;
 }
 
-/** Returns embeddings by this model. Recomputes the embeddings by another backbone. */
+/** Recomputes the embeddings that another backbone has computed. */
 async function embed(photos) {
     const { backbone } = state.model.info;
     const others = photos.filter((photo) => photo.backbone !== backbone);
@@ -399,7 +399,7 @@ async function teach() {
     byId('learn').disabled = true;
     try {
         await embed(photos);
-        // The earlier file is kept too, because photos may leave their boxes later.
+        // The file before these lessons is kept too, because photos may leave their boxes later.
         const base = adds ? await engine.ask('file') : state.taught ? lesson?.base ?? null : null;
         const given = photos.map((photo, i) => ({ name: names[i], classes: [classOf.get(photo)],
             embedding: photo.embedding }));

@@ -75,7 +75,7 @@ function submitFind(event) {
     else tell('found-note', 'Type what the photos should show.', true);
 }
 
-/** A view, for views.mjs. */
+/** The view that views.mjs shows in the tab for words. */
 export const words = {
     start() {
         byId('finding').addEventListener('submit', submitFind);

@@ -1,6 +1,6 @@
 // worker.mjs - does all slow work: decodes photos, runs the model, converts checkpoints. The page
-// sends { type, data } and gets { progress }, then { result } or { error }. It sends one request at
-// a time, by client.mjs.
+// sends { type, data } and gets { progress }, then { result } or { error }. client.mjs sends one
+// request at a time.
 import { decode } from './decode.mjs';
 import { Model } from './vit/vit.mjs';
 
@@ -14,7 +14,7 @@ let words = null;                   // the model's text encoder, opened when the
 let naming = null;                  // { texts, embeddings }: classes by words
 const photos = new Map();           // key: { name, file, size: { width, height } }
 
-// --- computed results, while there is room ---
+// --- a cache of computed results ---
 
 const cache = new Map();            // the least recently used first
 let cached = 0;
@@ -422,7 +422,7 @@ function frameContext(width, height) {
 
 const needNoModel = new Set(['open', 'know', 'forget', 'convert']);
 
-/** Returns the arrays and pictures of a response that may be transferred. Cached ones must be
+/** Returns the arrays and pictures of a response that may be transferred. Cached arrays must be
  * copied instead. */
 function movable(result) {
     return result?.view ? [result.view] : [];

@@ -1,5 +1,5 @@
-// check.mjs - checks arguments of vit.mjs: a wrong one throws a TypeError or a RangeError, before
-// it reaches the module's memory.
+// check.mjs - checks arguments of vit.mjs. A wrong argument throws a TypeError or a RangeError,
+// before it reaches the module's memory.
 
 const LARGEST_SIDE = 2 ** 20;
 const LARGEST_STRIDE = 2 ** 31 - 1;
@@ -17,7 +17,7 @@ function checkInteger(value, name, least, most) {
 
 export const checkCount = (value, name, most) => checkInteger(value, name, 1, most);
 
-/** An index of one of `count` items. */
+/** Checks the index of one of `count` items, and returns it. */
 export function checkChoice(value, name, count) {
     if (count === 0) throw new RangeError(`the model has no ${name}`);
     return checkInteger(value, name, 0, count - 1);
@@ -26,7 +26,7 @@ export function checkChoice(value, name, count) {
 export const isPhoto = (photo) =>
     typeof photo === 'object' && photo !== null && !ArrayBuffer.isView(photo);
 
-/** Its width and height. */
+/** Checks the width and height of a photo, and returns them. */
 export function checkSides(photo) {
     if (!isPhoto(photo)) throw new TypeError('expected a photo: width, height and data');
     const { width, height } = photo;
@@ -36,7 +36,8 @@ export function checkSides(photo) {
 
 const isBytes = (data) => ArrayBuffer.isView(data) && data.BYTES_PER_ELEMENT === 1;
 
-/** { data, width, height, stride, format } as in vit.h, with data cut to the needed length. */
+/** Checks a photo. Returns { data, width, height, stride, format } as in vit.h, with data cut to
+ * the needed length. */
 export function checkPhoto(photo) {
     const { width, height } = checkSides(photo);
     const { data, format: name = 'rgba8', stride } = photo;

@@ -12,8 +12,8 @@ import { Wasi } from './wasi.mjs';
 const BESIDE = /(^|\/)(preprocessor_|open_clip_)?config\.json$|\.(txt|csv|md|npy)$/i;
 const INDEX = /\.index\.json$/i;
 
-/** Finds the checkpoint among several files: the index of shards, otherwise the first file that is
- * neither a configuration nor a list of labels. */
+/** Finds the checkpoint among several files. It is the index of shards, if there is one. Otherwise
+ * it is the first file that is neither a configuration nor a list of labels. */
 export function checkpointAmong(names) {
     return names.find((name) => INDEX.test(name)) ?? names.find((name) => !BESIDE.test(name)) ??
         names[0];
@@ -51,9 +51,9 @@ export class Converter {
     }
 
     /**
-     * files: [{ name, file }], the checkpoint and its companions or files named in args; file is a
-     * Blob, a Uint8Array, or has a size and read(at, bytes). args are options of vit-convert,
-     * except -o and --json.
+     * files: [{ name, file }] has the checkpoint, the files beside it, and the files that args
+     * name. Each file is a Blob, a Uint8Array, or an object with size and read(at, bytes). args are
+     * options of vit-convert, except -o and --json.
      */
     async convert(files, args = [], onProgress = null) {
         const wrong = args.find((arg) => OUTPUT_OPTION.test(arg));

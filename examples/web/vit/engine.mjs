@@ -48,8 +48,8 @@ export class Engine {
         this.pool = pool;
     }
 
-    /** Until the workers run, the caller works alone; if they fail to start, the next call
-     * throws. */
+    /** Until the workers run, the caller computes alone. If the workers fail to start, the next
+     * call throws an error. */
     startThreads() {
         this.pool?.start(addressOf('thread.mjs', this.base)).catch((error) => {
             this.threadless = error;
@@ -74,7 +74,7 @@ export class Engine {
         }
     }
 
-    /** Calls a function whose result 0 means failure, and throws its message. */
+    /** Calls a function that returns 0 on failure, and then throws the function's message. */
     attempt(name, ...parameters) {
         const returned = this.call(name, ...parameters);
         if (returned === 0) throw this.failure();
@@ -127,7 +127,8 @@ export class Engine {
 
     text(pointer) {
         const bytes = new Uint8Array(this.memory.buffer, pointer >>> 0);
-        return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0))); // it refuses shared memory
+        // decode() refuses shared memory, so it gets a copy.
+        return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));
     }
 
     /** Copies all bytes that openSource() announces into the memory: { at, size }. */

@@ -13,7 +13,7 @@
 
 enum { PAGE = 65536, ALIGNMENT = 64 }; /* 64: vit.h's preferred alignment */
 
-/* Precedes each block; its size keeps the block aligned. */
+/* Precedes each block. The size of this struct keeps the block aligned. */
 typedef struct block {
     size_t size;        /* header included */
     struct block *next; /* of the free blocks, in order of their addresses */
@@ -22,11 +22,11 @@ typedef struct block {
 
 extern unsigned char __heap_base; /* end of the linker's data */
 
-/* The value of `next` in blocks in use; freeing anything else is detected by it. */
+/* The value of `next` in blocks in use. free() traps if a block has another value. */
 #define TAKEN ((block *)&first_free)
 
 static block *first_free;
-static size_t heap_end; /* 0 if nothing was taken yet */
+static size_t heap_end; /* 0 before the first allocation */
 
 static size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -59,7 +59,7 @@ static int grow(size_t size) {
     return 1;
 }
 
-/* Takes the first free block that is large enough, and returns the rest of it. */
+/* Takes the first free block that is large enough. Its unused rest stays free. */
 static block *take(size_t size) {
     block **link = &first_free, *b, *rest;
     while (*link && (*link)->size < size) link = &(*link)->next;

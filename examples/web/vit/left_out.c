@@ -96,7 +96,7 @@ bool convert_help(const char *topic) {
     return false;
 }
 
-/* This build leaves text encoders out: their tensors are named and dropped. */
+/* This build does not convert text encoders. A message names their tensors, which are dropped. */
 bool text_find(checkpoint *c, const json_value *root, const vit_config *image, text_encoder *text,
                findings *f, report *r) {
     (void)c, (void)root, (void)image, (void)text, (void)f, (void)r;

@@ -1,5 +1,5 @@
-// load.mjs - reads bytes from any source, in pages and in Node: the modules, and models, which are
-// read in pieces.
+// load.mjs - reads modules and models from any source, in pages and in Node. Models are read in
+// pieces.
 
 import { fromNode, inNode } from './pool.mjs';
 
@@ -27,12 +27,12 @@ export async function bytesOf(url) {
 
 async function expand(data) {
     const bytes = new Uint8Array(data);
-    if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes; // the server has expanded it
+    if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return bytes; // the server has expanded the file
     const expanded = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
     return new Uint8Array(await new Response(expanded).arrayBuffer());
 }
 
-/** Addresses that have no usable module, and the reasons. Each is requested only once. */
+/** Addresses that have no usable module, with the reasons. Each address is requested only once. */
 const missing = new Map();
 
 /** Fetches the bytes and returns use(bytes). */
@@ -55,7 +55,7 @@ async function attempt(url, use) {
 /** Folders whose modules lack a NAME.wasm.gz. */
 const unpacked = new Set();
 
-/** Tells that a folder has no compressed modules; otherwise the first request finds out. */
+/** Records that a folder has no compressed modules. This saves a request that would fail. */
 export function expectUnpacked(folder) {
     unpacked.add(new URL(folder).href);
 }
@@ -63,7 +63,7 @@ export function expectUnpacked(folder) {
 /** Compiled modules, or promises of them. */
 const modules = new Map();
 
-/** Modules by their files' names, in place of those files. */
+/** Modules that replace the files of the same names. */
 const provided = new Map();
 
 export function provide(files) {
@@ -79,7 +79,8 @@ export function provide(files) {
 
 export const isProvided = ({ file }) => provided.has(file);
 
-/** The address of NAME.wasm, in the folder of `base` unless it was provided. */
+/** Returns the address of NAME.wasm. It lies in the folder of `base`, unless the module was
+ * provided. */
 export function addressOf(name, base) {
     if (provided.has(name)) return new URL(`provided:${name}`);
     try {
@@ -89,7 +90,7 @@ export function addressOf(name, base) {
     }
 }
 
-/** The module at a URL, from the smaller file if that exists and is intact. */
+/** Returns the module at a URL. Reads the compressed file if that file exists and is intact. */
 async function readModule(url, compile) {
     const folder = new URL('.', url).href;
     if (typeof DecompressionStream === 'function' && !unpacked.has(folder)) {
@@ -103,8 +104,8 @@ async function readModule(url, compile) {
 }
 
 /**
- * Changes a bit of the module, so that the memory that it imports is not shared: the same module
- * then runs on one thread where sharing is impossible.
+ * Changes one bit of the module, so that the module imports memory that is not shared. The module
+ * then runs on one thread in engines that cannot share memory.
  */
 function unshare(bytes) {
     let at = 8;
@@ -140,7 +141,8 @@ async function findModule({ href, protocol, pathname }, compile) {
     return attempt(String(given), compile);
 }
 
-/** The module at an address, from NAME.wasm.gz if it exists; compiled once. */
+/** Returns the module at an address, from NAME.wasm.gz if that file exists. Compiles each module
+ * only once. */
 export function loadModule(url, shared) {
     const key = `${url} ${shared}`;
     if (!modules.has(key)) {
@@ -151,7 +153,7 @@ export function loadModule(url, shared) {
     return modules.get(key);
 }
 
-/** The first of chooseModules() that exists and compiles: { module, kind, threads }. */
+/** Returns the first of chooseModules() that exists and compiles: { module, kind, threads }. */
 export async function loadFirst(choices, base) {
     const known = choices.filter(isProvided);
     const reasons = [];

@@ -62,7 +62,8 @@ void web_release(void *memory) { free(memory); }
 
 #ifdef WEB_THREADS
 
-/* Has run(task, arg, i) called for every i in [0, count), here and by the workers of pool.mjs. */
+/* Calls run(task, arg, i) for every i in [0, count), on this thread and on the workers of
+ * pool.mjs. */
 __attribute__((import_module("pool"), import_name("parallel_for"))) extern void pool_parallel_for(
     int count, vit_task *task, void *arg);
 
@@ -103,7 +104,7 @@ static void find_sizes(web_model *m) {
     memcpy(m->sizes, sizes, sizeof sizes);
 }
 
-/* Replaces the session; after a failure the one before remains. */
+/* Replaces the session. After a failure the previous session stays. */
 static int start_session(web_model *m, const vit_model *model) {
     const vit_params params = { .executor = executor_of(m->threads) };
     const size_t size = vit_workspace_size(model, &params);
@@ -123,7 +124,7 @@ static int start_session(web_model *m, const vit_model *model) {
     return check(vit_session_init(&m->session, &m->model, &params, workspace, size));
 }
 
-/* Allocates what does not depend on the input size. */
+/* Allocates the memory whose size does not depend on the input size. */
 static int start(web_model *m) {
     const size_t classes = (size_t)m->own.config.num_classes;
     m->logits = malloc((classes + 1) * sizeof *m->logits);
@@ -150,7 +151,7 @@ web_model *web_open(void *data, size_t size, int threads, int verify) {
     return NULL;
 }
 
-/* Members that were not allocated are NULL. */
+/* Members that could not be allocated are NULL. */
 void web_close(web_model *m) {
     if (!m) return;
     vit_model_close(&m->own);
@@ -191,7 +192,7 @@ char *web_info(const web_model *m) {
 
 /* --- a photo ---------------------------------------------------------------------------------- */
 
-/* Gives a copy of the model the input size of a photo of this size. */
+/* Makes a copy of the model with the input size for a photo of this size. */
 static int find_size(const web_model *m, int width, int height, vit_model *fitted) {
     const vit_image image = { (const uint8_t *)m, width, height, 0, VIT_PIXEL_GRAY8 };
     vit_result result;

@@ -1,14 +1,14 @@
 /* photo.c - decodes photo files for engines without a decoder: Node, Deno, Bun, Workers. The
  * package for npm (tools/packaging/npm) uses it.
  *
- * It is the decoder of the native programs, with stb_image: the pixels have the same bits. Each
- * photo gets an instance of its own, so a damaged file harms no other.
+ * It is the decoder of the native programs with stb_image, so the pixels have the same bits. Each
+ * photo has its own instance of the module, so a damaged file cannot affect other photos.
  */
-#define STBI_NO_THREAD_LOCALS /* the linker has none without shared memory */
+#define STBI_NO_THREAD_LOCALS /* without shared memory the linker has no thread locals */
 #include "heap.h"
 #include "image/image_file.h"
 
-/* No libjpeg-turbo in WebAssembly. */
+/* There is no libjpeg-turbo in WebAssembly. */
 const char *jpeg_library(void) { return NULL; }
 
 bool jpeg_decode(const jpeg_request *request, jpeg_image *image, report *r) {
@@ -30,7 +30,7 @@ EXPORT(decode) const void *photo_decode(const void *file, size_t size);
 const void *photo_decode(const void *file, size_t size) {
     static report r;
     static image_file photo;
-    (void)image_file_is_known; /* which is for lists of files */
+    (void)image_file_is_known; /* only lists of files use this function */
     r = report_make();
     answer.pixels = NULL;
     answer.text = r.text;

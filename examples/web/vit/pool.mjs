@@ -11,7 +11,8 @@
 // integers in that memory.
 export const inNode = typeof process === 'object' && Boolean(process.versions?.node);
 
-/** One of Node's modules, by an expression, so that bundlers for pages leave it alone. */
+/** Imports one of Node's modules. The name is an expression, so that bundlers for pages ignore
+ * it. */
 export const fromNode = (name) =>
     import(/* webpackIgnore: true */ /* @vite-ignore */ `node:${name}`);
 
@@ -54,7 +55,7 @@ export function work(control, run) {
     }
 }
 
-/** Polls for `ms` milliseconds; false if control[at] is still `value`. */
+/** Polls for at most `ms` milliseconds. Returns false if control[at] is still `value`. */
 function changes(control, at, value, ms) {
     const end = performance.now() + ms;
     do {
@@ -98,8 +99,8 @@ export function makeMemory(shared) {
     }
 }
 
-/** Gives Node's workers and a page's workers the same handlers. Deno's own keep a program from
- * ending. */
+/** Gives Node's workers and a page's workers the same handlers. Deno's own handlers would keep a
+ * program from ending. */
 async function makeWorker(url) {
     if (!inNode) return new Worker(url, { type: 'module' });
     const threads = await fromNode('worker_threads');
@@ -140,7 +141,8 @@ export class Pool {
         this.control = new Int32Array(this.memory.buffer, at, CONTROL_SIZE).fill(0);
     }
 
-    /** Until then the instance may be used, but not with tasks. `url`: the workers' file. */
+    /** Starts the workers. Before that, the instance may be used, but not for tasks. `url` is the
+     * workers' file. */
     async start(url = new URL('thread.mjs', import.meta.url)) {
         try {
             for (let i = 1; i < this.threads; i++) {

@@ -9,7 +9,7 @@ import { Engine, VitError } from './engine.mjs';
 import { chooseModules, countCores } from './features.mjs';
 import { checkSource, isProvided, loadFirst, openSource, provide } from './load.mjs';
 import { checkChoice, checkCount, checkPhoto, checkSides, isPhoto } from './check.mjs';
-import './pool.mjs'; // engine.mjs's, fetched along with it
+import './pool.mjs'; // fetched at the same time as engine.mjs
 
 export { VitError, provide };
 
@@ -26,7 +26,8 @@ async function chooseThreads(threads) {
     return checkCount(threads, 'threads', 256);
 }
 
-/** Ranges { start, end } of blocks whose outputs, `each` bytes a block, are kept together. */
+/** Yields ranges { start, end } of blocks whose outputs fit into MOST_BYTES. A block has `each`
+ * bytes. */
 function* runsOf(count, each) {
     const most = Math.max(1, Math.floor(MOST_BYTES / each));
     for (let start = 0; start < count; start += most) {
@@ -45,7 +46,7 @@ export class Model {
         checkSource(source);
         const { base = import.meta.url, verify = true, onProgress } = options;
         const choices = chooseModules(options.module, await chooseThreads(options.threads));
-        if (choices.some(isProvided) && !options.base) { // nor is thread.mjs in a known place
+        if (choices.some(isProvided) && !options.base) { // the place of thread.mjs is unknown
             for (const choice of choices) choice.threads = 1;
         }
         const opened = openSource(source);
@@ -54,7 +55,7 @@ export class Model {
         const engine = await Engine.start(chosen.module, chosen.threads, base);
         try {
             const bytes = await engine.read(opened, onProgress);
-            engine.startThreads(); // not earlier, because the workers would slow down fetching
+            engine.startThreads(); // earlier, workers would slow down fetching
             const handle = engine.attempt('open', bytes.at, bytes.size, chosen.threads,
                                           Number(verify));
             return new Model(engine, handle >>> 0, chosen, bytes);
@@ -130,7 +131,7 @@ export class Model {
         return place && this.#open().bytes(place.start, place.length).slice();
     }
 
-    /** The engine, while there is one. */
+    /** Returns the engine, or throws an error if the model is closed. */
     #open() {
         if (this.closed) throw new Error('the model is closed');
         return this.#engine;
@@ -209,7 +210,7 @@ export class Model {
         });
     }
 
-    /** A copy of the `length` floats that `action` writes. */
+    /** Returns a copy of the `length` floats that `action` writes. */
     #compute(engine, length, action) {
         return engine.borrow(4 * length, (at) => {
             action(at);

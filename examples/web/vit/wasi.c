@@ -1,5 +1,5 @@
-/* wasi.c - replaces tools/os/posix.c and the pool of threads. The only process has one folder, and
- * there are no links, permissions, signals or mapped files.
+/* wasi.c - replaces tools/os/posix.c and the pool of threads. There is one process with one folder,
+ * and there are no links, permissions, signals or mapped files.
  */
 #define _POSIX_C_SOURCE 200809L
 

@@ -1,5 +1,5 @@
-// wasi.mjs - the system calls of a program compiled for wasm32-wasi (preview 1) that vit-convert and
-// vit-learn make: arguments, clocks, files of a Map, standard output and error.
+// wasi.mjs - implements the system calls of wasm32-wasi (preview 1) that vit-convert and vit-learn
+// make: arguments, clocks, files in a Map, standard output and standard error.
 import { Output, normal } from './files.mjs';
 
 const OK = 0, BADF = 8, EXIST = 20, INVAL = 28, IO = 29, ISDIR = 31, NOENT = 44, NOSPC = 51,
@@ -9,7 +9,7 @@ const CREATE = 1, ONLY_FOLDER = 2, EXCLUSIVE = 4, TRUNCATE = 8;   // of path_ope
 const CAN_WRITE = 64n;                          // a right
 const ROOT = 3;                                 // the descriptor of the one folder
 
-/** What proc_exit throws. */
+/** The exception that proc_exit throws. */
 export class Exit extends Error {
     constructor(status) {
         super(`exit status ${status}`);
@@ -17,7 +17,7 @@ export class Exit extends Error {
     }
 }
 
-/** A stream whose text is kept. */
+/** A stream that keeps its text. */
 class Text {
     constructor(isTerminal, onWrite) {
         this.isTerminal = isTerminal;
@@ -72,8 +72,8 @@ export class Wasi {
     }
 
     /**
-     * Runs the program for the file `name`; returns the result of convert() and learn(). A trap, or
-     * a file that throws, causes an exception.
+     * Runs the program on the file `name`. Returns the result of convert() or learn(). A trap, or a
+     * file that throws, causes an exception.
      */
     runFor(name, module) {
         let status;
@@ -95,7 +95,7 @@ export class Wasi {
         };
     }
 
-    // --- memory: views are made for each use, as they break when it grows -----------------------
+    // --- memory: each use makes new views, because growth makes views invalid -------------------
 
     view() {
         return new DataView(this.memory.buffer);
@@ -130,8 +130,8 @@ export class Wasi {
         return this.put32(total, sum);
     }
 
-    /** A file's exception becomes an error of the system call, and is kept for convert() to
-       report. */
+    /** If a file throws an exception, the system call fails, and convert() later reports the
+       exception. */
     guard(code, work) {
         try {
             return work();

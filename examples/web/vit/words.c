@@ -1,8 +1,8 @@
-/* words.c - the text encoder of a .vit file as a WebAssembly module of its own, which only models
- * with words need; words.mjs is the JavaScript around it.
+/* words.c - the text encoder of a .vit file, as a separate WebAssembly module. Only models with a
+ * text encoder need this module. words.mjs calls it.
  *
- * Pointers are numbers into the module's memory, which grows. A function that fails returns 0;
- * web_result() and web_message() then give the reason.
+ * Pointers are offsets in the module's memory, which may grow. A function that fails returns 0.
+ * Then web_result() and web_message() give the reason.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,15 +18,16 @@ typedef struct web_words {
     double numbers[5];
 } web_words;
 
-/* Opens a text encoder from the bytes of its .vit file. They must come from malloc(), and belong to
- * the module from then on. */
+/* Opens a text encoder from the bytes of its .vit file. The bytes must come from malloc(), and the
+ * module owns them from then on. */
 EXPORT(open) web_words *web_open(void *data, size_t size, int verify);
 
-/* Five numbers: context, dim, logit_scale, logit_bias, and 1 for a sigmoid or 0 for a softmax. */
+/* Returns five numbers: context, dim, logit_scale, logit_bias, and 1 for a sigmoid or 0 for a
+ * softmax. */
 EXPORT(numbers) const double *web_numbers(const web_words *w);
 
-/* The embedding of a text of `size` bytes, [dim]; numbers [2] receives the number of its ids, and
- * the number of ids beyond the context, which were left out. */
+/* Computes the embedding [dim] of a text of `size` bytes. numbers [2] receives the number of ids,
+ * and the number of ids that were dropped because the context was full. */
 EXPORT(embed)
 int web_embed(web_words *w, const char *text, size_t size, float *embedding, double numbers[2]);
 
@@ -68,7 +69,7 @@ static int start(web_words *w) {
     return check(vit_session_init(&w->session, &w->text, NULL, workspace, size), "");
 }
 
-/* A module serves one file: nothing is freed after a failure. */
+/* A module serves only one file, so nothing is freed after a failure. */
 web_words *web_open(void *data, size_t size, int verify) {
     web_words *w = calloc(1, sizeof *w);
     vit_result result;

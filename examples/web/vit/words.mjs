@@ -1,4 +1,4 @@
-// words.mjs - texts by the text encoder of CLIP, SigLIP and their kin, beside vit.mjs.
+// words.mjs - computes embeddings of texts by the text encoder of a model such as CLIP or SigLIP.
 //
 //     const words = await Words.open(model);
 //     const { embedding } = words.embed('a dog on a beach');
@@ -12,11 +12,11 @@ import { addressOf, loadModule, openSource } from './load.mjs';
 
 const GAP = '{}';
 
-/** Finds UTF-8 that was decoded as Windows-1252, by the rule of tools/infer/words.c. */
+/** Detects UTF-8 that was decoded as Windows-1252, by the rule of tools/infer/words.c. */
 const HIGH = '[\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]';
 const MISREAD = new RegExp(`[ÂÃ]${HIGH}|[à-ï]${HIGH}{2}|[ð-ô]${HIGH}{3}`, 'u');
 
-/** Computed in double, then rounded, like vit_normalize. */
+/** Like vit_normalize, computes in double and then rounds. */
 function normalize(vector) {
     const length = Math.sqrt(vector.reduce((sum, value) => sum + value * value, 0));
     return length > 0 ? vector.map((value) => value / length) : vector;
