@@ -248,7 +248,7 @@ for option in '-b 1' '-b 3 -t 1' '-t 2' '-t 3 -b 2'; do
     same "$work/out" "$work/all_of_them"
 done
 try "$classify" -m "$model" --frames auto -b 2 "$work/two.ppms"
-usage 'no --batch'
+usage '--frames takes one frame at a time and excludes --batch'
 try "$classify" -m "$model" --frames auto --list "$work/tree.txt"
 usage '--list is for images'
 
@@ -320,13 +320,13 @@ opens() {
 checkpoints=$root/tests/data/checkpoints
 for name in zip legacy; do
     opens "$checkpoints/$name.pt" \
-        "$name\.pt: is a PyTorch checkpoint; convert it first: vit-convert .* -o $name\.vit$"
+        "$name\.pt: the file is a PyTorch checkpoint; convert it first: vit-convert .* -o $name\.vit$"
 done
 opens "$checkpoints/small.safetensors" "is a safetensors checkpoint; .* -o small\.vit$"
 opens "$root/tests/data/layouts/jax_map/model.npz" "is an \.npz of NumPy arrays; .* -o model\.vit$"
 opens "$root/tests/data/layouts/gguf_clip/model.gguf" "is a GGUF file; .* -o model\.vit$"
 opens "$work/nosuch.vit" 'nosuch\.vit: cannot be opened: No such file or directory$'
-opens "$checkpoints" 'checkpoints: is a folder, not a \.vit file$'
+opens "$checkpoints" 'checkpoints: the path is a folder, not a \.vit file$'
 opens "$root/README.md" 'README\.md: it has no \.vit magic number$'
 
 # --- classify -----------------------------------------------------------------------------
@@ -400,7 +400,7 @@ try "$classify" -m "$tagger" --above 0 "$cat"
 same "$work/out" "$work/tags"
 try "$classify" -m "$tagger" --above 1 "$cat"
 is 0
-out '^ +no class is that likely$'
+out '^ +no class reaches the probability of --above$'
 try "$classify" -m "$tagger" --above 1 --json "$cat"
 json 0 top
 try "$run" -m "$tagger" -k 10 "$cat"
@@ -445,16 +445,16 @@ err 'cannot be opened: No such file or directory'
 mkdir "$work/none"
 try "$classify" -m "$model" "$work/none"
 is 1
-err 'none: has no images in it$'
+err 'none: the folder has no images in it$'
 try "$classify" -m "$model" "$model"
 is 1
-err 'model\.vit: is a model, not an image; give a model with -m$'
+err 'model\.vit: the file is a model, not an image; give a model with -m$'
 # These formats are recognised, but the programs cannot decode them.
 kind() { # BYTES WHAT PACKAGE COMMAND
     printf "$1" >"$work/photo"
     try "$classify" -m "$model" "$work/photo"
     is 1
-    err "photo: is an? $2, which needs a command to decode it: apt install $3, then --decoder '$4',"
+    err "photo: the file is an? $2, which needs a command to decode it: apt install $3, then --decoder '$4',"
 }
 kind 'RIFF\x10\0\0\0WEBPVP8 ' 'WebP image' webp 'dwebp %i -o %o'
 kind 'II*\0\x08\0\0\0\0\0' 'TIFF image' netpbm 'tifftopnm %i'
@@ -484,7 +484,7 @@ for command in "$classify" "$run" "$evaluate" "$bin/tools/vit-embed -o $work/e.n
     # shellcheck disable=SC2086 # words
     try "$program" $rest "$photo" -m "$model" --max-pixels 1
     is 1
-    err 'a\.pgm: is too large: found 1001 x 1000, limit 1000000 pixels'
+    err 'a\.pgm: the image is too large: found 1001 x 1000, limit 1000000 pixels'
     # shellcheck disable=SC2086 # words
     try "$program" $rest "$photo" -m "$model" --max-pixels 2
     is 0
@@ -574,7 +574,7 @@ done
 feed "$work/damaged" --frames auto
 is 1
 lines out 2
-err '^vit-classify: frame 2: is damaged'
+err '^vit-classify: frame 2: the image is damaged'
 err '2 frames, 1 unreadable'
 feed /dev/null --frames auto
 is 1
@@ -617,7 +617,7 @@ lines out 3
 out '^     3 ( *[0-9.]+ %  [^;]*;){9} '
 same <(head -n 3 "$work/tagged") "$work/out"
 feed "$work/three.ppm" --frames auto --above 1
-out '^     1 +no class is that likely$'
+out '^     1 +no class reaches the probability of --above$'
 # Smoothing does not change the first frame, nor a stream of equal frames.
 cat "$ppm" "$ppm" "$ppm" >"$work/still"
 feed "$work/still" --frames auto --smooth 2
@@ -751,7 +751,7 @@ rm "$work/tree/models/cifar10-vit.vit"
 (cd "$work/else" && "$work/tree/bin/classify" "$cat") >"$work/out" 2>"$work/err"
 status=$?
 is 1
-err 'bundled model was not found; give one with -m'
+err 'bundled model was not found; give a model with -m'
 
 # The output of these programs is lost.
 for pair in "$classify -m $model $cat" "$info $model" "$run -m $model $cat" \
@@ -879,10 +879,10 @@ try "$info" --sha256 "$work/sums" "$work/$(basename "$model")"
 is 1
 quiet out
 lines err 1
-err "its SHA-256 is [0-9a-f]{64}, expected $sum"
+err "the file's SHA-256 is [0-9a-f]{64}, expected $sum"
 try "$info" --sha256 "$work/sums" "$work/flipped.vit"
 is 1
-err 'sums: has no SHA-256 of flipped.vit'
+err 'sums: the list has no SHA-256 of flipped.vit'
 try "$info" --sha256 "${sum%?}" "$model"
 is 1
 err 'cannot be opened'
@@ -897,12 +897,12 @@ for line in "$sum" "$sum-$name" "$sum -$name" "${sum%?}  $name" "${sum%?}x  $nam
     echo "$line" >"$work/sums"
     try "$info" --sha256 "$work/sums" "$model"
     is 1
-    err 'sums: has no SHA-256 of model.vit'
+    err 'sums: the list has no SHA-256 of model.vit'
 done
 head -c 2200000 /dev/zero >"$work/sums"
 try "$info" --sha256 "$work/sums" "$model"
 is 1
-err 'sums: has no SHA-256 of model.vit'
+err 'sums: the list has no SHA-256 of model.vit'
 
 # --- vit-run ------------------------------------------------------------------------------
 # After: classify
@@ -1064,7 +1064,7 @@ usage 'either images or --input'
 # Wrong files are refused, and no output is left.
 try "$run" -m "$model" bad.jpg --logits z.npy
 is 1
-err 'bad.jpg: is not an image'
+err 'bad.jpg: the file is not an image'
 missing z.npy
 try "$run" -m "$model" --input l.npy --logits z.npy
 is 1
@@ -1106,7 +1106,7 @@ ln -s "$model" soft.npy
 for target in x.npy ./x.npy hard.npy "$model" soft.npy; do
     try "$run" -m "$model" --input x.npy --logits "$target"
     is 1
-    err "^vit-run: $target: is an input(, [^:]*)?: writing it would destroy it"
+    err "^vit-run: $target: the output is an input(, [^:]*)?: writing the output would destroy the input"
 done
 try "$run" -m "$model" "$cat" --dump-input "$cat"
 is 1
@@ -1192,7 +1192,7 @@ cp "$cat" set/DOG/photo.webp
 try "$evaluate" -m "$model" --json --predictions p.csv set
 is 1
 lines err 2   # photo.webp is a JPEG by its content
-err '^vit-evaluate: set/DOG/bad.jpg: is not an image'
+err '^vit-evaluate: set/DOG/bad.jpg: the file is not an image'
 err '^vit-evaluate: set/DOG/empty.png: is empty'
 json 9 images
 json 2 unreadable
@@ -1225,8 +1225,8 @@ try "$evaluate" -m "$model" set
 is 1
 quiet out
 lines err 2
-err "^vit-evaluate: zebra: is not a class of the model; name it in a file for --map"
-err "^vit-evaluate: crane: matches several of the model's classes"
+err "^vit-evaluate: zebra: the name is not a class of the model; name it in a file for --map"
+err "^vit-evaluate: crane: the name matches several of the model's classes"
 printf '# comment\n\nzebra\tcrane, bird\ncrane 4\r\n' >map.txt
 try "$evaluate" -m "$model" --map map.txt --json set
 is 0
@@ -1312,7 +1312,7 @@ for program in "$evaluate" "$classify"; do
     (cd "$work/else" && "$work/alone" "$work/set") >"$work/out" 2>"$work/err"
     status=$?
     is 1
-    err 'bundled model was not found; give one with -m'
+    err 'bundled model was not found; give a model with -m'
 done
 try "$evaluate" -m nosuch.vit set
 is 1

@@ -55,7 +55,7 @@ decodes() {
     if [ $status -le 1 ]; then pass; else fail "exit status $status"; fi
     # A sheet shows a grey square for a photo that cannot be read. All other modes print the reason.
     [[ $* == *--sheet* ]] ||
-        err 'its decoder was stopped: it made a system call that decoding does not need'
+        err 'the decoder of the image was stopped: it made a system call that decoding does not need'
     run --no-sandbox
     is "$ends"
     exists "$EVIDENCE"

@@ -303,7 +303,7 @@ random depth=0
 refuses 1 "there are no blocks: expected tensors called blocks.{i}.*; give --set depth=0 if" $H
 accepts $H --set depth=0
 if "$RUN" -m m.vit "$cat" --attention a.npy 2>err; then fail "attention without blocks"
-elif grep -qF "m.vit: has no blocks, hence no attention" err; then pass; else fail "no message"; fi
+elif grep -qF "m.vit: the model has no blocks, and thus no attention" err; then pass; else fail "no message"; fi
 random dist=1
 accepts $H
 "$INFO" m.vit >out 2>err
@@ -668,7 +668,7 @@ prints '"prob": null'
 for command in "$RUN -m m.vit" "$(dirname "$RUN")/../tools/vit-look tokens -m m.vit -o m.png"; do
     # shellcheck disable=SC2086 # words
     if $command "$cat" >out 2>err; then fail "infinity has exit status 0: $command"
-    elif grep -q 'NaN or infinite; vit-info --check names' err; then pass
+    elif grep -q 'some values are NaN or infinite; vit-info --check names' err; then pass
     else fail "infinity is not told: $command"; fi
 done
 random big=head.weight
@@ -762,25 +762,25 @@ if convert m.safetensors -o m.vit $H --dtype f16 --report partly; then pass
 else fail "a report with images that cannot be read"; fi
 prints "against f32 on 1 images"
 if grep -q "skipped 2 unreadable images of 3" err; then pass; else fail "says nothing of skipped images"; fi
-refuses 1 "partly/c.jpg: is not an image" $H --dtype int8 --calibrate partly/c.jpg
+refuses 1 "partly/c.jpg: the file is not an image" $H --dtype int8 --calibrate partly/c.jpg
 rm partly/b.png
 convert m.safetensors -o m.vit $H --dtype int8 --calibrate partly
-if [ $? = 1 ] && grep -q "c.jpg: is not an image" err; then pass; else fail "no image is left"; fi
+if [ $? = 1 ] && grep -q "c.jpg: the file is not an image" err; then pass; else fail "no image is left"; fi
 refuses 2 "--calibrate: expected --dtype int8, int4 or bf16" $H --calibrate photos
 refuses 2 "--calibrate: expected" $H --calibrate photos --dtype f16
 refuses 2 "--report compares with f32" $H --report photos
 refuses 2 "--keep: expected --dtype int8 or int4" $H --keep x --dtype bf16
 refuses 2 "" $H --dtype int8 --calibrate photos --calibrate-max 0
 refuses 1 "missing.png: cannot be opened: No such file" $H --dtype int8 --calibrate missing.png
-refuses 1 "empty: has no images in it" $H --dtype int8 --calibrate empty
-refuses 1 "/n: lies in more than 32 folders" $H --dtype int8 --calibrate nest
+refuses 1 "empty: the folder has no images in it" $H --dtype int8 --calibrate empty
+refuses 1 "/n: the path lies in more than 32 folders" $H --dtype int8 --calibrate nest
 if ! posix; then :
 elif (ulimit -n 24 && convert m.safetensors -o m.vit $H --dtype int8 --calibrate nest); then
     fail "more folders than may be open"
 elif grep -q 'nest/n.*/n: cannot be opened: Too many open files' err; then pass
 else fail "message of too many open files"; fi
 refuses 1 "photos/notes.txt: " $H --dtype int8 --calibrate photos/notes.txt
-refuses 1 "photos/rgb.png: is an input" $H --dtype int8 --report photos -o photos/rgb.png
+refuses 1 "photos/rgb.png: the output is an input" $H --dtype int8 --report photos -o photos/rgb.png
 random chans=4 patch=3
 refuses 1 "only models of 1 or 3 channels take images, found 4" $H --dtype int8 --calibrate photos
 random nan=norm.bias

@@ -185,7 +185,7 @@ same expected.out out
 under "-n 4" "$classify" "${bundled[@]}" a.jpg b.png
 is 1
 lines err 1
-err '^vit-classify: a.jpg: no sandbox is available to decode it: .*Too many open files \(--no-sandbox '
+err '^vit-classify: a.jpg: no sandbox is available to decode the image: .*Too many open files \(--no-sandbox '
 under "-n 4" "$classify" --no-sandbox "${bundled[@]}" a.jpg b.png
 is 0
 same expected.out out
@@ -200,7 +200,7 @@ if [ "${BIN:-.}" = . ]; then # a sanitizer needs all addresses
     same few.npy many.npy
     under "-v 600000" "$classify" "${bundled[@]}" a.jpg
     is 1
-    err '^vit-classify: a.jpg: no sandbox is available to decode it: no shared memory: '
+    err '^vit-classify: a.jpg: no sandbox is available to decode the image: no shared memory: '
     under "-v 600000" "$embed" -m model.vit a.jpg b.png -o result.npy
     is 1
     lines err 1

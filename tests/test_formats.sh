@@ -67,7 +67,7 @@ is 1
 err "'false' failed with status 1$"
 VIT_DECODER='' try "$classify" -m "$model" photo.heic
 is 1
-err "photo.heic: is a HEIC image, which needs a command to decode it: apt install libheif-examples, then --decoder 'heif-convert %i %o', or the same in VIT_DECODER$"
+err "photo.heic: the file is a HEIC image, which needs a command to decode it: apt install libheif-examples, then --decoder 'heif-convert %i %o', or the same in VIT_DECODER$"
 
 # wrong REGEX COMMAND: passes if the command prints this message before the first photo
 wrong() {
@@ -110,8 +110,8 @@ for i in 1 2 3; do cp photo.heic folder/$i.heic; done
 cp "$cat" folder/4.ppm
 try "$embed" -m "$model" folder -o folder.npy
 is 1
-err '^vit-embed: folder/[123].heic: is a HEIC image, which needs a command to decode it: '
-err '^vit-embed: 3 images need a --decoder; the first message shows how$'
+err '^vit-embed: folder/[123].heic: the file is a HEIC image, which needs a command to decode it: '
+err '^vit-embed: 3 images need a --decoder; the first message names a command$'
 check "the advice stands once" test "$(grep -c 'apt install' err)" = 1
 try "$embed" -m "$model" -t 3 --decoder ./strip folder -o folder.npy --json
 is 0
@@ -171,8 +171,8 @@ fails 'ln -s /dev/zero %o' "'ln -s /dev/zero %o' wrote no picture$"
 fails 'mkfifo %o' "'mkfifo %o' wrote no picture$"
 fails 'echo garbage' "'echo garbage' did not write a PNG, JPEG or PPM$"
 fails 'cat %i' "'cat %i' did not write a PNG, JPEG or PPM$"
-fails 'printf "P6 30000 30000 255\n"' "what 'printf .*' wrote is too large: found 30000 x 30000, limit"
-fails 'printf "P6 3 3 255\n"' "what 'printf .*' wrote is truncated$"
+fails 'printf "P6 30000 30000 255\n"' "the output of 'printf .*': the image is too large: found 30000 x 30000, limit"
+fails 'printf "P6 3 3 255\n"' "the output of 'printf .*': the image is truncated$"
 fails 'head -c 300M /dev/zero' "'head -c 300M /dev/zero' was stopped: it wrote more than 256 MiB$"
 : >empty.heic
 try "$classify" -m "$model" --decoder ./strip empty.heic

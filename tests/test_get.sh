@@ -139,7 +139,7 @@ missing $clip
 echo old >$pinned.vit
 try "$get" $pinned
 is 1
-err "^vit-get: $pinned/model.safetensors.part: expected SHA-256 fecf81b4.*, found $(echo wrong | sha256sum | cut -c 1-64); it was not used, and is kept as $pinned/model.safetensors.part.wrong$"
+err "^vit-get: $pinned/model.safetensors.part: expected SHA-256 fecf81b4.*, found $(echo wrong | sha256sum | cut -c 1-64); the file was not used, and is kept as $pinned/model.safetensors.part.wrong$"
 check "the old model stays" grep -qx old $pinned.vit
 exists $pinned/model.safetensors.part.wrong
 missing $pinned/model.safetensors.part

@@ -88,7 +88,7 @@ static bool collect(void *user, infer_result *result, report *r) {
         if (result->tokens) memcpy(all->token[all->count], result->tokens, sizeof all->token[0]);
         CHECK(result->load_ms >= 0 && result->forward_ms > 0);
     } else {
-        CHECK(strstr(result->error, ": is not an image") != NULL);
+        CHECK(strstr(result->error, ": the file is not an image") != NULL);
     }
     all->count++;
     return true;

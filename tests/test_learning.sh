@@ -69,7 +69,7 @@ try "$classify" -m mine.vit -k 1 test/red/1.ppm
 is 0
 out ' %  red$'
 try "$learn" --known 0.5 set -o half.vit
-out '^none +9 of them \(50\.0 %\) are "none of these"; for 9 of these, the best class is right$'
+out '^none +9 of them \(50\.0 %\) are "none of these"; for 9 of these, the best other class is right$'
 try "$learn" --known 1 set -o half.vit
 try "$info" half.vit
 out '^labels +3: '
@@ -162,10 +162,10 @@ is 0
 out '^photos +18 of 3 classes, 6 each$'
 try "$learn" -m expected.vit --add several.csv -o bad.vit
 is 1
-err '^vit-learn: several.csv: has photos of several classes or of none; the photos learnt before'
+err '^vit-learn: several.csv: the list has photos of several classes or of no class; each photo learnt before'
 try "$learn" several.vit expected.vit -o bad.vit
 is 1
-err '^vit-learn: expected.vit: has one class for each photo; the others have any number$'
+err '^vit-learn: expected.vit: the model has one class for each photo; the other models have any number$'
 
 # --- rows of vit-embed ----------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ refused 'one photo is too few to learn from' "$learn" bad
 cp set/red/[12].ppm bad/a
 mkdir bad/b
 cp set/red/2.ppm bad/b/other.ppm
-refused '1 photo is twice there, in different classes: leave one of each out' "$learn" bad
+refused '1 photo occurs twice, in different classes: leave out one copy of each' "$learn" bad
 refused 'bad/a/2.ppm \(a\) and bad/b/other.ppm \(b\) are the same photo$' "$learn" bad
 cp set/blue/1.ppm bad/b/other.ppm
 mkdir bad/B
@@ -279,30 +279,30 @@ out '^ +1 left out, which cannot be read$'
 out '^ +1 not held out: the only photo of its class$'
 exists fine.vit
 refused 'none.vit: cannot be opened' "$learn" -m none.vit set
-refused "$base: has no learnt classes" "$learn" -m "$base" --add set
-refused "$base: has learnt nothing: expected a file that vit-learn has written" "$learn" "$base"
+refused "$base: the model has no learnt classes" "$learn" -m "$base" --add set
+refused "$base: the model has learnt nothing: expected a file that vit-learn has written" "$learn" "$base"
 refused "'violet' is not a learnt class$" "$learn" -m fine.vit --forget violet
 refused 'there is no class left to learn$' "$learn" -m fine.vit --forget a --forget b
 "$convert" "$root/tests/data/fixtures/plain/model.safetensors" -o other_base.vit >/dev/null 2>&1
-refused 'fine.vit: has learnt from the embeddings of another backbone \([0-9a-f]{16}, not [0-9a-f]{16}\)' \
+refused 'fine.vit: the learnt embeddings are from backbone [0-9a-f]{16}, but this model has backbone [0-9a-f]{16}:' \
     "$learn" -m other_base.vit set fine.vit
 : >list.csv
 refused "list.csv: expected lines 'PATH,TAGS', found none" "$learn" list.csv
 echo 'set/red/1.ppm,' >list.csv
-refused "list.csv: names no class: expected lines 'PATH,CLASS'$" "$learn" list.csv
+refused "list.csv: the list names no class: expected lines 'PATH,CLASS'$" "$learn" list.csv
 mkdir empty
-refused 'empty: has no images in subfolders; expected DIR/CLASS/IMAGE$' "$learn" empty
+refused 'empty: the folder has no images in subfolders; expected DIR/CLASS/IMAGE$' "$learn" empty
 # These embeddings are from another model, or have no classes.
-refused 'set.npy: has embeddings of another model, .*: embed the photos with this one$' \
+refused 'set.npy: the file has embeddings of another model, .*: embed the photos with this model$' \
     "$learn" -m other_base.vit set.npy
-refused 'many.npy: has embeddings of another model' "$learn" -m other_base.vit --ridge many.npy
+refused 'many.npy: the file has embeddings of another model' "$learn" -m other_base.vit --ridge many.npy
 "$embed" -q --normalize set -o unit.npy
-refused "unit.npy: has other vectors than the input of the model's head: embed" "$learn" unit.npy
+refused "unit.npy: its vectors are not inputs of the model's head: embed" "$learn" unit.npy
 "$embed" -q --pool avg set -o avg.npy
-refused "avg.npy: has other vectors than the input of the model's head: embed" "$learn" avg.npy
+refused "avg.npy: its vectors are not inputs of the model's head: embed" "$learn" avg.npy
 cp set.npy alone.npy
 cp set.txt alone.txt
-refused 'alone.npy: expected a .json beside it, in which vit-embed names the model$' "$learn" alone.npy
+refused 'alone.npy: expected a .json file beside it, in which vit-embed names the model$' "$learn" alone.npy
 cp set.json alone.json
 sed 's|.*/||' set.txt >alone.txt
 refused "alone.npy: '1.ppm' is in no folder; expected CLASS/PHOTO in each line of its .txt$" \
@@ -322,7 +322,7 @@ refused "the classes 'blue' and 'BLUE' differ only in case, or" "$learn" --ridge
 refused "the classes '[bB].*' and '[bB].*' differ only in case, or" "$learn" twins.npy
 try "$learn" --ridge set -o x.vit
 is 2
-err '^vit-learn: --ridge learns from files OUT.npy of vit-embed alone '
+err '^vit-learn: --ridge takes only files OUT.npy of vit-embed '
 try "$learn" --ridge --folds 3 many.npy -o x.vit
 is 2
 err '^vit-learn: --ridge takes neither --add, --forget, --several nor --folds '

@@ -165,7 +165,7 @@ refused 'plain.vit: --block 2: the model has blocks 0 to 1'
 try "$look" attention "${plain[@]}" --head 2 -o none.png
 refused 'plain.vit: --head 2: the model has heads 0 to 1'
 try "$look" attention "${plain[@]}" --at 1,3 -o none.png
-refused 'no patch is at 1,3: of the 11 x 7 pixels the model gets x from 2 to 9 and y from 0 to 6'
+refused 'no patch is at 1,3: from 11 x 7 pixels, the model gets x from 2 to 9 and y from 0 to 6'
 try "$look" attention "${plain[@]}" --img-size 16 -o none.png
 refused 'plain.vit: '
 try "$look" attention -m nosuch.vit "$photo" -o none.png
@@ -263,7 +263,7 @@ usage positions '--compare needs two models: A.vit B.vit'
 try "$look" positions plain.vit -o none.png
 usage positions 'give models with -m, or after --compare'
 try "$look" positions --compare plain.vit plain.vit -m plain.vit -o none.png
-usage positions '--compare names the models: it excludes -m'
+usage positions '--compare takes the models and excludes -m'
 try "$look" positions --kind learned -o none.png
 usage positions '--kind: expected embedding, rotary or relative'
 missing none.png
@@ -322,7 +322,7 @@ for command in attention tokens similarity positions filters; do
     try "${run[@]}" -o x.jpg
     usage $command 'the picture is a PNG; name it .png'
     try "${run[@]}" -o x --npy x
-    usage $command 'x: is the same file as the output x'
+    usage $command 'x: this output is the same file as the output x'
     try "${run[@]}" -o - --json
     usage $command 'only one output can go to standard output'
     try "${run[@]}" --npy - -o -
@@ -330,9 +330,9 @@ for command in attention tokens similarity positions filters; do
     try "${run[@]}" -o nosuch/x.png
     refused 'nosuch/x.png: cannot be created'
     try "${run[@]}" -o plain.vit
-    refused 'plain.vit: is an input'
+    refused 'plain.vit: the output is an input'
     try "${run[@]}" --npy plain.vit
-    refused 'plain.vit: is an input'
+    refused 'plain.vit: the output is an input'
     try "${run[@]}" -o none.png --size 1
     is 2
     [ -c /dev/full ] && {
@@ -346,7 +346,7 @@ try "$look" filters -m plain.vit "$photo" -o none.png
 is 2
 cp "$photo" copy.png
 try "$look" tokens -m plain.vit copy.png -o copy.png
-refused 'copy.png: is an input'
+refused 'copy.png: the output is an input'
 same copy.png "$photo"
 try "$look" attention "${plain[@]}" --heads some -o none.png
 usage attention '--heads is all or mean'
@@ -373,19 +373,19 @@ done
 echo text >bad.jpg
 try "$look" tokens -m plain.vit bad.jpg "$photo" -o some.png --json
 is 1
-err '^vit-look: bad.jpg: is not an image'
+err '^vit-look: bad.jpg: the file is not an image'
 json 1 images
 json 1 unreadable
 png some.png
 try "$look" tokens -m plain.vit bad.jpg -o none.png
 refused 'no image could be read'
 try "$look" similarity -m plain.vit bad.jpg "$photo" --at 5,3 -o none.png
-refused 'no photo to find --at 5,3 in'
+refused 'there is no photo for --at 5,3'
 try "$look" tokens -m plain.vit nosuch.jpg -o none.png
 refused 'nosuch.jpg: cannot be opened: No such file'
 mkdir empty
 try "$look" tokens -m plain.vit empty -o none.png
-refused 'empty: has no images in it'
+refused 'empty: the folder has no images in it'
 try "$look" attention "${plain[@]}" --size 3000 -o large.png
 is 0
 png large.png

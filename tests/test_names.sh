@@ -213,9 +213,9 @@ keeps() {
     if [ "$input" = - ]; then
         err 'is the same file as the output'
     elif [ "$input" = "$output" ]; then
-        err "$output: is an input(, .*/$input)?: writing it would destroy it"
+        err "$output: the output is an input(, .*/$input)?: writing the output would destroy the input"
     else
-        err "$output: is an input, (.*/)?$input: writing it would destroy it"
+        err "$output: the output is an input, (.*/)?$input: writing the output would destroy the input"
     fi
     everything . >../after
     if cmp -s ../before ../after; then pass; else
@@ -283,13 +283,13 @@ tried='--trace into a folder with a link to the model'
 run_trace >../out 2>../err </dev/null
 status=$?
 is 1
-err 'trace/norm.npy: is an input, m.vit: writing it would destroy it'
+err 'trace/norm.npy: the output is an input, m.vit: writing the output would destroy the input'
 rm -f trace/[!n]* trace/norm[!.]*
 tried='--tar onto its archive'
 "$embed" -m m.vit --tar part-00000.tar -o OUT >../out 2>../err </dev/null
 status=$?
 is 1
-err 'img_emb_00000.npy: is an input, part-00000.tar: writing it would destroy it'
+err 'img_emb_00000.npy: the output is an input, part-00000.tar: writing the output would destroy the input'
 everything . >../after
 same ../before ../after
 

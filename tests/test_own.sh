@@ -262,7 +262,7 @@ if wanted dense; then
     if "$BIN/tools/vit-convert" tests/data/dense/dinov3/model.safetensors -q -o "$work/fixed.vit" \
         --set num_heads=2 --set activation=gelu --set pool=token --img-size 20 >"$work/out" 2>"$work/err" &&
         ! "$BIN/tools/vit-run" -m "$work/fixed.vit" "${photos[0]}" --max-patches 40 --tokens "$work/r.npy" \
-            >"$work/out" 2>"$work/err" && grep -q "max-patches: its input size is fixed" "$work/err"
+            >"$work/out" 2>"$work/err" && grep -q "max-patches: the model's input size is fixed" "$work/err"
     then pass; else fail "dense: --max-patches of a model of one size"; fi
 fi
 

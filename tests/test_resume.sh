@@ -136,7 +136,7 @@ printf x | dd of=set/b/314.jpg bs=1 seek=700 conv=notrunc status=none
 reference
 for _ in 1 2; do
     again 1
-    err 'set/b/314.jpg: is damaged, and decoded nevertheless'
+    err 'set/b/314.jpg: the image is damaged, and decoded nevertheless'
 done
 cp -p photos/b/314.jpg set/b
 # Photos are renamed and copied, and the whole folder gets another path.
@@ -176,7 +176,7 @@ rm one.rows
 for computed in 149 0; do
     try "$embed" set -o run.npy --json
     is 1
-    err 'set/a/100.jpg: is truncated'
+    err 'set/a/100.jpg: the image is truncated'
     json $computed computed
     json 1 unreadable
     equal
@@ -209,7 +209,7 @@ while IFS='|' read -r options message; do
     # shellcheck disable=SC2086 # words
     try "$embed" set/b -o run.npy $options
     is 1
-    err "^vit-embed: run.rows: was made with '$message': choose another -o, or --overwrite to start over$"
+    err "^vit-embed: run.rows: the file was made with '$message': choose another -o, or --overwrite to start over$"
     same run.npy before.npy
 done <<'END'
 -m other.vit|model [0-9a-f]{16}.*', this run uses 'model [0-9a-f]{16}.*
@@ -220,7 +220,7 @@ END
 if [ "$(uname -m)" = x86_64 ] && grep -q ' fma ' /proc/cpuinfo; then
     try "$embed" set/b -o run.npy --isa sse2
     is 1
-    err "run.rows: was made with '.*', this run uses '.*, without FMA'"
+    err "run.rows: the file was made with '.*', this run uses '.*, without FMA'"
     try "$embed" set/b -o run.npy --isa avx2 --json
     json 0 computed
 fi
@@ -251,12 +251,12 @@ done
 cp whole run.rows
 head -c 1000 "$images/baseline.jpg" >>run.rows
 again 0
-err 'run.rows: is damaged after 150 images; the rest is dropped'
+err 'run.rows: the file is damaged after 150 images; the rest is dropped'
 again 0
 quiet err
 printf '\377' | dd of=run.rows bs=1 seek=$((size / 2)) conv=notrunc status=none
 try "$embed" set -o run.npy --json
-err 'run.rows: is damaged after 7[0-9] images; the rest is dropped'
+err 'run.rows: the file is damaged after 7[0-9] images; the rest is dropped'
 equal
 for other in whole.jpg zeros; do
     cp "$images/baseline.jpg" whole.jpg
@@ -264,7 +264,7 @@ for other in whole.jpg zeros; do
     cp $other run.rows
     try "$embed" set -o run.npy
     is 1
-    err 'run.rows: is not a file of vit-embed, or its beginning is damaged: choose another -o, or '
+    err 'run.rows: the file is not from vit-embed, or its beginning is damaged: choose another -o, or '
     same run.rows $other
 done
 again 150 --overwrite
@@ -274,7 +274,7 @@ rm run.*
 for _ in {1..1000}; do [ -s run.rows ] || sleep 0.01; done
 try "$embed" -q set -o run.npy
 if [ "$status" = 1 ]; then
-    err 'run.rows: another process is writing it: wait, or choose another -o'
+    err 'run.rows: another process is writing this file: wait, or choose another -o'
 else
     fail "it was not refused"
 fi

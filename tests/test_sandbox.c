@@ -172,10 +172,10 @@ static const struct {
     /* True if the attack is left out with the address sanitizer, which handles it itself. */
     bool plain;
 } deeds[] = {
-    { "crash", crash, "its decoder crashed (", false },
-    { "abort", break_heap, "its decoder ", false },
-    { "exit", leave, "its decoder crashed (exit status 0)", false },
-    { "deep", deep, "its decoder crashed (", false },
+    { "crash", crash, "the decoder of the image crashed (", false },
+    { "abort", break_heap, "the decoder of the image ", false },
+    { "exit", leave, "the decoder of the image crashed (exit status 0)", false },
+    { "deep", deep, "the decoder of the image crashed (", false },
     { "loop", loop, NULL, false },     /* This attack is for with_all_signals. */
     { "sleep", wait_on, NULL, false }, /* This attack is for test_sleep. */
     { "open", open_a_file, "made a system call that decoding does not need", false },
@@ -191,11 +191,11 @@ static const struct {
     { "high bits", set_high_bits, "made a system call", false },
     { "requeue", requeue, "made a system call", false },
     { "clock", read_clock, "made a system call", false },
-    { "byte", say_byte, "its decoder sent an invalid answer", false },
-    { "other", say_other, "its decoder sent an invalid answer", false },
+    { "byte", say_byte, "the decoder of the image sent an invalid answer", false },
+    { "other", say_other, "the decoder of the image sent an invalid answer", false },
     { "taint", taint, "no image", true },
     { "unlink", remove_file, "made a system call", false },
-    { "allocate", allocate_all, "its decoder ", true },
+    { "allocate", allocate_all, "the decoder of the image ", true },
 };
 enum { NUM_DEEDS = sizeof deeds / sizeof deeds[0] };
 
@@ -296,8 +296,9 @@ static void test_deeds(sandbox *box) {
         vit_image image;
         if ((SANITIZED && deeds[i].plain) || !deeds[i].message) continue;
         CHECK(!decode(box, deeds[i].name, strlen(deeds[i].name), 0, &image, &r));
-        CHECK_MSG(strstr(r.text, SANITIZED ? "its decoder " : deeds[i].message) != NULL, "%s: %s",
-                  deeds[i].name, r.text);
+        CHECK_MSG(strstr(r.text, SANITIZED ? "the decoder of the image " : deeds[i].message) !=
+                      NULL,
+                  "%s: %s", deeds[i].name, r.text);
         CHECK(!image.pixels && !r.no_memory);
         CHECK_MSG(is_grey(box, 10, 20, i), "the image after %s", deeds[i].name);
     }
@@ -374,7 +375,7 @@ static void test_killed(sandbox *box) {
         CHECK_MSG(decode(box, "v\2\3\4", 4, 0, &image, &r) == (kills == 1), "%s", r.text);
         pthread_join(killer, NULL);
         if (kills == 1) CHECK(image.width == 2 && image.height == 3);
-        else CHECK(strstr(r.text, "its decoder was killed twice") && !r.no_memory);
+        else CHECK(strstr(r.text, "the decoder of the image was killed twice") && !r.no_memory);
         release(&image);
     }
 }
@@ -533,7 +534,8 @@ static bool with_few_files(void) {
     return good && is_grey(box, 1, 1, 1) &&
            /* After this failure, the only child is gone. */
            fails_with(box, "none", "no image", false) &&
-           fails_with(box, "none", "no sandbox is available to decode it: no socket: ", true);
+           fails_with(box, "none",
+                      "no sandbox is available to decode the image: no socket: ", true);
 }
 
 static bool without_files_to_write(void) {
@@ -571,7 +573,7 @@ static bool without_memory(void) {
     report r = report_make();
     limit(RLIMIT_AS, 1 << 20);
     return fails_with(sandbox_open(&settings, &r), "g\2\2\2",
-                      "no sandbox is available to decode it: ", true);
+                      "no sandbox is available to decode the image: ", true);
 }
 
 static void test_inherited(void) {

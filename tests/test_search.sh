@@ -112,7 +112,7 @@ mkdir none
 echo none >folders
 try "$embed" -m $model --list folders -o other.npy
 is 1
-err 'none: has no images in it'
+err 'none: the folder has no images in it'
 # These names need escapes in a line.
 if posix; then
     mkdir odd
@@ -163,9 +163,9 @@ head -c 300 damaged/a/baseline.jpg >damaged/a/short.jpg
 for threads in 1 3; do
     try "$embed" -m $model damaged -o some.npy --overwrite -t $threads
     is 1
-    err '^vit-embed: damaged/b/bad.jpg: is not an image'
+    err '^vit-embed: damaged/b/bad.jpg: the file is not an image'
     err '^vit-embed: damaged/a/empty.png: is empty$'
-    err '^vit-embed: damaged/a/short.jpg: is truncated$'
+    err '^vit-embed: damaged/a/short.jpg: the image is truncated$'
     err '^vit-embed: 5 images in .* 3 unreadable$'
     same <(tail -c +129 some.npy) <(tail -c +129 all.npy)
     same some.txt <(sed s/photos/damaged/ expected.txt)
@@ -208,16 +208,16 @@ nosuch.jpg|nosuch.jpg: cannot be opened: No such file
 END
 try "$embed" -m $model photos -o x.npy --names x.npy
 is 2
-err '^vit-embed: x.npy: is the same file as the output x.npy'
+err '^vit-embed: x.npy: this output is the same file as the output x.npy'
 missing x.npy
 mkdir empty
 try "$embed" -m $model empty -o x.npy
 is 1
-err 'empty: has no images in it'
+err 'empty: the folder has no images in it'
 for target in photos nosuch/x.npy $model photos/a/rgb.png; do
     try "$embed" -m $model photos/a/rgb.png -o "$target"
     is 1
-    err "$target: (is a folder|cannot be created|is an input)"
+    err "$target: (is a folder|cannot be created|the output is an input)"
 done
 try "$embed" -m $model photos -o /dev/full --names x.txt
 is 1
@@ -227,7 +227,7 @@ if posix; then
     cat pipe.npy >out &
     try "$embed" -m $model photos -o pipe.npy
     is 1
-    err 'is a pipe, but the number of images'
+    err 'the output is a pipe, but its beginning needs the number of images'
     wait
     rm pipe.npy
 fi
@@ -309,7 +309,7 @@ err 'bare.txt: cannot be opened'
 printf "\x93NUMPY\x01\x00\x76\x00%-117s\n" "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 24), }" >none.npy
 try "$search" all.npy --vector none.npy
 is 1
-err '^vit-search: none.npy: expected \[24\] or \[n, 24\], found 2 dimensions, the last of 24, and 0 numbers$'
+err '^vit-search: none.npy: expected an array \[24\] or \[n, 24\], found 2 dimensions, the last of 24 numbers, and 0 numbers in all$'
 cp all.txt bare.txt
 try "$search" bare.npy photos/a/rgb.png
 is 1
@@ -319,7 +319,7 @@ same "$work/out" one
 try "$convert" "$fixtures/plain/model.safetensors" --dtype f16 -o half.vit
 try "$search" all.npy -m half.vit photos/a/rgb.png
 is 0
-err 'half.vit: is not the model that made all.npy, so cosines may be meaningless'
+err 'half.vit: this is not the model that made all.npy, so cosines may be meaningless'
 try "$search" all.npy damaged/b/bad.jpg photos/a/rgb.png
 is 1
 same "$work/out" one
@@ -383,7 +383,7 @@ if [ "$(head -c 4 sheet.png | tail -c 3)" = PNG ]; then pass; else fail "no PNG"
 for target in all.npy nosuch/sheet.png; do
     try "$search" all.npy photos/a/rgb.png --sheet $target
     is 1
-    err "$target: (is an input|cannot be created)"
+    err "$target: (the output is an input|cannot be created)"
 done
 
 # --- search in a folder of shards ----------------------------------------------------------
@@ -435,8 +435,8 @@ touch shards/img_emb/img_emb_1.npy
 truncate -s -1 shards/img_emb/img_emb_2.i8
 try "$search" shards --vector theirs.npy --json --int8
 is 0
-err 'img_emb_1.i8: belongs to other vectors; made again'
-err 'img_emb_2.i8: belongs to other vectors; made again'
+err 'img_emb_1.i8: the file belongs to other vectors; made again'
+err 'img_emb_2.i8: the file belongs to other vectors; made again'
 same <(hits) whole.hits
 # A shard is written again during a search.
 if posix; then
@@ -454,7 +454,7 @@ if posix; then
         status=$?
         tried="search anew $option, of which the metadata are replaced"
         is 1
-        err 'metadata_0.jsonl: was rewritten since the search began'
+        err 'metadata_0.jsonl: the file was rewritten after the search began'
         quiet out
     done
     rm -r anew photo.png
@@ -492,11 +492,11 @@ err 'flat/b.txt: has 4 lines, of 5 vectors'
 cp block.json flat/b.json # another layer
 try "$search" flat --vector theirs.npy
 is 1
-err 'flat/b.npy: is from another model, pooling or block than flat/a.npy'
+err 'flat/b.npy: the file is from another model, pooling or block than flat/a.npy'
 cp logits5.npy flat/b.npy 2>/dev/null || "$embed" -m $model photos -o flat/b.npy --pool logits 2>"$work/err"
 try "$search" flat --vector theirs.npy
 is 1
-err 'flat/b.npy: has vectors of 10 values; those of flat/a.npy have 24'
+err 'flat/b.npy: the file has vectors of 10 values; those of flat/a.npy have 24'
 # Shards are missing or damaged.
 damage() { # COMMAND MESSAGE: done to a copy
     rm -rf worse
@@ -513,16 +513,16 @@ damage 'rm metadata/metadata_1.jsonl' 'metadata_1.jsonl: '
 damage 'truncate -s -4 img_emb/img_emb_1.npy' 'img_emb_1.npy: has [0-9]* bytes, expected [0-9]*; it is left out'
 damage 'sed -i 1d metadata/metadata_1.jsonl' 'metadata_1.jsonl: has [0-9]* bytes, expected'
 damage 'echo { >stats/stats_1.json' 'stats_1.json: '
-damage 'rm stats/stats_2.json' 'img_emb_2.npy: has no record: .*; it is left out'
+damage 'rm stats/stats_2.json' 'img_emb_2.npy: the file has no record: .*; it is left out'
 damage 'rm */*_1.*' 'worse: 1 is missing'
 try "$search" empty --vector theirs.npy
 is 1
-err 'empty: has no vectors: expected img_emb/img_emb_N.npy, or .npy files'
+err 'empty: the folder has no vectors: expected img_emb/img_emb_N.npy, or .npy files'
 tar -cf none.tar -T /dev/null
 "$embed" -m $model --tar none.tar -o none 2>"$work/err"
 try "$search" none --vector theirs.npy
 is 1
-err 'none: has no vectors: all its shards are empty$'
+err 'none: the folder has no vectors: all its shards are empty$'
 while IFS='|' read -r options message; do
     # shellcheck disable=SC2086 # words
     try "$search" $options
@@ -531,7 +531,7 @@ while IFS='|' read -r options message; do
 done <<'END'
 shards --vector theirs.npy --sheet x.png|--sheet is for one INDEX.npy
 shards --vector theirs.npy --names all.txt|--names is for one INDEX.npy
-all.npy --vector theirs.npy --int8|--int8 is for a folder of shards; all.npy is not one
+all.npy --vector theirs.npy --int8|--int8 is for a folder of shards; all.npy is no folder
 END
 
 # near-duplicates
@@ -628,7 +628,7 @@ lines out 1
 out '^ 50.0 %  four$'
 try "$classify" "${texts[@]}" photos/b/grey.jpg --sigmoid --scale 10 --bias -20 --above 0.5
 is 0
-out 'no class is that likely'
+out 'no class reaches the probability of --above'
 try "$classify" "${texts[@]}" nosuch.jpg photos/b/grey.jpg -k 1
 is 1
 err '^vit-classify: nosuch.jpg: cannot be opened'
@@ -691,10 +691,10 @@ is 1
 err '--pool logits is the model.s output; for a block, choose cls, avg or tokens'
 try "$classify" -m bare.vit photos/b/grey.jpg
 is 1
-err '^vit-classify: bare.vit: names no classes; give some with --classes TEXTS'
+err '^vit-classify: bare.vit: the model names no classes; give texts with --classes'
 try "$classify" -m half.vit "${texts[@]}" photos/b/grey.jpg -k 1
 is 0
-err '^vit-classify: half.vit: is not the model that made all.npy, so cosines may be meaningless$'
+err '^vit-classify: half.vit: this is not the model that made all.npy, so cosines may be meaningless$'
 out ' four$'
 # wrong input
 while IFS='|' read -r options message; do
@@ -727,7 +727,7 @@ for program in "$classify" "$search"; do
 --classes all.npy --class-names nosuch|nosuch: cannot be opened
 --classes all.npy --class-names four.words|four.words: has 4 names, of 5 vectors
 --classes tokens.npy --class-names words|tokens.npy: expected vectors \[n, dim\], found 3
---classes bundled.npy --class-names bundled.txt|model.vit: makes vectors of 24 values and logits of 10; those of bundled.npy have 192
+--classes bundled.npy --class-names bundled.txt|model.vit: the model makes vectors of 24 values and logits of 10; those of bundled.npy have 192
 END
 done
 
@@ -778,11 +778,11 @@ cut.npy photos|cut.npy: 480 bytes of elements expected, 272 found
 tokens.npy photos|tokens.npy: expected vectors \[n, dim\], found 3 dimensions
 bad.npy photos|bad.json:
 sum.npy photos|sum.json: --pool: expected head
-all.npy --vector logits.npy|logits.npy: expected \[24\] or \[n, 24\], found 2 dimensions, the last of 10
+all.npy --vector logits.npy|logits.npy: expected an array \[24\] or \[n, 24\], found 2 dimensions, the last of 10
 all.npy --vector tokens.npy|tokens.npy: expected
 all.npy --pool tokens photos|model.vit: --pool tokens gives many vectors for a photo
 all.npy --block 9 photos|--block: the model has blocks 0 to 1
-bundled.npy -m model.vit photos|model.vit: makes vectors of 24 values and logits of 10; those of bundled.npy have 192
+bundled.npy -m model.vit photos|model.vit: the model makes vectors of 24 values and logits of 10; those of bundled.npy have 192
 all.npy -m nosuch.vit photos|nosuch.vit: cannot be opened
 END
 try "$search" --help
@@ -841,7 +841,7 @@ cp damaged/b/bad.jpg test/dog
 try "$evaluate" -m $model --knn train test --neighbors 1
 is 1
 out '^images           2  \(and 1 unreadable\)$'
-err '^vit-evaluate: test/dog/bad.jpg: is not an image'
+err '^vit-evaluate: test/dog/bad.jpg: the file is not an image'
 mkdir test/horse
 try "$evaluate" -m $model --knn train test
 is 1
@@ -851,7 +851,7 @@ is 1
 err 'nosuch: cannot be opened'
 try "$evaluate" -m $model --knn empty test
 is 1
-err 'empty: has no images in subfolders'
+err 'empty: the folder has no images in subfolders'
 try "$evaluate" --neighbors 5 test
 usage '--neighbors needs --knn TRAIN'
 try "$evaluate" --knn train --confusion x.csv test
@@ -897,7 +897,7 @@ lines err 2
 err "^vit-evaluate: tags.csv: 'nosuch' is not a class of the model and is left out$"
 out '^images          4$'
 out '^classes         4 of 10 occur$'
-out '^left out        2 tags that are no classes of the model, in 3 places$'
+out '^left out        2 tags that are no classes of the model; they occur 3 times$'
 out '^mAP             [0-9.]+ %$'
 out '^above 0.5$'
 out '^  F1, macro     [0-9.]+ %$'
@@ -950,7 +950,7 @@ json 4 occurring_classes
 if grep -q gone found.csv; then fail "a score of a photo that is not there"; else pass; fi
 try "$evaluate" -m $model --tags tags.csv train
 is 1
-err 'model.vit: gives each image one class \(softmax\); --tags needs'
+err 'model.vit: the model gives each image one class \(softmax\); --tags needs'
 try "$evaluate" -m tagger.vit --tags nosuch.csv train
 is 1
 err 'nosuch.csv: cannot be opened'
@@ -971,7 +971,7 @@ is 1
 err 'names no classes'
 try "$evaluate" -m tagger.vit --json train # one class for each, by folders
 is 1
-err "cat: is not a class of the model"
+err "cat: the name is not a class of the model"
 mkdir -p 'alone/label 3'
 cp "$images/rgb.png" 'alone/label 3'
 try "$evaluate" -m tagger.vit --json alone
@@ -981,7 +981,7 @@ try "$evaluate" -m tagger.vit alone
 is 0
 if grep -q cross-entropy "$work/out"; then fail "of a softmax that is not there"; else pass; fi
 try "$evaluate" --tags tags.csv --knn train test
-usage 'only one of --knn, --probe, --tags and --zero-shot'
+usage '--knn, --probe, --tags and --zero-shot exclude each other'
 try "$evaluate" --tags tags.csv --confusion x.csv train
 usage '--tags excludes --map and --confusion'
 try "$evaluate" --above 0.5 train

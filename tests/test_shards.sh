@@ -55,7 +55,7 @@ done
 
 try "$embed" --tar 'in/part-{00000..00005}.tar' -o made
 is 0
-err '^vit-embed: part-00000.tar/003.jpg: is not an image'
+err '^vit-embed: part-00000.tar/003.jpg: the file is not an image'
 err '^vit-embed: part-00003.tar: 3 images in [0-9.]+ s, [0-9.]+ images/s; 1 unreadable$'
 err '^vit-embed: part-00003.tar: another file was skipped: 004.other$'
 err '^vit-embed: 6 shards, 0 complete before, 0 failed; 18 images, 6 unreadable$'
@@ -66,7 +66,7 @@ cat >expected <<'X'
 {"key": "0002", "image_path": "part-00002.tar/0002.jpg", "caption": "caption 2", "label": 2}
 {"key": "001", "image_path": "part-00002.tar/001.png", "caption": "of json", "url": "http://x/2"}
 {"key": "002", "image_path": "part-00002.tar/002.a.ppm"}
-{"key": "003", "image_path": "part-00002.tar/003.jpg", "error": "is not an image of a supported format (JPEG, PNG, BMP, GIF, TGA, PGM, PPM)"}
+{"key": "003", "image_path": "part-00002.tar/003.jpg", "error": "the file is not an image of a supported format (JPEG, PNG, BMP, GIF, TGA, PGM, PPM)"}
 X
 same expected made/metadata/metadata_00002.jsonl
 has made/stats/stats_00002.json '"shard": "part-00002.tar"'
@@ -92,7 +92,7 @@ for dtype in f32 bf16 int8; do # and on any CPU with FMA
     is 0
     for isa in avx2 avx-vnni avx512 avx512-vnni avx512-bf16 neon; do
         try "$embed" -m plain.vit --tar in -o tier --isa $isa -t 1 -b 3
-        [ $status = 0 ] || { err "^vit-embed: .*this machine cannot run it: isa $isa " && continue; }
+        [ $status = 0 ] || { err "^vit-embed: .*this machine cannot run the model with --isa $isa; " && continue; }
         has tier/stats/stats_00001.json "\"isa\": \"$isa\""
         same_output any tier
         rm -r tier
@@ -121,7 +121,7 @@ is 1
 err '^vit-embed: part-00009.tar: is empty$'
 try "$embed" --tar in -o in/part-00000.tar
 is 1
-err '^vit-embed: in/part-00000.tar: exists and is not a folder$'
+err '^vit-embed: in/part-00000.tar: the path exists and is not a folder$'
 mkdir texts # valid and invalid labels; a sample without an image
 n=0
 for text in 3 '"a"' null 3.5 '[1, 2]' '{"a": 1}' true; do
@@ -197,7 +197,7 @@ sum=$(od -An -v -tu1 head | awk '{ for (i = 1; i <= NF; i++) sum += $i } END { p
 sized "$sum" >huge.tar
 try "$embed" --tar huge.tar -o nothing
 is 1
-err '^vit-embed: huge.tar: is cut short: it ends at byte [0-9]*, inside a member$'
+err '^vit-embed: huge.tar: the archive is cut short: it ends at byte [0-9]*, inside a member$'
 missing nothing/stats/stats_huge.json
 
 # --- shards that are damaged, and the others ---------------------------------------------------------
@@ -207,7 +207,7 @@ cp in/part-0000[0-2].tar cut
 head -c 900 in/part-00001.tar >cut/part-00001.tar
 try "$embed" --tar 'cut/part-{00000..00003}.tar' -o cut-out
 is 1
-err '^vit-embed: cut/part-00001.tar: is cut short: it ends at byte 900, inside a member$'
+err '^vit-embed: cut/part-00001.tar: the archive is cut short: it ends at byte 900, inside a member$'
 err '^vit-embed: cut/part-00003.tar: cannot be opened: No such file'
 if [ "$(numbers cut-out)" = '00000 00002' ]; then pass; else fail "$(numbers cut-out)"; fi
 missing cut-out/img_emb/img_emb_00001.npy
@@ -226,7 +226,7 @@ is 0
 cat in/part-00000.tar in/part-00001.tar >cut/part-00000.tar
 try "$embed" --tar cut -o cut-out
 is 1
-err 'part-00000.tar: no longer has its [0-9]+ bytes; made again'
+err 'part-00000.tar: the archive no longer has its [0-9]+ bytes; made again'
 err 'part-00000.tar: has data after its end'
 
 # --- outputs that are damaged, or of something else ---------------------------------------------------
@@ -239,15 +239,15 @@ echo '{' >harmed/stats/stats_00003.json
 try "$embed" --collect harmed
 is 1
 out '^1 shard complete, 1 missing, 4 damaged; 3 images, 1 unreadable'
-err 'img_emb_00000.npy: does not match the checksum in its record$'
+err 'img_emb_00000.npy: the file does not match the checksum in its record$'
 err 'metadata_00001.jsonl: has [0-9]+ bytes, expected [0-9]+$'
 err 'img_emb_00002.npy: cannot be opened'
 err 'stats_00003.json: '
 err '^vit-embed: 00004 is missing$'
-err 'img_emb_00004.npy: has no record'
+err 'img_emb_00004.npy: the file has no record'
 try "$embed" --tar in -o harmed
 is 0
-err 'img_emb_00000.npy: does not match the checksum in its record; made again$'
+err 'img_emb_00000.npy: the file does not match the checksum in its record; made again$'
 err '^vit-embed: 6 shards, 1 complete before, 0 failed; 15 images'
 same_output made harmed
 try "$embed" --collect harmed in
@@ -262,10 +262,10 @@ echo '[]' >harmed2/stats/stats_00000.json
 echo '{"vectors": {"bytes": 5}}' >harmed2/stats/stats_00001.json
 try "$embed" --collect harmed2
 is 1
-for i in 0 1; do err "stats_0000$i.json: is not a shard's record: expected the bytes of its vectors"; done
+for i in 0 1; do err "stats_0000$i.json: the file is not a shard's record: expected the bytes of its vectors"; done
 try "$embed" --collect none-such
 is 1
-err '^vit-embed: none-such: has no records of shards$'
+err '^vit-embed: none-such: the folder has no records of shards$'
 mkdir none # before any task has begun
 try "$embed" --collect none in
 is 1
@@ -277,12 +277,12 @@ for option in --f16 --normalize '--classify 3' '--img-size 32' --no-exif $exact;
     try "$embed" --tar in -o made $option
     [ "$option" = '--img-size 32' ] && continue # which the model has anyway, or refuses
     is 1
-    err "stats_00000.json: has another recipe: found 'model [0-9a-f]+, 32x32, pool head, f32, (libjpeg|stb_image)"
+    err "stats_00000.json: the record has another recipe: found 'model [0-9a-f]+, 32x32, pool head, f32, (libjpeg|stb_image)"
 done
 cp in/part-00000.tar in2-00000.tar
 try "$embed" --tar in2-00000.tar -o made
 is 1
-err 'stats_00000.json: belongs to the shard part-00000.tar, not to in2-00000.tar'
+err 'stats_00000.json: the record belongs to the shard part-00000.tar, not to in2-00000.tar'
 same_output made folder
 
 # --- parts ------------------------------------------------------------------------------------
@@ -420,7 +420,7 @@ if [ "${BIN:-.}" = . ] && unshare -m mount -t tmpfs tmpfs /proc 2>/dev/null; the
     # shellcheck disable=SC2016 # it has arguments of its own
     try unshare -m sh -c 'mount -t tmpfs tmpfs /proc && exec "$@"' - "$embed" --tar one.tar -o no-proc
     is 1
-    err '/0.png: no sandbox is available to decode it: /proc/self/statm cannot be read: No such file or directory'
+    err '/0.png: no sandbox is available to decode the image: /proc/self/statm cannot be read: No such file or directory'
     if [ -z "$(find no-proc -type f)" ]; then pass; else fail 'files of a shard are left'; fi
 else
     [ "${BIN:-.}" != . ] || skip 'a system without /proc' 'it needs root'
@@ -460,7 +460,7 @@ cp "$root/models/cifar10-vit.vit" written.vit
 echo x >x
 meanwhile written.vit written dd if=x of=written.vit bs=1 seek=500000 conv=notrunc status=none
 is 1
-err '^vit-embed: written.vit: changed while it was in use'
+err '^vit-embed: written.vit: the file changed while it was in use'
 missing written/stats/stats_00001.json
 # A shard that is made again has no record until its files exist.
 cp -r made again

@@ -125,7 +125,7 @@ for way in "${ways[@]}"; do
 
     try "$classify" -m m.vit --sort s $way in
     is 1
-    err '^vit-classify: in/b/bad.jpg: is not an image'
+    err '^vit-classify: in/b/bad.jpg: the file is not an image'
     if [ "$way" = --copy ]; then err '^vit-classify: 10 copied, 1 there already, 1 unreadable$'
     else err "^vit-classify: $total $done, 1 unreadable$"; fi
     lines out $total
@@ -188,7 +188,7 @@ rm -rf in s
 cp -r kept in
 try "$classify" -m m.vit --sort s --move in/a/1.ppm in/a/1.ppm in/a/2.ppm
 is 1
-err '^vit-classify: in/a/1.ppm: (is gone: it was moved, or named twice|cannot be opened: .*)$'
+err '^vit-classify: in/a/1.ppm: (the image is gone: it was moved, or was an operand twice|cannot be opened: .*)$'
 same "s/${class[in/a/2.ppm]}/2.ppm" kept/a/2.ppm
 same "s/${class[in/a/1.ppm]}/1.ppm" kept/a/1.ppm
 
@@ -227,7 +227,7 @@ missing s2
 : >taken
 try "$classify" -m m.vit --sort taken --copy in/a
 is 1
-err '^vit-classify: taken: exists and is not a folder$'
+err '^vit-classify: taken: the path exists and is not a folder$'
 if posix && [ "$(id -u)" != 0 ]; then
     mkdir locked
     chmod 555 locked

@@ -46,7 +46,7 @@ is 0
 err 'no text encoder.*no tokenizer is beside the weights: expected tokenizer\.json'
 try "$classify" -m plain.vit --classes "a, b" photos/cat.jpg
 is 1
-err 'plain\.vit: has no text encoder'
+err 'plain\.vit: the model has no text encoder'
 try "$convert" clip --tokenizer none -o none.vit
 is 0
 err 'dropped .* of a text tower'
@@ -139,7 +139,7 @@ is 1
 err 'expected \{\} in place of the class'
 try "$classify" -m clip.vit --classes "cat, dog,cat" photos/cat.jpg
 is 1
-err "'cat' is there twice"
+err "'cat' occurs twice"
 try "$classify" -m clip.vit --classes " , " photos/cat.jpg
 is 1
 err 'expected texts, found none'
@@ -162,7 +162,7 @@ try "$classify" -m siglip.vit --classes "cat, dog" photos/cat.jpg
 is 0
 try "$classify" -m clip.vit photos/cat.jpg
 is 1
-err 'give some with --classes TEXTS'
+err 'give texts with --classes'
 try "$classify" -m clip.vit --template "a {}" photos/cat.jpg
 is 2
 

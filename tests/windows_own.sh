@@ -73,7 +73,7 @@ cp "$fixture" βάρη.safetensors
 cp "${fixture%/*}/config.json" .
 try vit-convert.exe βάρη.safetensors -o ./βάρη.safetensors
 is 1
-err 'is an input, βάρη.safetensors: writing it would destroy it'
+err 'is an input, βάρη.safetensors: writing the output would destroy the input'
 same βάρη.safetensors "$fixture"
 for dtype in f32 int8; do
     "$root/tools/vit-convert" -q βάρη.safetensors --dtype $dtype -o linux.vit 2>linux
@@ -140,19 +140,19 @@ release() {
 hold έξοδος.npy
 try vit-run.exe -m μοντέλο.vit γάτα.jpg --embedding έξοδος.npy
 is 1
-err '^vit-run: έξοδος.npy: cannot be written: it is open in another program$'
+err '^vit-run: έξοδος.npy: cannot be written: the file is open in another program$'
 release
 same έξοδος.npy linux.npy
 none
 hold αντίγραφο.vit
 try vit-classify.exe -m αντίγραφο.vit γάτα.jpg
 is 1
-err '^vit-classify: αντίγραφο.vit: cannot be opened: it is open in another program$'
+err '^vit-classify: αντίγραφο.vit: cannot be opened: the file is open in another program$'
 release
 hold γάτα.jpg
 try vit-classify.exe -m μοντέλο.vit γάτα.jpg
 is 1
-err 'γάτα.jpg: cannot be opened: it is open in another program$'
+err 'γάτα.jpg: cannot be opened: the file is open in another program$'
 release
 try vit-classify.exe -m μοντέλο.vit γάτα.jpg
 is 0

@@ -58,7 +58,7 @@ typedef struct cold_start {
 typedef struct bench {
     const choices *chosen;
     const char *executable; /* argv[0] */
-    cli_output random;      /* the file of random weights; its `file` is NULL if there is none */
+    cli_output random;      /* file of random weights; random.file is NULL without --arch */
     const char *path;       /* path of the model */
     /* path of the bundled model, malloc'ed; NULL if another model was given */
     char *bundled;
@@ -167,8 +167,8 @@ static bool open_model(bench *b) {
     return true;
 }
 
-/* Opens a session, for the measurement and for a cold start. The model must be open, and b->params
- * must be set. */
+/* Opens a session. The measurement and each cold start need one. The model must be open, and
+ * b->params must be set. */
 static bool start_session(bench *b, int num_threads) {
     const vit_config *c = &b->model.config;
     size_t image = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
@@ -223,8 +223,8 @@ static int run_cold(char **arguments) {
     cold.open_ms = cli_now_ms() - start;
     good = good && start_session(&b, atoi(arguments[2])) && forward(&b);
     cold.ready_ms = cli_now_ms();
-    /* The number includes workspace, buffers and stacks. It excludes the mapped weights, even if
-     * their pages were written recently. */
+    /* The number of private bytes includes workspace, buffers and stacks. It excludes the mapped
+     * weights, even if their pages were written recently. */
     cold.private_bytes = os_private_bytes();
     bench_free(&b);
     if (!good) return CLI_FAILED;
@@ -309,7 +309,7 @@ static bool enough_runs(const bench *b, double run_ms) {
 static bool measure_runs(bench *b) {
     double run_ms = 0, peak_ms = 0;
     cli_progress progress;
-    /* the first pass maps the pages of the weights, and raises the clock of the CPU */
+    /* this pass is not timed: it maps the pages of the weights, and raises the clock of the CPU */
     if (!forward(b)) return false;
     memset(&b->watch, 0, sizeof b->watch);
     cli_progress_start(&progress, "measuring",
@@ -450,7 +450,7 @@ static bool check_machine(bench *b) {
     b->params.on_phase = on_phase;
     b->params.phase_user = &b->watch;
     if (vit_workspace_size(&b->model, &b->params)) return true;
-    report_error(PROGRAM, NULL, "this machine cannot run it: isa %s (the best here is %s)",
+    report_error(PROGRAM, NULL, "this machine cannot run the model with --isa %s; its best is %s",
                  vit_isa_name(b->chosen->isa), vit_isa_name(vit_detect_isa()));
     return false;
 }
@@ -487,14 +487,14 @@ static const char description[] =
 
 static const char notes[] =
     "GFLOP/s counts two operations for a multiply-add, in patch embedding, linear layers and both\n"
-    "products of attention. Only the logits are computed, so the last block computes k and v for\n"
-    "all tokens, but q, proj, fc1 and fc2 only for the class and distillation tokens.\n"
-    "The peak is the median speed of a loop that repeats the instruction of the matrix products\n"
-    "in registers, on the same number of threads; it is measured between the runs. For int8 and\n"
-    "int4 this is the 8-bit instruction, although attention uses 16 bits; for f16, that of f32.\n"
-    "Open and cold start are medians of 3 processes, with the file in the system's cache. Private\n"
-    "memory is memory without a file behind it. The times of the phases add up to the median;\n"
-    "their shares are those of all runs.\n"
+    "products of attention. A run computes the logits and no other output. The last block thus\n"
+    "computes k and v of all tokens, but q, proj, fc1 and fc2 of the class and distillation tokens\n"
+    "alone. The peak is the median speed of a loop that repeats the instruction of the matrix\n"
+    "products in registers, on the same number of threads. The loop runs between the measured\n"
+    "runs. For int8 and int4 it uses the 8-bit instruction, although attention computes in 16\n"
+    "bits. For f16 it uses the instruction of f32. Open and cold start are medians of 3 processes,\n"
+    "with the file in the system's cache. Private memory is memory that no file backs. The times\n"
+    "of the phases add up to the median time. The share of a phase is its part of all runs' time.\n"
     "Exit status: 0 on success, 1 if something failed, 2 for a wrong command.\n";
 
 static bool complain(const char *text) { return cli_wrong(PROGRAM, "%s", text), false; }

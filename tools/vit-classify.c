@@ -33,7 +33,7 @@ typedef struct choices {
     const char *model;
     cli_size img_size;
     int k;        /* number of classes to print; 0 if not given */
-    double above; /* least probability of a class to print; negative if not given */
+    double above; /* classes below this probability are not printed; negative if not given */
     int num_threads, batch;
     vit_isa isa;
     bool json, csv, quiet;
@@ -41,7 +41,7 @@ typedef struct choices {
     bool null;
     const char *sort;
     bool copy, move, dry_run;    /* options of --sort */
-    zero_shot_options zero_shot; /* its member sigmoid also works without --classes */
+    zero_shot_options zero_shot; /* zero_shot.sigmoid also takes effect without --classes */
     photo_options photos;
     const char *frames, *pixels;
     vit_image raw; /* size and format of the frames, from --frames and --pixels */
@@ -64,13 +64,13 @@ typedef struct classifier {
     float *cosines;            /* scaled cosines, which are the logits of --classes */
     vit_prediction *top;       /* the most likely classes; with --above, all classes */
     photo_sorter sorter;       /* for --sort, like the next member */
-    int sorted[SORT_GONE + 1]; /* number of photos for each sort_result */
+    int sorted[SORT_GONE + 1]; /* number of photos with each sort_result */
     int unlikely;
     photo_decoder *decoder;
     frame_reader reader; /* for --frames, like the members below */
     /* mean of the probabilities over the last frames */
     running_mean mean;
-    /* in ms; `latency` is that of the latest frame */
+    /* all in ms; `latency` is the latency of the latest frame */
     double latency, sum_of_latencies, worst_latency;
 } classifier;
 
@@ -109,8 +109,8 @@ static bool open_model(classifier *c, report *r) {
     if (!cli_model_choose(chosen->model, chosen->img_size, &c->model, &c->path, r)) return false;
     c->num_classes = c->model.config.num_classes;
     if (c->num_classes == 0) {
-        (void)report_fail(r, "names no classes; give some with --classes TEXTS, or use vit-embed "
-                             "for its embeddings");
+        (void)report_fail(r, "the model names no classes; give texts with --classes, or use "
+                             "vit-embed for the model's embeddings");
         return report_file(r, c->path);
     }
     if (chosen->zero_shot.sigmoid) c->model.config.head_activation = VIT_HEAD_SIGMOID;
@@ -154,7 +154,7 @@ static bool classifier_open(classifier *c, report *r) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* Its answer                                                                */
+/* The answer of the classifier                                              */
 /* ------------------------------------------------------------------------- */
 
 /* Computes the logits and the probabilities of a photo. */
@@ -183,7 +183,7 @@ static int rank(const classifier *c, const float *scores) {
 /* Prints a line for each class or, for a frame, a single line. */
 static void print_text(const classifier *c, int count) {
     const char *end = c->chosen->frames ? ";" : "\n";
-    if (count == 0) printf("        no class is that likely"); /* --above */
+    if (count == 0) printf("        no class reaches the probability of --above");
     for (int i = 0; i < count; i++) {
         int index = c->top[i].index;
         const char *label = label_of(c, index);
@@ -252,13 +252,14 @@ static void take_latency(classifier *c) {
  * path, or NULL. */
 static bool sort_image(classifier *c, const char *image, int count, char **place, report *r) {
     sort_result done;
-    if (count == 0) { /* --above */
+    if (count == 0) { /* --above excludes all classes */
         c->unlikely++;
         return true;
     }
     done = sort_place(&c->sorter, image, c->top[0].index, place, r);
     c->sorted[done]++;
-    if (done == SORT_GONE) report_error(PROGRAM, image, "is gone: it was moved, or named twice");
+    if (done == SORT_GONE)
+        report_error(PROGRAM, image, "the image is gone: it was moved, or was an operand twice");
     return done != SORT_FAILED;
 }
 
@@ -295,7 +296,7 @@ static bool print_result(void *user, infer_result *result, report *r) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* All of them                                                               */
+/* All images                                                                */
 /* ------------------------------------------------------------------------- */
 
 static const char description[] =
@@ -304,23 +305,23 @@ static const char description[] =
     "it, sorted. Grey, palette and alpha images are converted to RGB. JPEGs are rotated by their\n"
     "EXIF orientation. For a tagger, --above 0.35 prints all labels of an image. With --classes,\n"
     "the classes are texts, or vectors of texts.\n"
-    "--sort puts each image into a folder of its most likely class, and prints the new path.\n"
-    "--frames prints a line for each frame of a STREAM (default: standard input) with the frame's\n"
-    "number, from 1, and its most likely class.\n";
+    "--sort puts each image into the folder of its most likely class, and prints the new path.\n"
+    "--frames reads a STREAM (default: standard input). It prints a line for each frame: the\n"
+    "frame's number, from 1, and its most likely class.\n";
 
 static const char notes[] =
     "--sort DIR makes DIR/CLASS/IMAGE: a symbolic link, or a file with --copy or --move. Windows\n"
     "needs --copy or --move. No file is ever replaced: a second cat.jpg becomes cat-2.jpg. Images\n"
-    "that are already there are left alone, so an interrupted run can be started again. --above P\n"
-    "leaves out images whose most likely class has a probability below P. CLASS is the label,\n"
-    "with '_' for / \\ : * ? \" < > | and for a dot at its ends; if two labels become equal, each\n"
-    "gets the number of its class. A failure to write ends the run.\n"
+    "that are already in place stay, so an interrupted run can be started again. --above P leaves\n"
+    "out images whose most likely class has a probability below P. CLASS is the label, with '_'\n"
+    "for / \\ : * ? \" < > | and for a dot at its ends. If two labels become equal, the number of\n"
+    "the class is added to each. If a file cannot be written, the run ends.\n"
     "--csv has the columns image (or frame), rank, index, label, prob, logit and, with --sort,\n"
     "sorted.\n"
     "Streams: ffmpeg -i cat.mp4 -f mjpeg - | @ --frames auto\n"
     "    ffmpeg -i cat.mp4 -f rawvideo -pix_fmt nv12 - | @ --frames 640x480 --pixels nv12\n"
     "Latency (in --json and at the end) is the time from a frame's last byte to its result.\n" ZERO_SHOT_NOTES
-    "timm and Pillow ignore the EXIF orientation; use --no-exif for the same results.\n"
+    "timm and Pillow ignore the EXIF orientation. --no-exif gives the same results as they do.\n"
     "Exit status: 0 on success, 1 if an image could not be read or sorted, 2 for a wrong\n"
     "command.\n";
 
@@ -350,7 +351,8 @@ static bool check_command(choices *c, const text_list *images, report *r) {
     if (c->frames) {
         if (operands + c->lists.count > 1) return report_fail(r, "--frames reads one stream");
         if (c->lists.count) return report_fail(r, "--list is for images, not for --frames");
-        if (c->batch) return report_fail(r, "--frames takes one frame at a time: no --batch");
+        if (c->batch)
+            return report_fail(r, "--frames takes one frame at a time and excludes --batch");
         return frames_choose(c->frames, c->pixels, &c->raw, r);
     }
     if (operands + c->lists.count == 0) return report_fail(r, "missing IMAGE");
@@ -368,7 +370,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
         { 0, "above", "P", "print all classes with a probability of at least P instead", CLI_NUMBER,
           &c->above, 0, 1 },
         { 0, "sigmoid", NULL,
-          "give each class a probability of its own: for SigLIP, and\n"
+          "give each class an independent probability: for SigLIP, and\n"
           "for taggers whose file lacks this setting",
           CLI_FLAG, &c->zero_shot.sigmoid, 0, 0 },
         ZERO_SHOT_OPTIONS(&c->zero_shot),
@@ -396,7 +398,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *images, int *st
           "rgb565, rgba or bgra; YUV as BT.601, limited range",
           CLI_TEXT, &c->pixels, 0, 0 },
         { 0, "every", "N", "only frames 1, 1 + N, 1 + 2 N, ...", CLI_INT, &c->every, 1, 1000000 },
-        { 0, "smooth", "N", "print the mean of the last N frames' probabilities", CLI_INT,
+        { 0, "smooth", "N", "print each probability as its mean over the last N frames", CLI_INT,
           &c->smooth, 1, 1000 },
         { 0, "realtime", NULL, "take the latest frame; drop and count the frames that it replaces",
           CLI_FLAG, &c->realtime, 0, 0 },

@@ -38,7 +38,7 @@ typedef struct choices {
     int batch, num_threads;
     vit_isa isa;
     bool normalize, null, json, half, quiet, overwrite;
-    bool tar; /* true if the operands are shards; the members below are options for shards */
+    bool tar; /* true if the operands are shards; the members below are for shards alone */
     const char *shard, *part, *collect;
     int parts, classes;
     photo_options photos;
@@ -50,7 +50,7 @@ typedef struct job {
     vit_model model;
     char *path; /* path of the model */
     photo_list photos;
-    /* [photos.count]: stamp of each photo's file, from before the photo is read */
+    /* [photos.count]: stamp of each photo's file, taken before the photo is read */
     journal_stamp *stamps;
     /* [photos.count]: offset of each photo's record in the journal; -1 if it has none */
     int64_t *rows;
@@ -60,7 +60,7 @@ typedef struct job {
     embedding_journal journal;
     embedding_choice choice;
     embedding_writer writer;
-    /* [writer.dims[0]]: grid of each photo's tokens with crop_mode=aspect; otherwise NULL */
+    /* [writer.dims[0]]: grid of each photo's tokens; NULL without crop_mode=aspect */
     vit_grid *grids;
     infer_counts counts;
     shard_list shards;
@@ -83,7 +83,7 @@ static bool is_stopped(const job *j, report *r) {
     uint64_t rows = 0;
     if (!os_stopped()) return false;
     for (int i = 0; i < j->photos.count; i++) rows += j->rows[i] >= 0;
-    (void)report_fail(r, "stopped after %s of %s images; the same command continues",
+    (void)report_fail(r, "stopped after %s of %s images; the same command continues the run",
                       text_grouped(rows, done), text_grouped((uint64_t)j->photos.count, all));
     return true;
 }
@@ -371,15 +371,15 @@ static bool choose_recipe(job *j, shard_recipe *recipe, report *r) {
     recipe->classes = c->classes;
     recipe->photos = c->photos;
     if (!c->classes || j->model.config.num_classes) return true;
-    return report_fail(r, "--classify: the model names no classes") || report_file(r, j->path);
+    return report_fail(r, "--classify needs a model that names classes") || report_file(r, j->path);
 }
 
 /* Fails if photos may have different grids, because the files of a shard do not contain the grid of
  * each photo. */
 static bool check_tokens(const job *j, report *r) {
     return !has_grids(j) ||
-           report_fail(r, "--tar: --pool tokens needs photos with equal numbers of tokens, found "
-                          "crop_mode=aspect") ||
+           report_fail(r, "--pool tokens with --tar needs photos with equal numbers of tokens, but "
+                          "the model has crop_mode=aspect") ||
            report_file(r, j->path);
 }
 
@@ -426,32 +426,32 @@ static const char description[] =
     "OUT.json the model and the options. OUT.rows keeps each row as soon as it is computed, so the\n"
     "same command continues an interrupted run. Later, the same command updates the index: it\n"
     "computes new and changed images and drops deleted ones.\n"
-    "With --texts, rows are embeddings of texts by the model's text encoder, scaled to length 1.\n"
+    "With --texts, each row is the embedding of a text by the model's text encoder, of length 1.\n"
     "With --tar, each SHARD is an archive in webdataset's form, a range such as\n"
     "part-{00000..00999}.tar, a folder of archives, or '-'. For part-00017.tar the folder OUT\n"
     "receives img_emb/img_emb_00017.npy, metadata/metadata_00017.jsonl and\n"
     "stats/stats_00017.json.\n";
 
 static const char notes[] =
-    "--pool: head, the input of the model's head (default); logits, its output, which for CLIP\n"
-    "are the vectors to compare with texts; cls, the class token; avg, the mean of the patches;\n"
-    "tokens, all tokens: [n, tokens, dim]. With --max-patches, or a model of crop_mode=aspect,\n"
-    "photos have different numbers of tokens: the rest of a row is 0, and \"grids\" of OUT.json has\n"
-    "the height and width of each photo's grid. Blocks count from 0, as in timm. With --block, which\n"
-    "omits the final norm, the default is cls, or avg if the model has no class token.\n"
+    "--pool head (default) writes the input of the model's head. --pool logits writes the head's\n"
+    "output; for CLIP, these vectors can be compared with texts. --pool cls writes the class token,\n"
+    "avg the mean of the patches, and tokens all tokens, [n, tokens, dim]. With --max-patches or\n"
+    "crop_mode=aspect, photos have different numbers of tokens: zeros fill the rest of each row, and\n"
+    "\"grids\" of OUT.json has the height and width of each photo's grid. Blocks count from 0, as in\n"
+    "timm. --block omits the final norm. Its default of --pool is cls, or avg without class token.\n"
     "If a path has a newline, a carriage return or a backslash, its line in OUT.txt begins with\n"
     "a backslash, and these characters are written \\n, \\r and \\\\, as by sha256sum.\n"
-    "A shard's metadata have a line for each row, then one for each unreadable image. A shard that\n"
-    "is complete, by the checksums in its record, is skipped: start a killed task again, on any\n"
-    "machine. A truncated shard is reported and leaves no output; the run continues. --part\n"
-    "auto takes the part from mpirun (OMPI_, PMI_), srun or, with --parts N, a Slurm array\n"
-    "(numbered from 0) or GNU parallel. --collect looks for the given SHARDs; without SHARDs, for\n"
-    "gaps between their numbers.\n"
+    "A shard's metadata have a line for each row, then a line for each unreadable image. A run skips\n"
+    "each shard that is complete by the checksums in its record. A killed task can therefore be\n"
+    "started again, on any machine. A truncated shard is reported and leaves no output; the run\n"
+    "continues. --part auto takes the part from the variables of mpirun (OMPI_, PMI_) or srun or,\n"
+    "with --parts N, of a Slurm array (numbered from 0) or GNU parallel. --collect looks for the\n"
+    "given SHARDs. Without SHARDs, it looks for gaps between the numbers of the shards.\n"
     "An unreadable image is reported and has no row; the next run tries it again. The number of\n"
     "threads, the batch and earlier runs do not change a bit of the result. All files but\n"
     "OUT.rows appear when everything is done, or not at all. OUT.rows identifies an image by its\n"
-    "path, size and modification time, else by a hash of its bytes. A run with another model, or\n"
-    "other options that change the vectors, needs another OUT or --overwrite.\n"
+    "path, size and modification time. If these have changed, a hash of the bytes identifies the\n"
+    "image. A run whose model or options change the vectors needs another OUT or --overwrite.\n"
     "Exit status: 0 on success, 1 if an image could not be read (with --tar, a shard) or\n"
     "something failed, 2 for a wrong command.\n";
 
@@ -460,19 +460,20 @@ static const char *check_choices(const choices *c, const text_list *operands) {
     const bool none = operands->count + c->lists.count == 0;
     const bool piped = operands->count == 1 && strcmp(operands->items[0], "-") == 0;
     if (c->collect)
-        return c->output || c->part ? "--collect writes no files: no -o, no --part" : NULL;
+        return c->output || c->part ? "--collect writes no files and excludes -o and --part" : NULL;
     if (!c->output) return c->tar ? "missing -o OUT" : "missing -o OUT.npy";
     if (strcmp(c->output, "-") == 0)
         return "-o cannot be '-', because other files are written beside it";
     if (c->texts)
         return !none || c->tar || c->pool || c->block >= 0 || c->null || c->shard || c->part ||
                        c->parts || c->classes || c->overwrite
-                   ? "--texts takes no images, and none of their options"
+                   ? "--texts excludes images and the options for images"
                    : NULL;
     if (none) return c->tar ? "missing SHARD" : "missing IMAGE, FOLDER or --list FILE";
     if (c->null && (c->tar || c->lists.count == 0)) return "--null needs --list FILE of images";
     if (c->tar && c->names) return "--tar writes its names into the metadata, not into --names";
-    if (c->tar && c->overwrite) return "--overwrite is for OUT.npy; with --tar, remove OUT";
+    if (c->tar && c->overwrite)
+        return "--overwrite is for OUT.npy; with --tar, remove the folder OUT";
     if (!c->tar && (c->shard || c->part || c->parts || c->classes))
         return "--shard, --part, --parts and --classify need --tar";
     return c->shard && !piped
@@ -489,12 +490,12 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
         PHOTO_LIST_OPTIONS(&c->lists, &c->null),
         { 0, "pool", "NAME", "head, logits, cls, avg or tokens: see below", CLI_TEXT, &c->pool, 0,
           0 },
-        { 0, "block", "B", "use the tokens that leave block B", CLI_INT, &c->block, 0, 1023 },
+        { 0, "block", "B", "use the output tokens of block B", CLI_INT, &c->block, 0, 1023 },
         { 0, "normalize", NULL, "scale each vector to length 1", CLI_FLAG, &c->normalize, 0, 0 },
         { 0, "overwrite", NULL, "discard OUT.rows and compute everything", CLI_FLAG, &c->overwrite,
           0, 0 },
         { 0, "f16", NULL, "write float16, rounded, instead of float32", CLI_FLAG, &c->half, 0, 0 },
-        { 0, "texts", "FILE", "embed each line of FILE instead, by the text encoder", CLI_TEXT,
+        { 0, "texts", "FILE", "embed each line of FILE by the text encoder, not images", CLI_TEXT,
           &c->texts, 0, 0 },
         { 0, "tar", NULL, "the operands are shards, OUT is a folder", CLI_FLAG, &c->tar, 0, 0 },
         { 0, "shard", "NAME", "with --tar -: the shard's name", CLI_TEXT, &c->shard, 0, 0 },

@@ -196,10 +196,10 @@ typedef struct confusion {
 
 typedef struct totals {
     int images, unreadable;
-    /* right[r]: number of images with the true class at rank r; right[TOP]: number of images with
-     * the true class not among the best TOP */
+    /* right[r]: number of images whose true class has rank r; right[TOP]: number of images whose
+     * true class is not among the best TOP */
     int right[TOP + 1];
-    /* number of images with the true class among the best TOP */
+    /* number of images whose true class is among the best TOP */
     int top5;
     double loss; /* mean loss */
     double seconds;
@@ -518,8 +518,8 @@ typedef struct zero_shot_run {
     const labelled_photos *photos;
     embedding_choice choice;
     int dim, count;
-    float *texts;  /* [count, dim]: vector of each folder's name */
-    float *scores; /* [count] */
+    float *texts;  /* [count, dim]: the vector of each folder's name */
+    float *scores; /* [count]: the score of each name for the present image */
     probe_counts sum;
 } zero_shot_run;
 
@@ -650,7 +650,7 @@ static void print_tagged_text(const choices *chosen, const tag_lists *lists,
     if (t->photos.unreadable) printf("  (and %d unreadable)", (int)t->photos.unreadable);
     printf("\nclasses         %d of %d occur\n", t->occurring, t->num_classes);
     if (lists->unknown) {
-        printf("left out        %d tags that are no classes of the model, in %d places\n",
+        printf("left out        %d tags that are no classes of the model; they occur %d times\n",
                lists->unknown, lists->dropped);
     }
     printf("mAP             %.2f %%\n", 100 * t->mean_average_precision);
@@ -728,9 +728,9 @@ static const char description[] =
     "cross-entropy and the confusion matrix. CLASS is a label of the model, one of the names in a\n"
     "label such as 'tabby, tabby cat', a synset id (n02123045) or a class index. Case is\n"
     "ignored, and '_' equals ' '.\n"
-    "--tags FILE is for models with several right classes (sigmoid): each line of FILE has an\n"
-    "image in DIR and its tags; mean average precision and F1 are reported.\n"
-    "--knn TRAIN needs no classes in the model: it classifies each image of DIR by the images of\n"
+    "--tags FILE is for models that find several classes in an image (sigmoid). Each line of FILE\n"
+    "has an image in DIR and its tags. The report has mean average precision and F1.\n"
+    "--knn TRAIN needs no classes in the model. It classifies each image of DIR by the images of\n"
     "TRAIN whose embeddings are nearest by cosine. --probe TRAIN uses a linear classifier.\n"
     "--zero-shot uses the name of each folder as a text, for CLIP and SigLIP.\n";
 
@@ -738,13 +738,13 @@ static const char notes[] =
     "A --map file has lines 'FOLDER<tab>CLASS', or with a space if FOLDER contains none; lines\n"
     "that start with '#' are comments. Images are files that end in .jpg, .jpeg, .png, .bmp,\n"
     ".gif, .tga, .pgm, .ppm or .pnm. Files that end in .heic, .heif, .avif, .webp, .tif or .tiff\n"
-    "need --decoder, and are unreadable without it. timm ignores the EXIF orientation; use\n"
-    "--no-exif for the same results. The number of threads does not change any result.\n"
+    "need --decoder, and are unreadable without it. timm ignores the EXIF orientation;\n"
+    "--no-exif gives timm's results. The number of threads does not change any result.\n"
     "--tags takes lines 'PATH,TAGS' or 'PATH<tab>TAGS', with or without a first line 'path,tags'.\n"
-    "Tags are separated by ';', '|', ',' or, if none of these occurs, by spaces; '_' then stands\n"
-    "for a space in a tag. Tags that are not classes of the model are reported and left out.\n"
-    "Means are over the classes that occur in FILE; F1 is for the classes with a probability of\n"
-    "at least --above.\n"
+    "Tags are separated by ';', '|', ',' or, if none of these occurs, by spaces. '_' stands for a\n"
+    "space in a tag. Tags that are not classes of the model are reported and left out. Each mean\n"
+    "covers the classes that occur in FILE. For F1, the model finds a class in an image if the\n"
+    "class has a probability of at least --above.\n"
     "--knn is DINO's method: each of 20 neighbors votes with exp(cosine / 0.07). --probe is\n"
     "scikit-learn's LogisticRegression(C=10) of embeddings scaled to length 1.\n"
     "Exit status: 0 on success, 1 if an image could not be read or something failed, 2 for a\n"
@@ -755,7 +755,7 @@ static const char notes[] =
 static const char *check(const choices *c) {
     const bool files = c->map || c->confusion;
     if (!!c->knn + !!c->probe + !!c->tags + c->zero_shot > 1)
-        return "only one of --knn, --probe, --tags and --zero-shot";
+        return "--knn, --probe, --tags and --zero-shot exclude each other";
     if (c->zero_shot && (files || c->predictions || c->sigmoid))
         return "--zero-shot excludes --map, --confusion, --predictions and --sigmoid";
     if (c->templates.count && !c->zero_shot) return "--template needs --zero-shot";
@@ -775,14 +775,14 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
     const cli_option options[] = {
         CLI_OPTION_MODEL(&c->model),
         { 0, "map", "FILE", "the classes of folders that are not labels", CLI_TEXT, &c->map, 0, 0 },
-        { 0, "limit", "N", "use only N images in all, evenly spaced (and N of TRAIN)", CLI_INT,
-          &c->limit, 1, 2147483647 },
+        { 0, "limit", "N", "use N images in all, evenly spaced, and N of TRAIN", CLI_INT, &c->limit,
+          1, 2147483647 },
         { 0, "tags", "FILE", "the tags of each image: see below; '-': standard input", CLI_TEXT,
           &c->tags, 0, 0 },
         { 0, "above", "P", "lowest probability of a found tag (default 0.5)", CLI_NUMBER, &c->above,
           0, 1 },
         { 0, "sigmoid", NULL,
-          "give each class a probability of its own: for taggers\n"
+          "give each class an independent probability: for taggers\n"
           "whose file lacks this setting",
           CLI_FLAG, &c->sigmoid, 0, 0 },
         { 0, "knn", "TRAIN", "accuracy of the nearest neighbors in TRAIN/CLASS/IMAGE", CLI_TEXT,
@@ -804,9 +804,9 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         { 0, "confusion", "FILE", "write the confusion matrix as CSV", CLI_OUTPUT, &c->confusion, 0,
           0 },
         { 0, "predictions", "FILE",
-          "write path, true class, predicted class and probability\n"
-          "of each image as CSV; with --tags, a row for each class that an\n"
-          "image has or is given",
+          "write a CSV row for each image: path, true class, predicted\n"
+          "class, probability; with --tags, a row for each class that an\n"
+          "image has, or that the model finds in it",
           CLI_OUTPUT, &c->predictions, 0, 0 },
         PHOTO_OPTIONS(&c->photos),
         CLI_END,
@@ -834,14 +834,15 @@ static bool open_model(choices *chosen, vit_model *model, char **path) {
     }
     chosen->model = *path;
     if (model->config.num_classes == 0 && !chosen->knn && !chosen->probe && !chosen->zero_shot) {
-        report_error(PROGRAM, *path, "names no classes, so no answer can be right or wrong");
+        report_error(PROGRAM, *path,
+                     "the model names no classes, so no answer can be right or wrong");
         return false;
     }
     if (chosen->sigmoid) model->config.head_activation = VIT_HEAD_SIGMOID;
     if (!chosen->tags || model->config.head_activation == VIT_HEAD_SIGMOID) return true;
     report_error(PROGRAM, *path,
-                 "gives each image one class (softmax); --tags needs a model with several right "
-                 "classes; if this is one, add --sigmoid");
+                 "the model gives each image one class (softmax); --tags needs several right "
+                 "classes; add --sigmoid if the model was trained for them");
     return false;
 }
 
@@ -897,7 +898,8 @@ int main(int argc, char **argv) {
     choices chosen;
     int status;
     memset(&chosen, 0, sizeof chosen);
-    chosen.photos.exact = true; /* the published figures are based on decoding at full size */
+    chosen.photos
+        .exact = true; /* published accuracies were measured on images decoded at full size */
     chosen.above = -1;
     if (choose(argc, argv, &chosen, &status))
         status = cli_finish(PROGRAM, run(&chosen) ? CLI_OK : CLI_FAILED);

@@ -381,8 +381,8 @@ static bool put_aside(const char *path, const char *found, const char *expected,
     char aside[PATH_SIZE + 16];
     snprintf(aside, sizeof aside, "%s.wrong", path);
     if (!os_replace(path, aside)) snprintf(aside, sizeof aside, "%s", path);
-    (void)report_fail(r, "expected %s, found %s; it was not used, and is kept as %s", expected,
-                      found, aside);
+    (void)report_fail(r, "expected %s, found %s; the file was not used, and is kept as %s",
+                      expected, found, aside);
     return report_file(r, path);
 }
 
@@ -587,9 +587,10 @@ static const char notes[] =
     "The files are downloaded to the folder NAME/ and removed after the conversion. The same\n"
     "command resumes a download that was interrupted. The system's curl downloads, with its\n"
     "settings (~/.curlrc, https_proxy). VIT_MIRROR=URL replaces https://huggingface.co.\n"
-    "The SHA-256 of the weights must be the published one. For most models, it must instead be\n"
-    "the one that the server sends: this detects damage but not forgery. A file with another sum\n"
-    "is kept as FILE.wrong and never used. Without a published sum, @ prints the file's own sum.\n"
+    "The SHA-256 of the weights must equal the published sum. Most models have no published sum;\n"
+    "the SHA-256 must then equal the sum that the server sends, which detects damage but not\n"
+    "forgery. A file with another sum is kept as FILE.wrong and never used. If the server sends no\n"
+    "sum either, @ prints the sum of the file.\n"
     "The licenses are those on the models' pages. Read a model's license before you use it.\n"
     "\n"
     "Exit status: 0 on success, 1 if something failed, 2 for a wrong command.\n";

@@ -70,7 +70,8 @@ static bool expected_hash(const char *path, const char *given, char hash[HEX_DIG
     text = size <= MAX_LIST ? calloc(size + 1, 1) : NULL;
     if (text) memcpy(text, list, size);
     found = text && find_hash(text, path, hash);
-    if (!found) report_error(cli_name(), given, "has no SHA-256 of %s", paths_file_name(path));
+    if (!found)
+        report_error(cli_name(), given, "the list has no SHA-256 of %s", paths_file_name(path));
     free(text);
     free(list);
     return found;
@@ -87,7 +88,7 @@ static bool hash_matches(const char *path, const char *given) {
     }
     for (char *c = expected; *c; c++) *c = *c >= 'A' && *c <= 'F' ? (char)(*c + 32) : *c;
     if (strcmp(expected, found) == 0) return true;
-    report_error(cli_name(), path, "its SHA-256 is %s, expected %s", found, expected);
+    report_error(cli_name(), path, "the file's SHA-256 is %s, expected %s", found, expected);
     return false;
 }
 
@@ -276,8 +277,8 @@ static const char *sides_resized(const vit_config *c) {
     case VIT_CROP_BORDER: return "the longer side, the rest filled with the mean";
     case VIT_CROP_ASPECT:
         return c->crop_rounding == VIT_ROUND_NEAREST
-                   ? "each photo keeps its aspect ratio, and one side is near this"
-                   : "each photo keeps its aspect ratio, in as many patches or fewer";
+                   ? "each photo keeps its aspect ratio; one of its sides is near this"
+                   : "each photo keeps its aspect ratio, and has at most as many patches";
     case VIT_CROP_SQUASH:
     case VIT_NUM_CROP_MODES: break;
     }
@@ -401,7 +402,7 @@ static void print_text_encoder(const text_part *text, bool checked) {
     if (!text->has_tokenizer) printf("  tokenizer       none, or damaged\n");
     if (checked) print_check(&text->model, &sum, &text->checked);
     if (checked)
-        printf("  tokenizer       %s: %d of %d stored texts have their ids\n",
+        printf("  tokenizer       %s: %d of %d stored texts give their stored ids\n",
                text->wrong || !text->examples ? "WRONG" : "ok", text->examples - text->wrong,
                text->examples);
 }
@@ -478,8 +479,9 @@ static const char description[] =
 
 static const char notes[] =
     "--check verifies the checksum of every tensor and runs the file's self-test, to which\n"
-    "--threads and --isa apply. It shows that the file is complete and that this machine computes\n"
-    "correctly with it. Only --sha256 detects forgery, with a checksum from another source.\n"
+    "--threads and --isa apply. The check shows that the file is complete and that this machine\n"
+    "computes correctly with it. Only --sha256, with a checksum from another source, detects a\n"
+    "forged file.\n"
     "Exit status: 0 on success, 1 if a file cannot be read or fails the check, 2 for a wrong\n"
     "command.\n";
 
@@ -541,7 +543,8 @@ int main(int argc, char **argv) {
     int status;
     if (!cli_parse(&program, argc, argv, &files, &status)) return status;
     if (!vit_has_isa(chosen.isa)) {
-        report_error(cli_name(), NULL, "this machine cannot run it: isa %s (the best here is %s)",
+        report_error(cli_name(), NULL,
+                     "this machine cannot run the model with --isa %s; its best is %s",
                      vit_isa_name(chosen.isa), vit_isa_name(vit_detect_isa()));
         text_list_free(&files);
         return CLI_FAILED;

@@ -58,7 +58,8 @@ typedef struct job {
 
 /* === The photos and embeddings to learn from === */
 
-/* Adds the embeddings and classes that are stored in a learnt model, if there are any. */
+/* Adds the embeddings and classes that a model of vit-learn contains. *any becomes false if the
+ * model contains none. */
 static bool add_learnt(job *j, const vit_model *model, const char *path, bool *any, report *r) {
     learned_record record = { NULL, 0, 0, model, j->backbone };
     record.data = head_learned(model, &record.size, &record.count);
@@ -72,7 +73,7 @@ static bool add_own(job *j, report *r) {
     if (j->chosen->add || j->chosen->forget.count) {
         if (!add_learnt(j, &j->model, j->path, &any, r)) return false;
         if (any) return true;
-        (void)report_fail(r, "has no learnt classes: leave out --add and --forget");
+        (void)report_fail(r, "the model has no learnt classes: leave out --add and --forget");
         return report_file(r, j->path);
     }
     if (head_learned(&j->model, &size, &count)) j->dropped = j->model.config.num_classes;
@@ -91,7 +92,8 @@ static bool add_other(job *j, const char *path, report *r) {
     good = add_learnt(j, &other, path, &any, r);
     vit_model_close(&other);
     if (!good || any) return good;
-    (void)report_fail(r, "has learnt nothing: expected a file that vit-learn has written");
+    (void)report_fail(r,
+                      "the model has learnt nothing: expected a file that vit-learn has written");
     return report_file(r, path);
 }
 
@@ -264,7 +266,7 @@ static void print_worst(const job *j, const int *counts) {
 
 static void print_doubts(const job *j) {
     if (!j->num_doubts) return;
-    printf("\nlook at these: each looks more like another class than like its own\n");
+    printf("\nphotos to check: each looks more like another class than like its own\n");
     for (int i = 0; i < j->num_doubts && i < 2 * LINES_SHOWN; i++) {
         const int at = j->doubts[i];
         const learned_answer *a = &j->head.answers[at];
@@ -360,7 +362,7 @@ static void print_promise(const job *j, const several_figures *several) {
                j->set.count - head->held_out);
     if (head->has_none)
         printf("none            %d of them (%.1f %%) are \"%s\"; for %d of these, "
-               "the best class is right\n",
+               "the best other class is right\n",
                head->refused, percent(head->refused, head->held_out), LEARNED_NONE,
                head->right_refused);
 }
@@ -466,30 +468,30 @@ static bool print_json(const job *j, report *r) {
 /* === The command line === */
 
 static const char description[] =
-    "Learns the classes of photos PHOTOS/CLASS/IMAGE and writes a model of them: the\n"
-    "same backbone with another head, for every program that takes a model. PHOTOS may be a file\n"
-    "with lines 'PATH,CLASS' instead; 'PATH,CLASS;CLASS' gives several classes, 'PATH,' none.\n"
-    "A file that vit-learn wrote adds its classes, without their photos. An OUT.npy that\n"
-    "vit-embed wrote adds the photos listed in its OUT.txt; the class of a photo is its folder.\n"
-    "It prints how many held-out photos get the right class, which photos look mislabelled, and\n"
-    "which classes are mistaken for each other.\n";
+    "Learns the classes of photos PHOTOS/CLASS/IMAGE and writes a model of these classes. The\n"
+    "model has the same backbone and another head; every program that takes a model can use it.\n"
+    "PHOTOS may also be a file with lines 'PATH,CLASS'. A line 'PATH,CLASS;CLASS' gives a photo\n"
+    "several classes, and 'PATH,' gives it none. PHOTOS may also be a model that vit-learn wrote:\n"
+    "its classes are added without their photos. Or PHOTOS is an OUT.npy that vit-embed wrote: the\n"
+    "photos listed in its OUT.txt are added, and the class of a photo is its folder. @ prints\n"
+    "how many held-out photos get the right class, which photos look mislabelled, and which\n"
+    "classes are mistaken for each other.\n";
 
 static const char notes[] =
     "The head is scikit-learn's LogisticRegression(C=1) of embeddings scaled to a variance of 1,\n"
     "with probabilities calibrated on photos held out. A last class, \"" LEARNED_NONE "\", is the\n"
-    "answer for photos that are like none of the classes; a folder of that name may hold examples\n"
-    "of them. Without examples this answer is rare for a class that looks like a learnt one. Having\n"
-    "learnt ten photos of each of nine classes of CIFAR-10, DeiT-Ti took 72 to 97 % of the tenth\n"
-    "class's photos for one of the nine (the bundled model: 6 to 59 %). A single class is "
-    "recognised\n"
-    "by its mean.\n"
+    "answer for photos that are like none of the classes. A folder of that name may hold examples\n"
+    "of such photos. Without examples, this answer is rare for photos that look like a learnt\n"
+    "class. DeiT-Ti learnt nine of CIFAR-10's ten classes from ten photos each, and then took 72 to\n"
+    "97 % of the tenth class's photos for one of the nine (the bundled model: 6 to 59 %). A single\n"
+    "class is recognised by the mean of its photos.\n"
     "OUT.vit keeps the embedding of each photo, 2 bytes a number, for --add and --forget.\n"
-    "The time of logistic regression grows with photos times classes. --ridge learns a million\n"
-    "photos of a thousand classes in minutes. --ridge keeps no embeddings for --add and keeps\n"
-    "copies. The order of the rows changes the last bits of the weights. --ridge does not learn\n"
-    "from the rows that it holds out: one in ten, at most 5,000.\n"
     "The order of the photos, the number of threads and the number of runs do not change the file.\n"
     "A second copy of a photo is left out; copies in two classes are an error.\n"
+    "The time of logistic regression grows with photos times classes. --ridge learns a million\n"
+    "photos of a thousand classes in minutes. It keeps no embeddings for --add and does not leave\n"
+    "out copies. The order of its rows changes the last bits of the weights. It does not learn from\n"
+    "the rows that it holds out: one in ten, at most 5,000.\n"
     "Exit status: 0 on success, 1 if an image could not be read or something failed, 2 for a\n"
     "wrong command.\n";
 
@@ -505,7 +507,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           0, 0 },
         { 0, "known", "P",
           "share of photos held out that are not \"" LEARNED_NONE "\"\n"
-          "(default 0.95); 1: no such class",
+          "(default 0.95); 1: the model has no such class",
           CLI_NUMBER, &c->known, 0.5, 1 },
         { 0, "folds", "N", "hold out photos in N parts (default 10; 3 where that takes long)",
           CLI_INT, &c->folds, 2, 1000 },
@@ -534,7 +536,7 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
         wrong = c->add ? "--add needs PHOTOS" : "missing PHOTOS";
     for (int i = 0; c->ridge && !wrong && i < c->operands.count; i++)
         if (!ends_in(c->operands.items[i], ".npy"))
-            wrong = "--ridge learns from files OUT.npy of vit-embed alone";
+            wrong = "--ridge takes only files OUT.npy of vit-embed";
     if (!wrong && c->ridge && (c->add || c->several || c->forget.count || c->folds))
         wrong = "--ridge takes neither --add, --forget, --several nor --folds";
     if (!wrong) return true;

@@ -119,7 +119,7 @@ static bool fit(run *r, const vit_config *own, const vit_image *image, int i, re
                   fitted.config.grid_width != r->model.config.grid_width))
         return report_fail(failure,
                            "expected %d x %d patches as in the first image, found %d x %d: "
-                           "a batch has one size; run the images one by one",
+                           "all images of a batch have one size; run the images one by one",
                            r->model.config.grid_height, r->model.config.grid_width,
                            fitted.config.grid_height, fitted.config.grid_width);
     r->model.config = fitted.config;
@@ -173,8 +173,8 @@ static bool fit_tensor(run *r, const npy_array *array, report *failure) {
         size[1] % r->model.config.patch_size ||
         vit_model_resize(&r->model, (int)size[0], (int)size[1]) != VIT_OK)
         return report_fail(failure,
-                           "expected height and width of whole patches of %d pixels, found %lld "
-                           "and %lld",
+                           "expected height and width to be multiples of the patch size, %d; found "
+                           "%lld and %lld",
                            r->model.config.patch_size, (long long)size[0], (long long)size[1]);
     return true;
 }
@@ -447,7 +447,7 @@ static bool start_session(run *r) {
     size = vit_workspace_size(&r->model, &params);
     if (size == 0) {
         report_error(PROGRAM, NULL,
-                     "this machine cannot run it: isa %s (the best here is %s), "
+                     "this machine cannot run the model with --isa %s (its best is %s) and a "
                      "batch of %d",
                      vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()), params.batch);
         return false;
@@ -544,17 +544,17 @@ static bool check_choices(const run *r) {
     const vit_config *config = &r->model.config;
     bool needs_head = r->chosen->outputs[LOGITS] || !r->chosen->wants_file;
     if (needs_head && config->num_classes == 0) {
-        report_error(PROGRAM, r->path, "has no classes; use --embedding or --tokens");
+        report_error(PROGRAM, r->path, "the model has no classes; use --embedding or --tokens");
         return false;
     }
     if (r->chosen->outputs[MERGED] && config->merge_size == 0) {
         report_error(PROGRAM, r->path,
-                     "has no merger, hence no merged tokens; vit-convert --set merge_size=2 keeps "
-                     "that of a checkpoint");
+                     "the model has no merger for --merged; vit-convert --set merge_size=2 keeps "
+                     "the merger of a checkpoint");
         return false;
     }
     if ((r->chosen->outputs[ATTENTION] || r->chosen->outputs[BLOCK_TOKENS]) && config->depth == 0) {
-        report_error(PROGRAM, r->path, "has no blocks, hence no attention");
+        report_error(PROGRAM, r->path, "the model has no blocks, and thus no attention");
         return false;
     }
     return true;
@@ -649,8 +649,8 @@ static bool outputs_are_finite(run *r) {
         for (int d = 0; d < ndim; d++) count *= (size_t)dims[d];
         if (r->outputs[i] && !tensor_values_are_finite(r->outputs[i], count)) {
             report_error(PROGRAM, r->path,
-                         "%s: NaN or infinite; vit-info --check names "
-                         "weights that are",
+                         "%s: some values are NaN or infinite; vit-info --check names "
+                         "the weights with NaN or infinity",
                          output_names[i]);
             return false;
         }
@@ -681,12 +681,12 @@ static const char description[] =
     "If no output is named, the best classes are printed.\n";
 
 static const char notes[] =
-    "Shapes: logits [B, classes], embedding [B, dim], tokens [B, N, dim] after the final norm,\n"
-    "merged tokens [B, patches / merge_size^2, merge_dim], row by row,\n"
-    "block tokens [B, N, dim] before it, attention [B, heads, N, N]. The outputs of several "
+    "Shapes: logits [B, classes], embedding [B, dim], tokens [B, N, dim] (after the final norm),\n"
+    "merged tokens [B, patches / merge_size^2, merge_dim] (row by row), block tokens [B, N, dim]\n"
+    "(before the final norm), attention [B, heads, N, N]. The outputs of several "
     "blocks\n"
     "have the shape [blocks, B, ...]. Blocks count from 0, as in timm: blocks.0.\n"
-    "timm and Pillow ignore the EXIF orientation; with --no-exif results equal theirs.\n"
+    "timm and Pillow ignore the EXIF orientation. --no-exif gives the same results as they do.\n"
     "Exit status: 0 on success, 1 if something failed, 2 for a wrong command.\n";
 
 static bool complain(const char *text) { return cli_wrong(PROGRAM, "%s", text), false; }

@@ -49,7 +49,7 @@ typedef struct choices {
 typedef struct job {
     const choices *chosen;
     text_list photos;
-    embedding_index index; /* the index of photos to search */
+    embedding_index index; /* the index that is searched */
     shard_index folder;    /* the shards of a folder, which replace `index` */
     nearest_part part;     /* vectors of `index` */
     nearest_set set;       /* all rows of `index` or of `folder` */
@@ -157,8 +157,8 @@ static bool add_vectors(job *j, const char *path, report *r) {
     if (array.ndim < 1 || array.ndim > 2 || array.dims[array.ndim - 1] != j->set.dim ||
         array.count == 0) {
         (void)report_fail(r,
-                          "expected [%d] or [n, %d], found %d dimensions, the last of %lld, and "
-                          "%zu numbers",
+                          "expected an array [%d] or [n, %d], found %d dimensions, the last of "
+                          "%lld numbers, and %zu numbers in all",
                           j->set.dim, j->set.dim, array.ndim,
                           (long long)(array.ndim ? array.dims[array.ndim - 1] : 0), array.count);
         npy_free(&array);
@@ -182,8 +182,8 @@ static bool add_words(job *j, report *r) {
     good = good && open_model(j, r) &&
            (words_open(&w, &j->model, c->isa, PROGRAM, r) || report_file(r, j->path)) &&
            (w.dim == j->set.dim ||
-            report_fail(r, "its texts have vectors of %d values; those of %.200s have %d", w.dim,
-                        c->index, j->set.dim));
+            report_fail(r, "the model's texts have vectors of %d values; those of %.200s have %d",
+                        w.dim, c->index, j->set.dim));
     for (int i = 0; good && i < count + c->minus.count; i++) {
         const char *text = i < count ? c->words.items[i] : c->minus.items[i - count];
         good = words_embed(&w, text, unit, r);
@@ -565,7 +565,8 @@ static bool open_file(job *j, report *r) {
     j->set.count = 1;
     j->set.dim = (int)j->index.vectors.dims[1];
     if (j->part.count > 0 && j->set.dim > 0) return true;
-    (void)report_fail(r, "has %lld vectors of %d values", (long long)j->part.count, j->set.dim);
+    (void)report_fail(r, "the index has %lld vectors of %d values", (long long)j->part.count,
+                      j->set.dim);
     return report_file(r, c->index);
 }
 
@@ -584,7 +585,7 @@ static bool open_index(job *j, report *r) {
     const bool folder = source_is_folder(c->index);
     vit_result result;
     if (!folder && c->int8)
-        return report_fail(r, "--int8 is for a folder of shards; %.200s is not one", c->index);
+        return report_fail(r, "--int8 is for a folder of shards; %.200s is no folder", c->index);
     if (folder ? !open_folder(j, r) : !open_file(j, r)) return false;
     result = vit_threads_create(c->num_threads, &j->threads, &j->executor);
     if (result != VIT_OK) return report_fail(r, "%s", vit_result_string(result));
@@ -653,9 +654,9 @@ static const char notes[] =
     "\\u202e, into pipes too. INDEX.txt has the exact names; row 0 of --json is its first line.\n"
     "A FOLDER has img_emb/img_emb_N.npy (f32 or f16), metadata/ and stats/, or files STEM.npy, each\n"
     "with its photos' names in STEM.txt. Shards that are missing or damaged are reported and left out.\n"
-    "--int8 first reads copies with one byte per value, img_emb_N.i8; it makes copies that are\n"
-    "missing or old. The error of each copy is known, and rows that may be among the best are read\n"
-    "from the shard, so the result is the same.\n" ZERO_SHOT_NOTES
+    "--int8 first reads copies with one byte per value, img_emb_N.i8. It makes the copies that are\n"
+    "missing or old. The error of each copy is known. Rows that may be among the best are then read\n"
+    "from the shard, so the result is the same as without --int8.\n" ZERO_SHOT_NOTES
     "Exit status: 0 on success, 1 if an image or a shard could not be read or something failed,\n"
     "2 for a wrong command.\n";
 
@@ -716,8 +717,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
         CLI_OPTION_THREADS(&c->num_threads),
         CLI_OPTION_ISA(&c->isa),
-        { 0, "int8", NULL, "in a FOLDER: read int8 copies first; same result", CLI_FLAG, &c->int8,
-          0, 0 },
+        { 0, "int8", NULL, "in a FOLDER: read int8 copies first, for the same result", CLI_FLAG,
+          &c->int8, 0, 0 },
         CLI_OPTION_JSON(&c->json, "print one JSON object"),
         CLI_OPTION_CSV(&c->csv, "print comma-separated values, with a header line"),
         CLI_OPTION_QUIET(&c->quiet),

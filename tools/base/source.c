@@ -58,10 +58,10 @@ static bool source_read_file(const source *s, uint64_t offset, uint8_t *to, size
         const ptrdiff_t got = os_read_at(s->descriptor, to, piece, offset);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0)
-            return report_fail(r, "cannot read at byte %llu: %s", (unsigned long long)offset,
+            return report_fail(r, "cannot be read at byte %llu: %s", (unsigned long long)offset,
                                os_error(errno));
         if (got == 0)
-            return report_fail(r, "the file became shorter: nothing at byte %llu",
+            return report_fail(r, "the file became shorter: byte %llu is missing",
                                (unsigned long long)offset);
         to += got;
         offset += (uint64_t)got;

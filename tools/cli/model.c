@@ -40,15 +40,15 @@ static const char *kind_of(const unsigned char *head) {
 static bool refuse_checkpoint(const char *path, const char *kind, report *r) {
     const char *file = paths_file_name(path), *dot = strrchr(file, '.');
     const int stem = (int)(dot && dot > file ? (size_t)(dot - file) : strlen(file));
-    return report_fail(r, "is %s; convert it first: vit-convert %.150s -o %.*s.vit", kind, path,
-                       stem < 150 ? stem : 150, file);
+    return report_fail(r, "the file is %s; convert it first: vit-convert %.150s -o %.*s.vit", kind,
+                       path, stem < 150 ? stem : 150, file);
 }
 
 static bool refuse(const char *path, const char *detail, report *r) {
     unsigned char head[HEAD] = { 0 };
     FILE *file;
     size_t size;
-    if (source_is_folder(path)) return report_fail(r, "is a folder, not a .vit file");
+    if (source_is_folder(path)) return report_fail(r, "the path is a folder, not a .vit file");
     file = os_fopen(path, "rb");
     if (!file) return report_fail(r, "cannot be opened: %s", os_error(errno));
     size = fread(head, 1, sizeof head, file);
@@ -68,7 +68,7 @@ char *cli_model_path(const char *given, report *r) {
     char *path = given ? strdup(given) : paths_find_model("cifar10-vit.vit");
     if (!path && given) (void)report_no_memory(r);
     else if (!path)
-        (void)report_fail(r, "the bundled model was not found; give one with -m MODEL.vit");
+        (void)report_fail(r, "the bundled model was not found; give a model with -m MODEL.vit");
     return path;
 }
 
@@ -78,7 +78,9 @@ static bool keep_aspect(vit_model *model, int most, report *r) {
     int sides[2];
     tensor_split(most, sides);
     if (!c.dynamic_img_size)
-        return report_fail(r, "--max-patches: its input size is fixed; convert it with --dynamic");
+        return report_fail(r,
+                           "--max-patches: the model's input size is fixed; convert the model with "
+                           "--dynamic");
     if (sides[1] > 32768 / c.patch_size)
         return report_fail(r,
                            "--max-patches: expected a product of two numbers, at most %d patches "

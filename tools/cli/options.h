@@ -83,8 +83,8 @@ typedef struct cli_option {
 #define CLI_OPTION_ISA(value)                                                                      \
     {                                                                                              \
         0, "isa", "NAME",                                                                          \
-            "auto, scalar, sse2, avx2 ... (default auto); those with FMA give the\n"               \
-            "same bits",                                                                           \
+            "auto, scalar, sse2, avx2 ... (default auto); all sets with FMA give\n"                \
+            "the same bits",                                                                       \
             CLI_ISA, value, 0, 0                                                                   \
     }
 

@@ -90,8 +90,12 @@ static bool outputs_spare(report *r) {
         const declared *d = &outputs[i];
         if (!__atomic_load_n(&d->was_read, __ATOMIC_ACQUIRE)) continue;
         if (strcmp(d->path, d->read_as) == 0)
-            (void)report_fail(r, "is an input: writing it would destroy it");
-        else (void)report_fail(r, "is an input, %s: writing it would destroy it", d->read_as);
+            (void)report_fail(r,
+                              "the output is an input: writing the output would destroy the input");
+        else
+            (void)report_fail(
+                r, "the output is an input, %s: writing the output would destroy the input",
+                d->read_as);
         return report_file(r, d->path);
     }
     return true;
@@ -148,8 +152,9 @@ static declared *declare(const char *path, report *r) {
     d->exists = kind == OS_FILE && os_identify(path, &d->file);
     for (int i = 0; i < num_outputs; i++) {
         if (!is_one(d, &outputs[i])) continue;
-        (void)report_fail(r, "is the same file as the output %s; each output needs its own file",
-                          outputs[i].path);
+        (void)report_fail(
+            r, "this output is the same file as the output %s; each output needs its own file",
+            outputs[i].path);
         (void)report_file(r, path);
         return NULL;
     }
@@ -280,7 +285,7 @@ static void output_clear(cli_output *output) {
 bool cli_output_folder(const char *path, report *r) {
     if (os_make_folder(path)) return true;
     if (errno == EEXIST && os_kind_of(path) == OS_FOLDER) return true;
-    if (errno == EEXIST) (void)report_fail(r, "exists and is not a folder");
+    if (errno == EEXIST) (void)report_fail(r, "the path exists and is not a folder");
     else (void)report_fail(r, "cannot be made: %s", os_error(errno));
     return report_file(r, path);
 }

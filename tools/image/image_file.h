@@ -54,8 +54,8 @@ typedef struct image_file {
 
 /* Pillow's convert("RGB") clips the pixels of such images at 255; most pixels become white. */
 #define IMAGE_FILE_GREY16                                                                          \
-    "is grey with 16 bits a pixel: the upper 8 bits are used; Pillow shows all values above 255 "  \
-    "as white"
+    "the image is grey with 16 bits a pixel: the upper 8 bits are used; Pillow shows all values "  \
+    "above 255 as white"
 
 /* Returns the scale, in eighths (8, 4, 2 or 1), at which an upright photo of width x height may be
  * decoded. Only libjpeg-turbo decodes below full size. */
@@ -206,20 +206,20 @@ typedef struct image_file__job {
 
 static bool image_file__check_size(const image_file__job *job, int64_t width, int64_t height) {
     if (width < 1 || height < 1) {
-        return report_fail(job->r, "has no pixels: found %lld x %lld", (long long)width,
+        return report_fail(job->r, "the image has no pixels: found %lld x %lld", (long long)width,
                            (long long)height);
     }
     if (width > STBI_MAX_DIMENSIONS || height > STBI_MAX_DIMENSIONS ||
         width * height > image_file__pixel_limit()) {
-        return report_fail(job->r,
-                           "is too large: found %lld x %lld, limit %lld pixels and %d a side",
-                           (long long)width, (long long)height,
-                           (long long)image_file__pixel_limit(), STBI_MAX_DIMENSIONS);
+        return report_fail(
+            job->r, "the image is too large: found %lld x %lld, limit %lld pixels and %d a side",
+            (long long)width, (long long)height, (long long)image_file__pixel_limit(),
+            STBI_MAX_DIMENSIONS);
     }
     /* A PNG of one bit a pixel and one colour has 8 * 1032 pixels a byte, more than any other
      * format. With this limit, a short file cannot fill the memory. */
     if (width * height / 10000 > (int64_t)job->size) {
-        return report_fail(job->r, "is damaged or truncated: %lld x %lld in %zu bytes",
+        return report_fail(job->r, "the image is damaged or truncated: %lld x %lld in %zu bytes",
                            (long long)width, (long long)height, job->size);
     }
     return true;
@@ -266,16 +266,18 @@ static const image_file_kind *image_file_kind_of(const void *data, size_t size) 
 static bool image_file__unknown(const image_file__job *job) {
     const image_file_kind *kind = image_file_kind_of(job->data, job->size);
     if (image_file__begins(job, "\x89VIT", 4)) {
-        return report_fail(job->r, "is a model, not an image; give a model with -m");
+        return report_fail(job->r, "the file is a model, not an image; give a model with -m");
     }
     if (kind) {
-        return report_fail(job->r,
-                           "is %s, which needs a command to decode it: apt install %s, then "
-                           "--decoder '%s', or the same in VIT_DECODER",
-                           kind->name, kind->package, kind->command);
+        return report_fail(
+            job->r,
+            "the file is %s, which needs a command to decode it: apt install %s, then "
+            "--decoder '%s', or the same in VIT_DECODER",
+            kind->name, kind->package, kind->command);
     }
-    return report_fail(job->r, "is not an image of a supported format (JPEG, PNG, BMP, GIF, TGA, "
-                               "PGM, PPM)");
+    return report_fail(job->r,
+                       "the file is not an image of a supported format (JPEG, PNG, BMP, GIF, TGA, "
+                       "PGM, PPM)");
 }
 
 /* Reports a failure of stb_image. The reasons of stb_image are for programmers; common reasons are
@@ -286,16 +288,17 @@ static bool image_file__stb_failed(const image_file__job *job) {
     if (!reason) reason = "unknown reason";
     if (image_file__no_memory) return report_no_memory(job->r);
     if (strcmp(reason, "outofmem") == 0) {
-        return report_fail(job->r, "is damaged: its decoder needs more memory than the pixels do");
+        return report_fail(
+            job->r, "the image is damaged: its decoder needs more memory than the pixels do");
     }
     if (strcmp(reason, "unknown image type") == 0) {
         if (image_file__is_jpeg(job) || image_file__begins(job, "GIF8", 4) ||
             image_file__begins(job, "BM", 2)) {
-            return report_fail(job->r, "is damaged, or of an unsupported kind");
+            return report_fail(job->r, "the image is damaged, or of an unsupported kind");
         }
         return image_file__unknown(job);
     }
-    return report_fail(job->r, "is damaged, or of an unsupported kind: %s", reason);
+    return report_fail(job->r, "the image is damaged, or of an unsupported kind: %s", reason);
 }
 
 /* ------------------------------------------------------------------------- */
@@ -339,13 +342,13 @@ static bool image_file__pnm(const image_file__job *job, image_file *image) {
     int height = image_file__pnm_number(job, &at);
     int max = image_file__pnm_number(job, &at);
     if (width < 0 || height < 0 || max < 1 || max > 65535 || at >= job->size) {
-        return report_fail(job->r, "is damaged: not a valid PGM or PPM header");
+        return report_fail(job->r, "the image is damaged: not a valid PGM or PPM header");
     }
     if (!image_file__check_size(job, width, height)) return false;
     at++; /* skips one white-space character */
     count = (size_t)width * (size_t)height;
     wanted = count * channels * (max < 256 ? 1 : 2);
-    if (job->size - at < wanted) return report_fail(job->r, "is truncated");
+    if (job->size - at < wanted) return report_fail(job->r, "the image is truncated");
 
     image->pixels = image_file__malloc(count * 3);
     if (!image->pixels) return report_no_memory(job->r);
@@ -376,9 +379,9 @@ static bool image_file__is_png(const image_file__job *job) {
  * and colours. */
 static bool image_file__check_png(const image_file__job *job) {
     static const char used[] = "IHDRPLTEIDATIENDeXIf";
-    if (job->size < 33) return report_fail(job->r, "is truncated");
+    if (job->size < 33) return report_fail(job->r, "the image is truncated");
     if (memcmp(job->data + 8, "\0\0\0\x0dIHDR", 8) != 0) {
-        return report_fail(job->r, "is damaged: no PNG header");
+        return report_fail(job->r, "the image is damaged: no PNG header");
     }
     if (!image_file__check_size(job, image_file__big32(job->data + 16),
                                 image_file__big32(job->data + 20))) {
@@ -388,15 +391,15 @@ static bool image_file__check_png(const image_file__job *job) {
         const uint8_t *chunk = job->data + at;
         uint32_t length;
         bool known = false;
-        if (job->size - at < 12) return report_fail(job->r, "is truncated");
+        if (job->size - at < 12) return report_fail(job->r, "the image is truncated");
         length = image_file__big32(chunk);
-        if (length > job->size - at - 12) return report_fail(job->r, "is truncated");
+        if (length > job->size - at - 12) return report_fail(job->r, "the image is truncated");
         for (int i = 0; i < 20; i += 4) known = known || memcmp(chunk + 4, used + i, 4) == 0;
         if (!known && !(chunk[4] & 32)) {
-            return report_fail(job->r, "is damaged: unknown PNG chunk");
+            return report_fail(job->r, "the image is damaged: unknown PNG chunk");
         }
         if (known && crc32_add(0, chunk + 4, 4 + length) != image_file__big32(chunk + 8 + length)) {
-            return report_fail(job->r, "is damaged: PNG checksum differs");
+            return report_fail(job->r, "the image is damaged: PNG checksum differs");
         }
         if (memcmp(chunk + 4, "IEND", 4) == 0) return true;
         at += 12 + (size_t)length;
@@ -458,13 +461,13 @@ static bool image_file__check_jpeg(const image_file__job *job) {
     bool quantized = false;
     size_t at = 0;
     while (image_file__next_segment(job, &at, &segment)) {
-        if (segment.cut) return report_fail(job->r, "is truncated");
+        if (segment.cut) return report_fail(job->r, "the image is truncated");
         if (segment.marker == 0xc4 && !image_file__huffman_ok(&segment)) {
-            return report_fail(job->r, "is damaged: not a valid Huffman table");
+            return report_fail(job->r, "the image is damaged: not a valid Huffman table");
         }
         quantized = quantized || segment.marker == 0xdb;
         if (segment.marker == 0xda && !quantized)
-            return report_fail(job->r, "is damaged: no quantization table");
+            return report_fail(job->r, "the image is damaged: no quantization table");
     }
     return true;
 }
@@ -604,7 +607,7 @@ static bool image_file__stb(const image_file__job *job, image_file *image) {
     if (image->pixels && !stream.starved) return true;
     image_file__release(image->pixels);
     image->pixels = NULL;
-    if (stream.starved) return report_fail(job->r, "is truncated");
+    if (stream.starved) return report_fail(job->r, "the image is truncated");
     return image_file__stb_failed(job);
 }
 
@@ -737,8 +740,8 @@ static bool image_file__turbo(image_file__size *size, image_file *image) {
     image->width = decoded.width;
     image->height = decoded.height;
     if (decoded.repaired[0])
-        snprintf(image->note, sizeof image->note, "is damaged, and decoded nevertheless: %.150s",
-                 decoded.repaired);
+        snprintf(image->note, sizeof image->note,
+                 "the image is damaged, and decoded nevertheless: %.150s", decoded.repaired);
     return good;
 }
 
@@ -784,7 +787,8 @@ static bool image_file_decode(const void *data, size_t size, unsigned flags,
     image_file__no_memory = false;
     if (size == 0) return report_fail(r, "is empty");
     if (size > image_file_max_bytes(flags)) {
-        return report_fail(r, "is too large: above %zu MiB", image_file_max_bytes(flags) >> 20);
+        return report_fail(r, "the file is too large: above %zu MiB",
+                           image_file_max_bytes(flags) >> 20);
     }
     image_file__max_pixels = (int64_t)(flags / IMAGE_FILE_MEGAPIXELS(1)) * 1000000;
     if (!(flags & IMAGE_FILE_NO_EXIF)) orientation = image_file__orientation(&job);

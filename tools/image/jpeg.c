@@ -46,7 +46,7 @@ static void fail(j_common_ptr info) {
     char text[JMSG_LENGTH_MAX];
     info->err->format_message(info, text);
     if (info->err->msg_code == JERR_OUT_OF_MEMORY) (void)report_no_memory(d->r);
-    else (void)report_fail(d->r, "is damaged, or of an unsupported kind: %s", text);
+    else (void)report_fail(d->r, "the image is damaged, or of an unsupported kind: %s", text);
     longjmp(d->failed, 1);
 }
 
@@ -65,7 +65,7 @@ static void print_nothing(j_common_ptr info) { (void)info; }
 static void count_scans(j_common_ptr info) {
     decoder *d = info->client_data;
     if (d->info.input_scan_number <= MAX_SCANS) return;
-    (void)report_fail(d->r, "is damaged: it has more than %d scans", MAX_SCANS);
+    (void)report_fail(d->r, "the image is damaged: it has more than %d scans", MAX_SCANS);
     longjmp(d->failed, 1);
 }
 
@@ -81,7 +81,7 @@ static boolean refill(j_decompress_ptr info) {
         snprintf(d->image->repaired, sizeof d->image->repaired, "it has no end mark");
         longjmp(d->failed, 2);
     }
-    (void)report_fail(d->r, "is truncated");
+    (void)report_fail(d->r, "the image is truncated");
     longjmp(d->failed, 1);
 }
 
@@ -156,7 +156,7 @@ static bool decode(decoder *d) {
     int eighths;
     jpeg_read_header(info, TRUE);
     if (info->image_width > INT_MAX || info->image_height > INT_MAX)
-        return report_fail(d->r, "is damaged: its sides are too long");
+        return report_fail(d->r, "the image is damaged: its sides are too long");
     eighths = d->request->eighths(d->request->user, (int)info->image_width, (int)info->image_height,
                                   d->r);
     if (!eighths) return false;
@@ -173,7 +173,7 @@ static bool decode(decoder *d) {
     if (!d->image->pixels) return report_no_memory(d->r);
     read_rows(d);
     d->whole = true;
-    return jpeg_finish_decompress(info) || report_fail(d->r, "is truncated");
+    return jpeg_finish_decompress(info) || report_fail(d->r, "the image is truncated");
 }
 
 bool jpeg_decode(const jpeg_request *request, jpeg_image *image, report *r) {

@@ -85,7 +85,8 @@ static bool open_list(photo_paths *paths, report *r) {
  * find -print0. */
 static bool check_line(const photo_paths *paths, size_t length, report *r) {
     if (strlen(paths->line) == length) return true;
-    (void)report_fail(r, "has a NUL byte in a path: a list whose paths end with NUL needs --null");
+    (void)report_fail(
+        r, "the list has a NUL byte in a path: a list whose paths end with NUL needs --null");
     return report_file(r, paths->lists.items[paths->next_list - 1]);
 }
 
@@ -317,7 +318,8 @@ bool frame_reader_open(frame_reader *reader, const char *path, report *r) {
         os_close(reader->stop[1]);
         close_file(reader);
     }
-    return report_fail(r, "a thread to read with cannot be started: %s", strerror(errno));
+    return report_fail(r, "the thread that reads the stream cannot be started: %s",
+                       strerror(errno));
 }
 
 /* Stops the reading thread and waits for its end. The thread may be waiting for a free slot, or for
@@ -379,7 +381,7 @@ bool labelled_find(labelled_photos *set, const char *root, int limit, report *r)
     good = photos_subfolders(root, &set->folders, r);
     for (int i = 0; good && i < set->folders.count; i++) good = add_folder(set, root, i, r);
     if (good && set->photos.count == 0) {
-        (void)report_fail(r, "has no images in subfolders; expected DIR/CLASS/IMAGE");
+        (void)report_fail(r, "the folder has no images in subfolders; expected DIR/CLASS/IMAGE");
         good = report_file(r, root);
     }
     if (good) thin_out(set, limit);

@@ -101,7 +101,8 @@ static bool visit_image(photo_list *list, const char *folder, const char *name, 
     if (kind == OS_FOLDER && depth < MAX_FOLDERS)
         good = each_entry(list, path, visit_image, depth + 1, r);
     else if (kind == OS_FOLDER)
-        good = report_fail(r, "lies in more than %d folders", MAX_FOLDERS) || report_file(r, path);
+        good = report_fail(r, "the path lies in more than %d folders", MAX_FOLDERS) ||
+               report_file(r, path);
     else if (photos_is_name(name) && (kind == OS_FILE || kind == OS_NONE))
         return add_path(list, path, r);
     else if (kind == OS_NONE && errno != ENOENT && errno != ELOOP)
@@ -186,7 +187,7 @@ bool photos_add_some(photo_list *list, const char *operand, report *r) {
     const int before = list->count;
     if (!photos_add(list, operand, r)) return false;
     if (list->count > before) return true;
-    (void)report_fail(r, "has no images in it");
+    (void)report_fail(r, "the folder has no images in it");
     return report_file(r, operand);
 }
 
@@ -384,7 +385,7 @@ static bool open_command(command *c, const photo_options *options, uint64_t memo
                            os_error(errno));
     c->folder = os_make_temporary();
     if (!c->folder)
-        return report_fail(r, "--decoder: cannot make a folder for temporary files: %s",
+        return report_fail(r, "--decoder: a folder for temporary files cannot be made: %s",
                            os_error(errno));
     cli_temporary_folder(c->folder);
     return true;
@@ -419,8 +420,8 @@ static bool write_file(const char *path, const void *data, size_t size, report *
     FILE *file = os_create(path, NULL);
     bool good = file && fwrite(data, 1, size, file) == size;
     if (file && fclose(file) != 0) good = false;
-    return good ||
-           report_fail(r, "its copy for the --decoder cannot be written: %s", os_error(errno));
+    return good || report_fail(r, "the photo's copy for the --decoder cannot be written: %s",
+                               os_error(errno));
 }
 
 /* Writes ": " and the last line that the command printed into `line`. `path` is the file of the
@@ -514,7 +515,7 @@ static bool by_command(command *c, const void *data, size_t size, size_t max_byt
     photo = folder ? join(folder, name) : NULL;
     if (!photo) good = report_no_memory(r);
     else if (!os_make_folder(folder))
-        good = report_fail(r, "cannot make a folder for the --decoder: %s", os_error(errno));
+        good = report_fail(r, "a folder for the --decoder cannot be made: %s", os_error(errno));
     else
         good = write_file(photo, data, size, r) &&
                run_files(c, folder, photo, max_bytes, made, made_size, r);
@@ -602,7 +603,8 @@ void photo_decoder_close(photo_decoder *decoder) {
     if (!decoder) return;
     if (decoder->lacked > 1)
         report_error(decoder->program, NULL,
-                     "%d images need a --decoder; the first message shows how", decoder->lacked);
+                     "%d images need a --decoder; the first message names a command",
+                     decoder->lacked);
     sandbox_close(decoder->box);
     close_command(&decoder->other);
     free(decoder);
@@ -622,7 +624,7 @@ bool photos_bytes(const char *name, const photo_decoder *decoder, void **data, s
                   report *r) {
     unsigned char *read;
     if (source_is_folder(name)) {
-        (void)report_fail(r, "is a folder; name the images in it: %.200s/*.jpg", name);
+        (void)report_fail(r, "the path is a folder; name the images in it: %.200s/*.jpg", name);
         return report_file(r, name);
     }
     if (!source_read_all(name, decoder->max_bytes, &read, size, r)) return false;
@@ -652,7 +654,7 @@ static bool answer_by_command(photo_decoder *decoder, sandbox_request *request, 
     free(made);
     if (good) return true;
     if (found.no_memory) *r = found;
-    else (void)report_fail(r, "what '%s' wrote %s", decoder->other.text, found.text);
+    else (void)report_fail(r, "the output of '%s': %s", decoder->other.text, found.text);
     return false;
 }
 
@@ -661,7 +663,7 @@ static bool answer_by_command(photo_decoder *decoder, sandbox_request *request, 
 static bool lack_command(photo_decoder *decoder, const image_file_kind *kind, report *r) {
     if (!kind || __atomic_fetch_add(&decoder->lacked, 1, __ATOMIC_RELAXED) == 0) return false;
     *r = report_make();
-    return report_fail(r, "is %s, for which no --decoder is named", kind->name);
+    return report_fail(r, "the file is %s, for which no --decoder is given", kind->name);
 }
 
 /* Decodes a photo. If the decoder ignored damage, the function succeeds and r->text describes the

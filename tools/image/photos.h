@@ -104,7 +104,7 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
 #define PHOTO_EXACT_OPTION(photos)                                                                 \
     {                                                                                              \
         0, "exact", NULL,                                                                          \
-            "decode JPEGs at full size; otherwise, a JPEG more than twice\n"                       \
+            "decode JPEGs at full size; by default, a JPEG more than twice\n"                      \
             "as large as the model's input is decoded at 1/2, 1/4 or 1/8",                         \
             CLI_FLAG, &(photos)->exact, 0, 0                                                       \
     }
@@ -112,9 +112,9 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
     { 0,                                                                                           \
       "decoder",                                                                                   \
       "COMMAND",                                                                                   \
-      "converts HEIC, WebP, AVIF or TIFF, from %i or standard input, to an\n"                      \
-      "upright PNG, JPEG or PPM, in %o or standard output, such as\n"                              \
-      "'heif-convert %i %o' (default: $VIT_DECODER)",                                              \
+      "command that reads HEIC, WebP, AVIF or TIFF from %i or standard\n"                          \
+      "input, and writes an upright PNG, JPEG or PPM to %o or standard\n"                          \
+      "output; such as 'heif-convert %i %o' (default: $VIT_DECODER)",                              \
       CLI_TEXT,                                                                                    \
       &(photos)->command,                                                                          \
       0,                                                                                           \

@@ -583,13 +583,14 @@ static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
     pid_t ended;
     double seconds;
     if (last == LATE)
-        return report_fail(r, "its decoder was stopped: it took more than %d seconds",
+        return report_fail(r, "the decoder of the image was stopped: it took more than %d seconds",
                            box->settings.seconds);
-    if (last == NONSENSE) return report_fail(r, "its decoder sent an invalid answer");
+    if (last == NONSENSE) return report_fail(r, "the decoder of the image sent an invalid answer");
     do ended = wait4(c->pid, &status, 0, &used);
     while (ended < 0 && errno == EINTR);
     c->pid = 0;
-    if (ended < 0) return !report_fail(r, "its decoder ended twice, for an unknown reason");
+    if (ended < 0)
+        return !report_fail(r, "the decoder of the image ended twice, for an unknown reason");
     signal_number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     seconds = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
               1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
@@ -597,16 +598,20 @@ static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
     if (signal_number == SIGXCPU ||
         (signal_number == SIGKILL && c->short_of && seconds >= 0.75 * limit)) {
         r->no_memory = c->short_of > 0;
-        return report_fail(r, "its decoder was stopped: it took more than %.0f seconds of a CPU%s",
-                           limit, c->short_of ? ", the limit of this process (ulimit -t)" : "");
+        return report_fail(
+            r, "the decoder of the image was stopped: it took more than %.0f seconds of a CPU%s",
+            limit, c->short_of ? ", the limit of this process (ulimit -t)" : "");
     }
     if (signal_number == SIGKILL)
-        return !report_fail(r, "its decoder was killed twice, as the system does when memory is "
-                               "short");
+        return !report_fail(
+            r, "the decoder of the image was killed twice, as the system does when memory is "
+               "short");
     if (signal_number == SIGSYS)
-        return report_fail(r, "its decoder was stopped: it made a system call that decoding does "
-                              "not need");
-    return report_fail(r, "its decoder crashed (%s %d)", signal_number ? "signal" : "exit status",
+        return report_fail(
+            r, "the decoder of the image was stopped: it made a system call that decoding does "
+               "not need");
+    return report_fail(r, "the decoder of the image crashed (%s %d)",
+                       signal_number ? "signal" : "exit status",
                        signal_number ? signal_number : WEXITSTATUS(status));
 }
 
@@ -616,7 +621,7 @@ static bool say_text(const sandbox *box, const child *c, exchange *answer, repor
     answer->text[sizeof answer->text - 1] = '\0';
     if (answer->no_memory) {
         r->no_memory = limited;
-        return report_fail(r, "its decoder needed more than %llu MiB%s",
+        return report_fail(r, "the decoder of the image needed more than %llu MiB%s",
                            (unsigned long long)((limited ? c->room : box->settings.memory) >> 20),
                            limited ? ", the limit of this process (ulimit -v, -d)" : "");
     }
@@ -638,8 +643,8 @@ static bool take_answer(const sandbox *box, const child *c, exchange *answer,
         return true;
     }
     if (width < 1 || height < 1 || width > most || height > most || width > most / height)
-        return report_fail(r, "its decoder reported %lld x %lld pixels", (long long)width,
-                           (long long)height);
+        return report_fail(r, "the decoder of the image reported %lld x %lld pixels",
+                           (long long)width, (long long)height);
     copy = box->settings.allocate((size_t)(width * height) * 3);
     if (!copy) return report_no_memory(r);
     memcpy(copy, pixels, (size_t)(width * height) * 3);
@@ -678,10 +683,11 @@ static child *answered(sandbox *box, const sandbox_request *request, report *r) 
         child *c = take_child(box, again, &failure);
         heard last;
         if (!c) {
-            (void)report_fail(r,
-                              "no sandbox is available to decode it: %s (--no-sandbox decodes "
-                              "without one)",
-                              failure.text);
+            (void)report_fail(
+                r,
+                "no sandbox is available to decode the image: %s (--no-sandbox decodes "
+                "without a sandbox)",
+                failure.text);
             r->no_memory = true; /* No memory is left for a child, so the image is not at fault. */
             return NULL;
         }
@@ -716,7 +722,7 @@ bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *ima
         return report_fail(r, "is too large: above %zu MiB", box->settings.max_input >> 20);
     if (request->parameters_size > SANDBOX_MAX_PARAMETERS ||
         (request->to && request->to_size > box->output_size))
-        return report_fail(r, "its output would be too large");
+        return report_fail(r, "the output of the decoder would be too large");
     c = answered(box, request, r);
     if (!c) return false;
     answer = *c->shared;

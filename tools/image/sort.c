@@ -187,7 +187,7 @@ static bool move_photo(const char *photo, const char *target, report *r) {
     if (os_rename_new(photo, target)) {
         if (os_kind_of(target) != OS_NONE) return true;
         (void)os_rename_new(target, photo);
-        (void)report_fail(r, "is a link to a relative path, and cannot be moved");
+        (void)report_fail(r, "the photo is a link to a relative path and cannot be moved");
         return report_file(r, photo);
     }
     if (errno == EEXIST) return false;
@@ -195,7 +195,7 @@ static bool move_photo(const char *photo, const char *target, report *r) {
         if (!copy_photo(photo, target, r)) return false;
         os_remove(photo);
         if (os_kind_of(photo) == OS_NONE) return true;
-        (void)report_fail(r, "was copied to %.200s, and cannot be removed", target);
+        (void)report_fail(r, "the photo was copied to %.200s, but cannot be removed", target);
         return report_file(r, photo);
     }
     (void)report_fail(r, "cannot be moved to %.200s: %s", target, os_error(errno));

@@ -76,8 +76,8 @@ typedef struct zero_shot_options {
 /* clang-format off */
 #define ZERO_SHOT_OPTIONS(o)                                                                       \
     { 0, "classes", "TEXTS",                                                                       \
-      "classify by texts: 'a cat, a dog', a file with a text a\n"                                  \
-      "line, or TEXT.npy, vectors of texts [n, dim]",                                              \
+      "classify by texts: 'a cat, a dog'; a file with one text per\n"                              \
+      "line; or TEXT.npy, the vectors of texts [n, dim]",                                          \
       CLI_TEXT, &(o)->classes, 0, 0 },                                                             \
     { 0, "template", "T",                                                                          \
       "text with {} for a class, such as 'a photo of {}'; may be\n"                                \
@@ -85,9 +85,9 @@ typedef struct zero_shot_options {
       CLI_LIST, &(o)->templates, 0, 0 },                                                           \
     { 0, "class-names", "FILE", "a name for each vector of TEXT.npy, one per line",                \
       CLI_TEXT, &(o)->names, 0, 0 },                                                               \
-    { 0, "scale", "S", "multiplies the cosines (default: the model's factor, or 100)",             \
+    { 0, "scale", "S", "multiply the cosines by S (default: the model's scale, or 100)",           \
       CLI_NUMBER, &(o)->scale, 0, 1e6 },                                                           \
-    { 0, "bias", "B", "--sigmoid adds it to the cosines (default: the model's, or 0)",             \
+    { 0, "bias", "B", "with --sigmoid, add B to them (default: the model's bias, or 0)",           \
       CLI_NUMBER, &(o)->bias, -1e6, 1e6 }
 /* clang-format on */
 
@@ -97,9 +97,9 @@ typedef struct zero_shot_options {
     "encoder with its tokenizer. The model's softmax or sigmoid, scale and bias give probabilities.\n" \
     "TEXT.npy has vectors of texts from another program. These are compared with the output of\n"      \
     "the model's head (CLIP's projection) if the widths are equal, else with the embedding.\n"         \
-    "Without --sigmoid, the probabilities add up to 1 (CLIP). With --sigmoid, each class has its\n"    \
-    "own (SigLIP; give the model's --scale and --bias). Vectors of vit-embed work too; the model\n"    \
-    "is then the one that made them, unless -m is given.\n"
+    "Without --sigmoid, the probabilities add up to 1 (CLIP). With --sigmoid, each probability is\n"   \
+    "independent (SigLIP; give the model's --scale and --bias). TEXT.npy may also be from\n"           \
+    "vit-embed; the default of -m is then the model that made it.\n"
 
 /* Returns a message if options contradict each other, and otherwise NULL. --sigmoid may be given
  * without --classes. */

@@ -44,14 +44,14 @@ bool embedding_choose(embedding_choice *choice, const char *text, int block, con
                            "tokens",
                            embedding_pool_name(choice->pool));
     if (choice->pool == EMBEDDING_LOGITS && config->num_classes == 0)
-        return report_fail(r, "--pool logits: the model has no head; choose head, the vector "
+        return report_fail(r, "--pool logits: the model has no head; --pool head gives the vector "
                               "that a head would get");
     if (config->crop_mode == VIT_CROP_ASPECT && config->crop_rounding == VIT_ROUND_NEAREST &&
         choice->pool != EMBEDDING_HEAD && choice->pool != EMBEDDING_LOGITS)
         return report_fail(r,
                            "--pool %s: a photo of this model has any number of patches "
-                           "(crop_rounding=nearest); --max-patches N limits it, vit-run --tokens "
-                           "takes one photo",
+                           "(crop_rounding=nearest); limit it by --max-patches N, or run vit-run "
+                           "--tokens on one photo",
                            embedding_pool_name(choice->pool));
     if (choice->pool == EMBEDDING_CLS && !config->has_cls_token)
         return report_fail(r, "--pool cls: the model has no class token; choose avg");
@@ -185,8 +185,8 @@ bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const 
     w->ndim = 1 + embedding_shape(choice, model, w->dims + 1);
     w->each = (size_t)w->dims[1] * (size_t)(w->ndim == 3 ? w->dims[2] : 1);
     if (!os_seek(w->npy.file, 0)) {
-        (void)report_fail(r, "is a pipe, but the number of images, known only at the end, "
-                             "belongs at its beginning; give a file");
+        (void)report_fail(r, "the output is a pipe, but its beginning needs the number of images, "
+                             "which is known only at the end; give a file");
         return report_file(r, w->npy.name);
     }
     errno = 0;
@@ -362,7 +362,7 @@ static bool other_recipe(const embedding_journal *j, const char *found, report *
     a += strcspn(mine + a, ",");
     b += strcspn(found + b, ",");
     (void)report_fail(r,
-                      "was made with '%.*s', this run uses '%.*s': choose another -o, or "
+                      "the file was made with '%.*s', this run uses '%.*s': choose another -o, or "
                       "--overwrite to start over",
                       (int)(b - begin), found + begin, (int)(a - begin), mine + begin);
     return report_file(r, j->path);
@@ -422,7 +422,7 @@ static bool load_rows(embedding_journal *j, const char *program, report *r) {
     }
     if (r->failed) return false;
     if (os_seek(j->file, j->end) && getc(j->file) != EOF) {
-        report_error(program, j->path, "is damaged after %llu images; the rest is dropped",
+        report_error(program, j->path, "the file is damaged after %llu images; the rest is dropped",
                      (unsigned long long)j->records);
         return os_cut(j->file, j->end) || journal_failed(j, "written", r);
     }
@@ -445,7 +445,7 @@ static bool load_journal(embedding_journal *j, const char *program, report *r) {
     /* The file is new, or the process that made it ended before it wrote the header. */
     if (got < sizeof h) return begin_journal(j, r);
     if (h.magic != journal_magic || h.hash != hash_header(&h)) {
-        (void)report_fail(r, "is not a file of vit-embed, or its beginning is damaged: choose "
+        (void)report_fail(r, "the file is not from vit-embed, or its beginning is damaged: choose "
                              "another -o, or --overwrite to replace it");
         return report_file(r, j->path);
     }
@@ -475,7 +475,7 @@ bool journal_open(embedding_journal *j, const char *program, const char *path, c
     snprintf(j->recipe, sizeof j->recipe, "%s", recipe);
     j->file = path ? os_open_alone(path) : tmpfile();
     if (!j->file && errno == EAGAIN) {
-        (void)report_fail(r, "another process is writing it: wait, or choose another -o");
+        (void)report_fail(r, "another process is writing this file: wait, or choose another -o");
         return report_file(r, path);
     }
     if (!j->file) return journal_failed(j, "created", r);
@@ -513,7 +513,7 @@ const float *journal_read(embedding_journal *j, int64_t at, report *r) {
     if (read_record(j, (uint64_t)at, r))
         return (const float *)(void *)(j->record + sizeof(journal_record));
     if (r->failed) return NULL;
-    (void)report_fail(r, "has changed since it was read: run the command again");
+    (void)report_fail(r, "the file has changed since it was read: run the command again");
     (void)report_file(r, j->path);
     return NULL;
 }
@@ -732,7 +732,7 @@ static bool check_width(const embedding_choice *choice, const embedding_index *i
     if (dims[0] == expected) return true;
     if (choice->pool == EMBEDDING_HEAD && model->config.num_classes)
         snprintf(logits, sizeof logits, " and logits of %d", model->config.num_classes);
-    return report_fail(r, "makes vectors of %lld values%s; those of %.200s have %lld",
+    return report_fail(r, "the model makes vectors of %lld values%s; those of %.200s have %lld",
                        (long long)dims[0], logits, index->path, expected);
 }
 
@@ -756,7 +756,8 @@ bool embedding_open_model(const embedding_request *asked, const embedding_index 
     choice->normalize = true;
     if (index->described && embedding_model_hash(model) != index->model_hash)
         report_error(asked->program, *path,
-                     "is not the model that made %s, so cosines may be meaningless", index->path);
+                     "this is not the model that made %s, so cosines may be meaningless",
+                     index->path);
     return true;
 }
 

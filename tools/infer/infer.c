@@ -235,7 +235,7 @@ static bool worker_init(worker *w, line *l, report *r) {
     params.executor = l->executor;
     size = vit_workspace_size(settings->model, &params);
     if (!size)
-        return report_fail(r, "this machine cannot run it: isa %s (the best here is %s)",
+        return report_fail(r, "this machine cannot run the model with --isa %s; its best is %s",
                            vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()));
     if (!worker_buffers(w)) return report_no_memory(r);
     /* Each photo gets its own session in forward_fitted. */
@@ -372,7 +372,7 @@ static bool forward(worker *w, report *r) {
             !copy(to->tokens, w->tokens, i, l->tokens_size))
             return report_fail(r,
                                "the model's outputs for %s are NaN or infinite; vit-info --check "
-                               "names weights that are",
+                               "names the weights with NaN or infinity",
                                w->slots[i]->photo.name);
         to->forward_ms = each;
     }
@@ -409,9 +409,9 @@ static bool check_model(const infer_settings *settings, report *r) {
         return report_fail(r, "only models of 1 or 3 channels take images, found %d",
                            config->in_chans);
     if (settings->outputs & INFER_LOGITS && config->num_classes == 0)
-        return report_fail(r, "names no classes");
+        return report_fail(r, "the model names no classes");
     if (settings->block > config->depth)
-        return report_fail(r, "has %d blocks; there is no block %d", config->depth,
+        return report_fail(r, "the model has %d blocks; there is no block %d", config->depth,
                            settings->block - 1);
     return true;
 }

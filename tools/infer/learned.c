@@ -89,7 +89,8 @@ static bool read_labels(learned_set *set, const unsigned char *at, const int *cl
         if (!add_label(set, classes[c], r)) return false;
         p->count++;
     }
-    return set->several || p->count == 1 || report_fail(r, "its learnt embeddings are damaged");
+    return set->several || p->count == 1 ||
+           report_fail(r, "the learnt embeddings in the file are damaged");
 }
 
 static bool read_record(learned_set *set, const learned_record *record, const int *classes,
@@ -112,11 +113,12 @@ bool learned_add_stored(learned_set *set, const learned_record *record, report *
     uint32_t num_classes, dim;
     bool several, good = true;
     int *classes;
-    if (record->size < RECORD_SIZE) return report_fail(r, "its learnt embeddings are cut off");
+    if (record->size < RECORD_SIZE)
+        return report_fail(r, "the learnt embeddings in the file are truncated");
     if (bytes_load64(record->data + RECORD_BACKBONE) != record->backbone)
         return report_fail(r,
-                           "has learnt from the embeddings of another backbone (%016llx, not "
-                           "%016llx): learn from the photos again",
+                           "the learnt embeddings are from backbone %016llx, but this model has "
+                           "backbone %016llx: learn from the photos again",
                            (unsigned long long)bytes_load64(record->data + RECORD_BACKBONE),
                            (unsigned long long)record->backbone);
     dim = bytes_load32(record->data + RECORD_DIM);
@@ -126,9 +128,9 @@ bool learned_add_stored(learned_set *set, const learned_record *record, report *
         record->count > INT32_MAX - (size_t)set->count ||
         record->size !=
             RECORD_SIZE + record->count * (2 * (size_t)dim + label_bytes(several, num_classes)))
-        return report_fail(r, "its learnt embeddings are damaged");
+        return report_fail(r, "the learnt embeddings in the file are damaged");
     if (set->count && set->several != several)
-        return report_fail(r, "has %s for each photo; the others have %s",
+        return report_fail(r, "the model has %s for each photo; the other models have %s",
                            several ? "any number of classes" : "one class",
                            several ? "one" : "any number");
     set->several = several;
@@ -137,7 +139,7 @@ bool learned_add_stored(learned_set *set, const learned_record *record, report *
     if (!classes) return report_no_memory(r);
     for (uint32_t c = 0; good && c < num_classes; c++) {
         const char *label = vit_label(record->model, (int)c);
-        if (!label) good = report_fail(r, "its learnt embeddings are damaged");
+        if (!label) good = report_fail(r, "the learnt embeddings in the file are damaged");
         good = good && (classes[c] = find_class(set, label, r)) >= 0;
     }
     good = good && read_record(set, record, classes, num_classes, r);
@@ -319,8 +321,8 @@ static bool add_lists(learned_set *set, const char *path, const infer_settings *
     free(folder);
     if (!good) return false;
     if (has_several(&lists) && !set->several && set->count) {
-        good = report_fail(r, "has photos of several classes or of none; the photos learnt "
-                              "before have one class each: learn from all photos again");
+        good = report_fail(r, "the list has photos of several classes or of no class; each photo "
+                              "learnt before has one class: learn from all photos again");
     }
     set->several |= has_several(&lists);
     for (int i = 0; good && i < lists.first[lists.photos.count]; i++) {
@@ -347,14 +349,14 @@ static bool open_rows(embedding_index *index, const char *path, const vit_model 
     const embedding_choice *choice = &index->choice;
     if (!embedding_open(index, path, NULL, r)) return false;
     if (!index->described)
-        (void)report_fail(r, "expected a .json beside it, in which vit-embed names the model");
+        (void)report_fail(r, "expected a .json file beside it, in which vit-embed names the model");
     else if (index->model_hash != embedding_model_hash(model))
         (void)report_fail(r,
-                          "has embeddings of another model, %.200s: embed the photos with this "
-                          "one",
+                          "the file has embeddings of another model, %.200s: embed the photos "
+                          "with this model",
                           index->model_path ? index->model_path : "which has no name");
     else if (choice->pool != EMBEDDING_HEAD || choice->block || choice->normalize)
-        (void)report_fail(r, "has other vectors than the input of the model's head: embed the "
+        (void)report_fail(r, "its vectors are not inputs of the model's head: embed the "
                              "photos without --pool, --block and --normalize");
     else if (index->vectors.dims[1] != vit_embedding_dim(model))
         (void)report_fail(r, "expected vectors of %d numbers, found %lld", vit_embedding_dim(model),
@@ -562,10 +564,9 @@ static bool drop_twins(learned_set *set, sorted_photo *list, const char *program
     }
     if (others)
         return report_fail(r,
-                           "%d %s in different classes: leave one of each out, or name all its "
-                           "classes in a list",
-                           others,
-                           others == 1 ? "photo is twice there," : "photos are twice there,");
+                           "%d %s in different classes: leave out one copy of each, or list the "
+                           "photo once with all its classes",
+                           others, others == 1 ? "photo occurs twice," : "photos occur twice,");
     for (int i = 0; i < kept; i++) set->photos[i] = list[i].photo;
     set->count = kept;
     return true;

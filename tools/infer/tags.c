@@ -128,8 +128,9 @@ static bool check_twice(const photo_list *photos, report *r) {
     qsort(sorted, count, sizeof *sorted, compare_paths);
     for (size_t i = 1; good && i < count; i++)
         if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            good = report_fail(r, "%.400s is named twice; expected one line with all its tags",
-                               sorted[i]);
+            good = report_fail(
+                r, "%.400s is named twice; expected one line with all tags of the photo",
+                sorted[i]);
     free(sorted);
     return good;
 }
@@ -176,7 +177,8 @@ static bool make_classes(reader *d) {
         if (!again && !photos_append(names, d->tags[i].name, d->r)) return false;
         d->tags[i].index = names->count - 1;
     }
-    return names->count > 0 || report_fail(d->r, "names no class: expected lines 'PATH,CLASS'");
+    return names->count > 0 ||
+           report_fail(d->r, "the list names no class: expected lines 'PATH,CLASS'");
 }
 
 /* Finds the class of each tag. Each name is looked up only once, because a model may have ten

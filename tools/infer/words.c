@@ -20,7 +20,7 @@ bool words_open(words *w, const vit_model *model, vit_isa isa, const char *progr
         return report_fail(r, "its text encoder: %s", w->text.detail);
     if (result != VIT_OK)
         return report_fail(
-            r, "has no text encoder: expected one of CLIP or SigLIP, converted with the "
+            r, "the model has no text encoder: expected CLIP or SigLIP, converted with the "
                "tokenizer beside its weights");
     result = vit_model_tokenizer(&w->text, &w->tokenizer);
     if (result == VIT_OK) result = vit_session_init(&w->session, &w->text, &params, NULL, 0);
@@ -95,7 +95,8 @@ bool words_embed(words *w, const char *text, float *vector, report *r) {
     if (result != VIT_OK) return report_fail(r, "'%.60s': %s", text, vit_result_string(result));
     if (find_misread(text))
         report_error(w->program, NULL,
-                     "'%.60s' looks like UTF-8 read as Windows-1252; it is used unchanged", text);
+                     "'%.60s' looks like UTF-8 read as Windows-1252; the text is used unchanged",
+                     text);
     if (w->ids.num_cut)
         report_error(w->program, NULL, "'%.60s ...' has %zu tokens too many: the model reads %d",
                      text, w->ids.num_cut, w->tokenizer.context);

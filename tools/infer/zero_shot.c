@@ -69,7 +69,7 @@ static bool check_names(const zero_shot *z, report *r) {
     for (int i = 0; i < z->count; i++)
         for (int k = 0; z->count <= 10000 && k < i; k++)
             if (!strcmp(z->texts.names[i], z->texts.names[k]))
-                return report_fail(r, "--classes: '%.80s' is there twice", z->texts.names[i]);
+                return report_fail(r, "--classes: '%.80s' occurs twice", z->texts.names[i]);
     return true;
 }
 

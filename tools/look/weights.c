@@ -69,7 +69,7 @@ const char *look_wrong_positions(const look_choices *c, int operands) {
         return "--kind: expected embedding, rotary or relative";
     if (c->compare && operands < 2) return "--compare needs two models: A.vit B.vit";
     if (!c->compare && operands > 0) return "give models with -m, or after --compare";
-    return c->compare && c->model ? "--compare names the models: it excludes -m" : NULL;
+    return c->compare && c->model ? "--compare takes the models and excludes -m" : NULL;
 }
 
 static bool find_cosines(const vit_model *model, look_positions *m, report *r) {

@@ -67,7 +67,7 @@ static bool start_session(look_job *j, const vit_model *model, report *r) {
                       sizeof *j->input);
     if (!j->input) return report_no_memory(r);
     if (vit_workspace_size(model, &params) == 0)
-        return report_fail(r, "this machine cannot run it: isa %s (the best here is %s)",
+        return report_fail(r, "this machine cannot run the model with --isa %s; its best is %s",
                            vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()));
     return vit_session_init(&j->session, model, &params, NULL, 0) == VIT_OK || report_no_memory(r);
 }
@@ -93,12 +93,11 @@ bool look_patch_at(const look_job *j, const view *v, int *patch, report *r) {
     double box[4];
     crop_seen(&v->place, box);
     *patch = crop_patch(&v->place, at[0], at[1]);
-    return *patch >= 0 ||
-           report_fail(r,
-                       "no patch is at %g,%g: of the %d x %d pixels the model gets x "
-                       "from %.0f to %.0f and y from %.0f to %.0f",
-                       at[0], at[1], v->place.photo_width, v->place.photo_height, box[0], box[2],
-                       box[1], box[3]);
+    return *patch >= 0 || report_fail(r,
+                                      "no patch is at %g,%g: from %d x %d pixels, the model gets x "
+                                      "from %.0f to %.0f and y from %.0f to %.0f",
+                                      at[0], at[1], v->place.photo_width, v->place.photo_height,
+                                      box[0], box[2], box[1], box[3]);
 }
 
 static bool read_photo(look_job *j, const vit_image *image, look_photo *s, report *r) {
@@ -113,7 +112,7 @@ static bool read_photo(look_job *j, const vit_image *image, look_photo *s, repor
            j->command->read(j, s, r) &&
            (tensor_values_are_finite(s->values, count) ||
             report_fail(r, "the model's outputs are NaN or infinite; vit-info --check names "
-                           "weights that are"));
+                           "the weights with NaN or infinity"));
 }
 
 /* Decodes one photo and computes its values. A photo that cannot be decoded is reported and
@@ -149,7 +148,7 @@ static bool see_all(look_job *j, report *r) {
     for (int i = 0; good && i < j->photos.count; i++) {
         good = see(j, j->photos.paths[i], r);
         if (good && j->chosen->at && j->num_seen == 0)
-            return report_fail(r, "no photo to find --at %s in", j->chosen->at);
+            return report_fail(r, "there is no photo for --at %s", j->chosen->at);
     }
     return good && (j->num_seen > 0 || report_fail(r, "no image could be read"));
 }

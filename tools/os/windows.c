@@ -59,7 +59,7 @@ static bool failed(void) {
 
 const char *os_error(int number) {
     switch (number) {
-    case ETXTBSY: return "it is open in another program";
+    case ETXTBSY: return "the file is open in another program";
     case EILSEQ: return "its name is not UTF-8";
     default: return strerror(number);
     }

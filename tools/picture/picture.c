@@ -20,7 +20,7 @@ static void set(picture *p, int x, int y, picture_colour colour) {
 bool picture_make(picture *p, int64_t width, int64_t height, picture_colour colour, report *r) {
     memset(p, 0, sizeof *p);
     if (width < 1 || height < 1 || width > PICTURE_MAX_PIXELS / height)
-        return report_fail(r, "the picture would be %lld x %lld pixels; the limit is %d in all",
+        return report_fail(r, "the picture would be %lld x %lld pixels; the limit is %d pixels",
                            (long long)width, (long long)height, PICTURE_MAX_PIXELS);
     p->pixels = malloc((size_t)(3 * width * height));
     if (!p->pixels) return report_no_memory(r);

@@ -133,7 +133,7 @@ static bool check_model(const shard_job *j, report *r) {
     /* The check works on a copy, because it changes the `detail` of the model. */
     vit_model model = *j->task->recipe.model;
     if (vit_model_verify(&model) == VIT_OK) return true;
-    (void)report_fail(r, "changed while it was in use (%s); start again", model.detail);
+    (void)report_fail(r, "the file changed while it was in use (%s); start again", model.detail);
     return report_file(r, j->task->recipe.model_path);
 }
 
@@ -177,7 +177,7 @@ static void print_done(const shard_job *j) {
         text_print(stderr, "%s: %s: another file was skipped: %s\n", j->task->program, j->name,
                    s->other);
     else if (s->others)
-        text_print(stderr, "%s: %s: %s other files were skipped, the first is %s\n",
+        text_print(stderr, "%s: %s: %s other files were skipped; the first is %s\n",
                    j->task->program, j->name, text_grouped(s->others, others), s->other);
     if (s->without_image)
         text_print(stderr,
@@ -238,17 +238,19 @@ static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, re
     if (state == SHARD_DAMAGED) {
         report_error(task->program, NULL, "%s; made again", damage.text);
     } else if (state == SHARD_COMPLETE && strcmp(record.recipe, recipe) != 0) {
-        (void)report_fail(r,
-                          "has another recipe: found '%.250s', expected '%.250s'; give another "
-                          "output",
-                          record.recipe, recipe);
+        (void)report_fail(
+            r,
+            "the record has another recipe: found '%.250s', expected '%.250s'; give another "
+            "output",
+            record.recipe, recipe);
         good = report_file(r, paths->stats);
     } else if (state == SHARD_COMPLETE && strcmp(record.shard, j->name) != 0) {
-        (void)report_fail(r, "belongs to the shard %.200s, not to %.200s; give another output",
-                          record.shard, j->name);
+        (void)report_fail(
+            r, "the record belongs to the shard %.200s, not to %.200s; give another output",
+            record.shard, j->name);
         good = report_file(r, paths->stats);
     } else if (state == SHARD_COMPLETE && !same_archive(j->file, record.bytes)) {
-        report_error(task->program, j->file, "no longer has its %lld bytes; made again",
+        report_error(task->program, j->file, "the archive no longer has its %lld bytes; made again",
                      (long long)record.bytes);
     } else {
         *done = state == SHARD_COMPLETE && strcmp(j->name, "-") != 0;
@@ -399,7 +401,8 @@ static bool check_shard(const char *program, const char *folder, const char *num
         report_error(program, NULL, "%s", damage.text);
     } else if (strcmp(record.recipe, all->recipe) != 0) {
         all->damaged++;
-        report_error(program, paths.stats, "has another recipe: found '%.250s', expected '%.250s'",
+        report_error(program, paths.stats,
+                     "the record has another recipe: found '%.250s', expected '%.250s'",
                      record.recipe, all->recipe);
     } else {
         add(all, &record);
@@ -434,7 +437,7 @@ static bool check_found(const char *program, const char *folder, shard_collected
         good = check_shard(program, folder, number, all, r);
     }
     if (good && !before) {
-        (void)report_fail(r, "has no records of shards");
+        (void)report_fail(r, "the folder has no records of shards");
         good = report_file(r, folder);
     }
     photos_free(&names);
@@ -456,7 +459,7 @@ static bool check_unrecorded(const char *program, const char *folder, shard_coll
         if (good && !source_exists(paths.stats)) {
             all->unrecorded++;
             report_error(program, paths.vectors,
-                         "has no record: make its shard again, or remove "
+                         "the file has no record: make its shard again, or remove "
                          "this file");
         }
         if (good) shard_paths_free(&paths);

@@ -44,7 +44,7 @@ static bool expected_header(const char *vectors, int64_t time, const nearest_par
     h->source_time = os_file_time(file);
     os_close(file);
     if (h->source_time == time) return good;
-    return report_fail(r, "was rewritten since the search began");
+    return report_fail(r, "the file was rewritten after the search began");
 }
 
 /* Makes the copies in blocks of rows, and writes them. In the file, the scales come before the
@@ -121,7 +121,7 @@ void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, ne
         data = map_copy(path, &h, size);
         if (!data) {
             if (os_kind_of(path) != OS_NONE)
-                report_error(c->program, path, "belongs to other vectors; made again");
+                report_error(c->program, path, "the file belongs to other vectors; made again");
             if (write_copy(c, path, vectors, &h, part, r) && !(data = map_copy(path, &h, size)))
                 (void)report_fail(r, "%.200s cannot be mapped", path);
         }
@@ -181,12 +181,12 @@ static bool check_same(shard_index *index, const indexed_shard *shard, embedding
     }
     good = true;
     if (shard->array.dims[1] != first->vectors.dims[1])
-        good = report_fail(r, "has vectors of %lld values; those of %.200s have %lld",
+        good = report_fail(r, "the file has vectors of %lld values; those of %.200s have %lld",
                            (long long)shard->array.dims[1], index->shards[0].vectors,
                            (long long)first->vectors.dims[1]);
     else if (other->described != first->described || other->model_hash != first->model_hash ||
              other->choice.pool != first->choice.pool || other->choice.block != first->choice.block)
-        good = report_fail(r, "is from another model, pooling or block than %.200s",
+        good = report_fail(r, "the file is from another model, pooling or block than %.200s",
                            index->shards[0].vectors);
     free(other->model_path);
     return good || report_file(r, shard->vectors);
@@ -355,7 +355,7 @@ static bool open_unrecorded(shard_index *index, const char *program, const photo
         } else if (good && !source_exists(paths.stats)) {
             index->left_out++;
             report_error(program, paths.vectors,
-                         "has no record: make its shard again, or remove "
+                         "the file has no record: make its shard again, or remove "
                          "it; it is left out");
         }
         if (good) shard_paths_free(&paths);
@@ -446,9 +446,10 @@ bool shard_index_open(shard_index *index, const char *program, const char *folde
     free(vectors);
     if (good && index->about.vectors.dims[0] == 0) {
         (void)(index->set.count
-                   ? report_fail(r, "has no vectors: all its shards are empty")
-                   : report_fail(r, "has no vectors: expected img_emb/img_emb_N.npy, or .npy "
-                                    "files in the folder that vit-embed wrote from photos"));
+                   ? report_fail(r, "the folder has no vectors: all its shards are empty")
+                   : report_fail(
+                         r, "the folder has no vectors: expected img_emb/img_emb_N.npy, or .npy "
+                            "files in the folder that vit-embed wrote from photos"));
         return report_file(r, folder);
     }
     return good && make_parts(index, r);
@@ -584,7 +585,7 @@ static bool read_names(const indexed_shard *shard, indexed_row *const *wanted, i
     char *text = os_map(shard->names, &size);
     const bool good = time_of(shard->names) == shard->times.names
                           ? read_lines(shard, text, size, wanted, count, r)
-                          : report_fail(r, "was rewritten since the search began");
+                          : report_fail(r, "the file was rewritten after the search began");
     if (text) os_unmap(text, size);
     return good || report_file(r, shard->names);
 }

@@ -117,7 +117,7 @@ static bool check_file(const json_value *root, const char *key, const char *path
     } else if (!sha256_file(path, digest, NULL, NULL)) {
         (void)report_fail(r, "cannot be read: %s", strerror(errno));
     } else if (strcmp(digest, json_string(json_get(file, "sha256"), "")) != 0) {
-        (void)report_fail(r, "does not match the checksum in its record");
+        (void)report_fail(r, "the file does not match the checksum in its record");
     }
     return !r->failed || report_file(r, path);
 }
@@ -139,8 +139,9 @@ static bool read_record(shard_record *record, const char *path, report *r) {
         return report_file(r, path);
     root = record->document.root;
     if (!has_checksums(root)) {
-        (void)report_fail(r, "is not a shard's record: expected the bytes of its vectors and "
-                             "metadata");
+        (void)report_fail(r,
+                          "the file is not a shard's record: expected the bytes of its vectors and "
+                          "metadata");
         return report_file(r, path);
     }
     record->shard = json_string(json_get(root, "shard"), "");

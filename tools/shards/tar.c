@@ -31,8 +31,9 @@ void tar_end(tar_stream *s) {
 static bool take(tar_stream *s, void *to, size_t size, report *r) {
     const size_t got = s->read(s->user, to, size);
     s->offset += got;
-    return got == size || report_fail(r, "is cut short: it ends at byte %llu, inside a member",
-                                      (unsigned long long)s->offset);
+    return got == size ||
+           report_fail(r, "the archive is cut short: it ends at byte %llu, inside a member",
+                       (unsigned long long)s->offset);
 }
 
 static bool pass_over(tar_stream *s, uint64_t size, report *r) {
@@ -58,7 +59,7 @@ static uint64_t padding_of(uint64_t size) { return (0 - size) % TAR_BLOCK; }
 /* Reads the data of an extended header into s->text, and appends a NUL. */
 static bool take_extended(tar_stream *s, uint64_t size, report *r) {
     if (size > TAR_MAX_EXTENDED)
-        return report_fail(r, "has an extended header of %llu bytes, limit %d",
+        return report_fail(r, "the archive has an extended header of %llu bytes, limit %d",
                            (unsigned long long)size, TAR_MAX_EXTENDED);
     free(s->text);
     s->text = malloc((size_t)size + 1);
@@ -94,16 +95,18 @@ static bool apply(tar_stream *s, const char *record, size_t length, report *r) {
     const char *equals = memchr(record, '=', length), *value;
     size_t key, size;
     if (!equals || equals == record)
-        return report_fail(r, "has a damaged PAX header: '=' expected");
+        return report_fail(r, "the archive has a damaged PAX header: '=' expected");
     value = equals + 1;
     key = (size_t)(equals - record);
     size = length - key - 1;
     if (is_key(record, key, "path")) {
-        if (memchr(value, '\0', size)) return report_fail(r, "has a PAX path with a NUL in it");
+        if (memchr(value, '\0', size))
+            return report_fail(r, "the archive has a PAX path with a NUL in it");
         set_name(s, value, size);
     } else if (is_key(record, key, "size")) {
         s->resized = read_decimal(value, size, &s->size);
-        if (!s->resized) return report_fail(r, "has a damaged PAX header: a size expected");
+        if (!s->resized)
+            return report_fail(r, "the archive has a damaged PAX header: a size expected");
     } else if (key > 10 && memcmp(record, "GNU.sparse", 10) == 0) {
         s->sparse = true;
     }
@@ -120,7 +123,7 @@ static bool read_pax(tar_stream *s, size_t size, report *r) {
         while (at + digits < end && at[digits] >= '0' && at[digits] <= '9') digits++;
         if (!read_decimal(at, digits, &length) || length > (uint64_t)(end - at) ||
             length < digits + 2 || at[digits] != ' ' || at[length - 1] != '\n')
-            return report_fail(r, "has a damaged PAX header: a record expected");
+            return report_fail(r, "the archive has a damaged PAX header: a record expected");
         if (!apply(s, at + digits + 1, (size_t)length - digits - 2, r)) return false;
         at += length;
     }
@@ -132,7 +135,9 @@ static bool read_pax(tar_stream *s, size_t size, report *r) {
 static bool read_global(tar_stream *s, size_t size, report *r) {
     if (!read_pax(s, size, r)) return false;
     return (!s->long_name && !s->resized && !s->sparse) ||
-           report_fail(r, "has a global PAX header with a path or a size, which is not supported");
+           report_fail(
+               r,
+               "the archive has a global PAX header with a path or a size, which is not supported");
 }
 
 /* Reads a header that describes the next member, if `h` is such a header. Returns false if `h` is
@@ -237,10 +242,11 @@ static bool finish(tar_stream *s, report *r) {
     size_t got;
     while ((got = s->read(s->user, bytes, sizeof bytes)) > 0) {
         if (!is_zero(bytes, got))
-            return report_fail(r,
-                               "has data after its end, near byte %llu: give concatenated "
-                               "archives one by one",
-                               (unsigned long long)s->offset);
+            return report_fail(
+                r,
+                "the archive has data after its end, near byte %llu: give concatenated "
+                "archives one by one",
+                (unsigned long long)s->offset);
         s->offset += got;
     }
     return false;
@@ -258,13 +264,15 @@ static bool not_tar(const tar_stream *s, const uint8_t *block, report *r) {
           "xz", "xz -dc" },
     };
     if (s->offset > TAR_BLOCK)
-        return report_fail(r, "is damaged: the checksum of the header at byte %llu is wrong",
-                           (unsigned long long)(s->offset - TAR_BLOCK));
+        return report_fail(
+            r, "the archive is damaged: the checksum of the header at byte %llu is wrong",
+            (unsigned long long)(s->offset - TAR_BLOCK));
     for (size_t i = 0; i < sizeof packed / sizeof packed[0]; i++)
         if (memcmp(block, packed[i].magic, strlen(packed[i].magic)) == 0)
-            return report_fail(r, "is compressed by %s; give it unpacked: %s SHARD | ... --tar -",
-                               packed[i].kind, packed[i].command);
-    return report_fail(r, "is not a tar archive");
+            return report_fail(
+                r, "the archive is compressed by %s; give it unpacked: %s SHARD | ... --tar -",
+                packed[i].kind, packed[i].command);
+    return report_fail(r, "the file is not a tar archive");
 }
 
 /* Reads the next header. Returns false at the end of the archive. A damaged header, or an archive
@@ -275,14 +283,16 @@ static bool next_header(tar_stream *s, tar_header *h, report *r) {
     s->offset += got;
     if (got == 0 && s->offset == 0) return report_fail(r, "is empty");
     if (got == 0)
-        return report_fail(r,
-                           "is cut short at byte %llu: the zeros that end an archive are "
-                           "missing",
-                           (unsigned long long)s->offset);
+        return report_fail(
+            r,
+            "the archive is cut short at byte %llu: the zeros that end an archive are "
+            "missing",
+            (unsigned long long)s->offset);
     if (got < sizeof block)
         return s->offset < sizeof block
-                   ? report_fail(r, "is not a tar archive")
-                   : report_fail(r, "is cut short: it ends at byte %llu, inside a header",
+                   ? report_fail(r, "the file is not a tar archive")
+                   : report_fail(r,
+                                 "the archive is cut short: it ends at byte %llu, inside a header",
                                  (unsigned long long)s->offset);
     if (is_zero(block, sizeof block)) return finish(s, r);
     return tar_header_read(h, block) || not_tar(s, block, r);
@@ -303,7 +313,8 @@ bool tar_next(tar_stream *s, tar_member *m, report *r) {
         describe(s, &h, m);
         return pass_map(s, &h, r);
     }
-    return r->failed || !extended ? false : report_fail(r, "ends after an extended header");
+    return r->failed || !extended ? false
+                                  : report_fail(r, "the archive ends after an extended header");
 }
 
 /* === Samples === */
