@@ -151,7 +151,7 @@ is 1
 err 'words\.json: .*No such file'
 try "$classify" -m clip.vit --classes "cat, cafÃ©" photos/cat.jpg
 is 0
-err "^vit-classify: 'cafÃ©' looks like UTF-8 read as Windows-1252; it is used unchanged\$"
+err "^vit-classify: 'cafÃ©' looks like UTF-8 read as Windows-1252; the text is used unchanged\$"
 try "$classify" -m clip.vit --classes "é’s, 5 £, à la, MÃE, ñ…" photos/cat.jpg
 is 0
 quiet err

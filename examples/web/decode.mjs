@@ -86,7 +86,7 @@ async function browserDecodes(file, kind) {
                 + 'Save it as JPEG or PNG first');
         }
         return fail(kind ? `is damaged: the browser does not decode this ${kind.toUpperCase()}`
-            : 'is no photo that this browser decodes. JPEG and PNG are');
+            : 'is no photo that this browser decodes. Use a JPEG or PNG file');
     }
 }
 

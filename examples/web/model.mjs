@@ -204,8 +204,8 @@ function showForm({ problem, wrong = [], questions = [], assumed = [], converted
 function reportOf(report, wordless) {
     const { container, layout, architecture: name, dtype, bytes, parameters } = report;
     const { labels, dropped = [], notes = [] } = report;
-    const words = wordless ? [['words', 'none: this page converts without text encoders. '
-        + 'vit-convert keeps them; drop the file that it writes here']] : [];
+    const words = wordless ? [['words', 'none: this page converts models without their text encoders. '
+        + 'The program vit-convert keeps them; drop the file that it writes here']] : [];
     const made = group('Converted, and open', [
         ['read', `${container}, ${layout}`],
         ...(name ? [['architecture', name]] : []),

@@ -178,8 +178,8 @@ const nameOf = ({ label, index }) => label ?? `class ${index}`;
 const lackOf = ({ words }) => (words ? 'This model has no classes of its own: name yours.'
     : 'This model has no classes: it gives embeddings.');
 
-const WORDLESS = 'It has no words because this page converts without text encoders; '
-    + 'vit-convert keeps them.';
+const WORDLESS = 'It has no text encoder because this page converts models without it; '
+    + 'the program vit-convert keeps it.';
 
 /** Shows bars in fixed rows, and the time taken; `rate` is the number of runs per second. */
 export function showClasses(classes, ms, rate = '') {

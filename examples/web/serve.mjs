@@ -15,9 +15,10 @@ import { gzipSync } from 'node:zlib';
 const usage = `usage: serve.mjs [--port N] [--host NAME] [--no-isolation]
 
 Serves the page on localhost until it is interrupted.
-  --port N        the port; 0: any that is free. Left out: the first free one from 8000 on
-  --host NAME     a name or an address of this machine instead of localhost; others can then ask
-  --no-isolation  without the headers that threads need, as most static hosts
+  --port N        the port; 0: any free port; by default the first free port from 8000 on
+  --host NAME     a name or an address of this machine instead of localhost; other machines can
+                  then open the page
+  --no-isolation  send no headers that threads need, like most static hosts
   --help          this text`;
 
 const FIRST_PORT = 8000;

@@ -433,10 +433,10 @@ function summaryOf({ photos, stored, classes, folds, held_out: held, top1, none,
     const parts = [`Learnt ${known} ${known === 1 ? 'class' : 'classes'} from `
         + `${countOf(photos, 'photo')}${from} in ${(ms / 1000).toFixed(1)} s.`];
     if (!folds) {
-        parts.push('With one class, its accuracy is unknown: add a box "none of these" with photos '
+        parts.push('The accuracy of one class is unknown: add a box "none of these" with photos '
             + 'of other things.');
     } else if (held) {
-        parts.push(`Of ${held} held out, ${percent(top1)} get their class`
+        parts.push(`${percent(top1)} of ${held} held-out photos get their class`
             + `${none ? `, and ${none} would be "none of these"` : ''}.`);
     } else {
         parts.push('The accuracy is unknown: every class has one photo.');

@@ -16,7 +16,7 @@ const shown = (text) => (text.length > 60 ? `${text.slice(0, 57)}...` : text);
 function remarkOn(name, { cut, misread }, context) {
     const more = `${cut} token${cut === 1 ? '' : 's'} too many: the model reads ${context}`;
     return [cut ? `${name} has ${more}: its end is left out.` : '',
-        misread ? `${name} looks like UTF-8 read as Windows-1252; it is used unchanged.` : '']
+        misread ? `${name} looks like UTF-8 read as Windows-1252; the text is used unchanged.` : '']
         .filter(Boolean).join(' ');
 }
 
@@ -104,7 +104,7 @@ function readNaming() {
         byId(id).value.split(separator).map((text) => text.trim()).filter(Boolean);
     const texts = listOf('class-words', ','), templates = listOf('template', '|');
     const twice = texts.find((text, i) => texts.indexOf(text) < i);
-    if (twice) throw new Error(`"${shown(twice)}" is there twice`);
+    if (twice) throw new Error(`"${shown(twice)}" occurs twice`);
     if (texts.length > MOST) throw new Error(`The page takes ${MOST} classes, not ${texts.length}`);
     const bare = templates.find((template) => !template.includes('{}'));
     if (bare) throw new Error(`"${shown(bare)}" needs {} in place of the class`);

@@ -335,7 +335,7 @@ const answers = {
     async attention({ key, blocks, patch }) {
         const { num_tokens, num_patches, num_heads, has_cls_token, attention } = model.info.config;
         if (attention) {
-            throw new Error('This model has none: each token attends only to itself');
+            throw new Error('This model has no attention maps: each token attends only to itself');
         }
         const from = patch >= 0 ? num_tokens - num_patches + patch : has_cls_token ? 0 : -1;
         const results = [];

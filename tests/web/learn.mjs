@@ -198,8 +198,8 @@ for (const [title, photos, args, pattern] of [
     ['a name of ours', [{ ...first, name: 'model.vit' }], [], /each photo's name once/],
     ['a name that climbs', [{ ...first, name: '../a' }], [], /as a path/],
     ['a list of numbers', [{ ...first, embedding: [1, 2] }], [], /as a Float32Array/],
-    ['-o', [first], ['-o', 'x.vit'], /-o is not for the caller/],
-    ['--model', [first], ['--model=x.vit'], /is not for the caller/],
+    ['-o', [first], ['-o', 'x.vit'], /-o is not allowed in args/],
+    ['--model', [first], ['--model=x.vit'], /is not allowed in args/],
 ]) {
     let said = 'nothing';
     await learner.learn(fs.readFileSync(bundled), photos, args).catch(({ message }) => {

@@ -106,7 +106,7 @@ async function byMouse() {
             'what the boxes hold');
         await teach(visited);
         const said = await visited.text('#lesson');
-        expect(/^Learnt 3 classes from 18 photos in [\d.]+ s\. Of 18 held out, 100\.0 %/.test(said),
+        expect(/^Learnt 3 classes from 18 photos in [\d.]+ s\. 100\.0 % of 18 held-out photos/.test(said),
             said);
         same(await visited.text('#model-title'), 'Model: mine.vit', 'the model');
         await page.screenshot({ path: resolve(built, 'teach.png'), fullPage: true });

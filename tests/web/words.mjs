@@ -187,7 +187,7 @@ async function states() {
         await note('#naming-note', /^Name two classes or more\.$/);
         await page.locator('#class-words').fill('cat, dog, cat');
         await press('Name');
-        await note('#naming-note', /^"cat" is there twice\.$/);
+        await note('#naming-note', /^"cat" occurs twice\.$/);
         await name(visited, `cat, ${LONG}`);
         await note('#naming-note', /^"one two .* seven" has 19 tokens more/);
         await name(visited, 'cat, cafÃ©');

@@ -57,12 +57,12 @@ export class Converter {
      */
     async convert(files, args = [], onProgress = null) {
         const wrong = args.find((arg) => OUTPUT_OPTION.test(arg));
-        if (wrong) throw new TypeError(`${wrong} is not for the caller to give`);
+        if (wrong) throw new TypeError(`${wrong} is not allowed in args`);
         if (files.length === 0) throw new TypeError('expected a checkpoint');
         const known = new Map();
         for (const { name, file } of files) {
             const path = normal(name);
-            if (known.has(path)) throw new TypeError(`${name} is there twice`);
+            if (known.has(path)) throw new TypeError(`${name} occurs twice`);
             known.set(path, await inputOf(file));
         }
         const checkpoint = checkpointAmong([...known.keys()]);

@@ -48,7 +48,7 @@ export class Learner {
      */
     async learn(model, photos, args = []) {
         const wrong = args.find((arg) => OURS.test(arg));
-        if (wrong !== undefined) throw new TypeError(`${wrong} is not for the caller to give`);
+        if (wrong !== undefined) throw new TypeError(`${wrong} is not allowed in args`);
         const files = new Map([[MODEL, await inputOf(model)]]);
         const list = new TextEncoder().encode(photos.map(lineOf).join(''));
         files.set(LIST, await inputOf(list));

@@ -113,7 +113,7 @@ function unshare(bytes) {
         let value = 0;
         for (let shift = 0; ; shift += 7) {
             const byte = bytes[at++];
-            if (byte === undefined) throw new Error('it is cut short');
+            if (byte === undefined) throw new Error('the module is cut short');
             value |= (byte & 127) << shift;
             if (byte < 128) return value;
         }

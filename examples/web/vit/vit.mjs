@@ -245,11 +245,11 @@ export class Model {
         const blockTokens = wants?.blockTokens ?? !attention;
         const blocks = Array.from(numbers, (block) => this.#checkBlock(block));
         if (!(logits || embedding || tokens || blocks.length)) {
-            throw new RangeError('expected something that is wanted: logits, embedding, tokens ' +
-                                 'or blocks');
+            throw new RangeError('expected an output that is true: logits, embedding or tokens, ' +
+                                 'or a list of blocks');
         }
         if (blocks.length && !blockTokens && !attention) {
-            throw new RangeError('of blocks, tokens or attention must be wanted');
+            throw new RangeError('blocks need blockTokens or attention');
         }
         if (logits) this.#needClasses(engine);
         this.#prepare(engine, photo);

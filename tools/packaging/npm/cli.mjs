@@ -10,11 +10,11 @@ const usage = `usage: vit-h classify [--top K] [--json] PHOTO...
 
   --model MODEL   a .vit file or its URL; by default the bundled model of CIFAR-10's classes
   --threads N     by default one for each core, up to 8
-  --top K         how many classes are printed; 5
+  --top K         how many classes are printed; by default 5
   --json          a line of JSON for each photo
 
 PHOTO is a path or URL of a JPEG, PNG, BMP, GIF, TGA, PGM or PPM file. \`embed\` prints a line of
-JSON for each photo, \`info\` one about the model.`;
+JSON for each photo; \`info\` prints a line of JSON about the model.`;
 
 class Usage extends Error {}
 

@@ -28,7 +28,7 @@ function nameOf(source) {
 function bundled() {
     // Bundlers copy the file if its URL is written in full.
     if (here) return new URL('./models/cifar10-vit.vit', import.meta.url);
-    throw new TypeError('model: expected a .vit file; the place of the bundled one is unknown here');
+    throw new TypeError('model: expected a .vit file; the bundled one is not available here');
 }
 
 export async function open(model, options) {
