@@ -354,7 +354,7 @@ static bool gguf_tensors(gguf_reader *g, uint64_t count) {
     return true;
 }
 
-/* === Afterwards === */
+/* === Changes after all tensors are listed === */
 
 static const checkpoint_tensor_info *find(const gguf_reader *g, const char *end) {
     const size_t length = strlen(end);

@@ -254,7 +254,7 @@ static bool onnx_find_linear(onnx_reader *o, onnx_node *n) {
     if (n->op == OP_MATMUL_INTEGER || n->op == OP_CONV_INTEGER) {
         last = onnx_rescale(o, n, &scale);
         if (!last) return onnx_refuse(o, n, "an integer product without the scale of its weights");
-        n->bias = scale; /* needed later to compute the weight */
+        n->bias = scale; /* the scale is needed later to compute the weight */
     }
     n->scale_of = onnx_index(o, n);
     n->weight = weight;
@@ -676,9 +676,10 @@ static bool onnx_find_scores(onnx_reader *o, onnx_node *softmax) {
 
 /* === Weights === */
 
-/* Reads the scales or the zero points of a quantised tensor. There is a single number, or a number
- * for each of the `count` rows along an axis. *found becomes how many there are. If v is -1, the
- * result is the single number `none`. The caller frees the result. Returns NULL on failure. */
+/* Reads the scales or the zero points of a quantised tensor. There is a single number, or a
+ * number for each of the `count` rows along an axis. *found receives the number of values read.
+ * If v is -1, the result is the single number `none`. The caller frees the result. Returns NULL
+ * on failure. */
 static float *onnx_read_factors(onnx_reader *o, int v, int64_t count, int64_t *found, float none) {
     const checkpoint_tensor_info *t = v >= 0 ? onnx_tensor_of(o, v) : NULL;
     float *values;

@@ -81,7 +81,7 @@ typedef struct description {
 
 typedef struct class_names {
     label_list list;
-    const char *origin; /* the source of the names; NULL if no source was searched */
+    const char *origin; /* the source of the class names; NULL if no source was searched */
 } class_names;
 
 /* Everything that a .vit file contains, except the weights. */

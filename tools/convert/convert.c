@@ -30,7 +30,7 @@ static bool open_checkpoint(const convert_options *o, const char *weights, check
            (o->rename.count == 0 || rename_tensors(*c, &o->rename, r));
 }
 
-/* === What training left === */
+/* === Options of the training program === */
 
 /* This part reads the options that a training program saved with the weights. They are either the
  * options of timm and DeiT ("arch", "args.model", "args.mean") or Lightning's hyper_parameters. */
@@ -545,8 +545,8 @@ static bool take_failure(blueprint *b, report *r) {
     return true;
 }
 
-/* Records that the two layers of a head follow each other directly, without an activation between.
- * The code or the positions of the layers show this. */
+/* Records that the two layers of a head follow each other directly, without an activation between
+ * them. The code or the positions of the layers show this. */
 static void see_head(const structure *s, facts *f) {
     settings *tensors = &f->all[FROM_TENSORS];
     const int from = settings_origin(f->all, SETTING_REPRESENTATION_ACTIVATION);

@@ -269,12 +269,13 @@ typedef struct match_search {
     size_t count, capacity;
     /* Hash table of the tries by their choice. An entry is 1 + the index of the try, or 0. */
     size_t *places;
-    size_t *models; /* the same, by the signature of the model */
+    size_t *models; /* hash table of the tries by the signature of their model */
     size_t num_places;
     int runs;             /* number of different models that were run */
     size_t chosen;        /* index of the resulting try */
     double started, took; /* `started` is a time in milliseconds; `took` is a duration in seconds */
-    report first;         /* the reason if the first choice gives no model */
+    /* the reason why the first choice gives no model; empty if it gives one */
+    report first;
 
     /* Private. */
     cli_progress progress;
@@ -334,7 +335,8 @@ typedef struct match_difference {
 
 /* The result for one row. */
 typedef struct match_verdict {
-    match_difference values[MATCH_MAX_VALUES]; /* the chosen value has only zeros */
+    /* differences from the chosen value, whose own entry is zero */
+    match_difference values[MATCH_MAX_VALUES];
     int next;     /* index of the best other value; -1 if no other value makes a difference */
     bool is_open; /* true if another value is not clearly worse than the chosen one */
 } match_verdict;
@@ -351,7 +353,7 @@ typedef struct match_sorting {
 
     match_choice chosen;
     match_verdict verdicts[MATCH_MAX_ROWS];
-    double loss;     /* mean cross-entropy of the choice `chosen` */
+    double loss;     /* mean cross-entropy of the choice `chosen` over the pictures */
     int used, right; /* number of pictures used, and number of pictures classified correctly */
     int runs;        /* number of choices that were measured */
     double took;     /* duration in seconds */

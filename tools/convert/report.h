@@ -23,8 +23,8 @@ void convert_report_failure_json(const conversion *c, bool planned, const report
 
 /* === The mapping === */
 
-/* The mapping is the list of all tensors of the .vit file, with the tensors of the checkpoint from
- * which each is made, and the reason. */
+/* For each tensor of the .vit file, the mapping lists the tensors of the checkpoint from which it
+ * is made, and the reason. */
 
 /* Prints the mapping. A line stands for one tensor, or for the same tensor of all blocks. The
  * dropped tensors follow. */

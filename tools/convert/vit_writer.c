@@ -299,7 +299,8 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
     memcpy(w->meta, VIT_FILE_MAGIC, 8);
     store32(w->meta + VIT_HEADER_VERSION, VIT_FILE_VERSION);
     store32(w->meta + VIT_HEADER_NUM_SECTIONS, sections);
-    for (i = 0; i < w->count; i++) /* The value is true as long as no panel breaks the rule. */
+    /* Starts as true, and becomes false if a panel breaks the rule of fits16. */
+    for (i = 0; i < w->count; i++)
         if (w->tensors[i].dtype == VIT_I8) w->meta[w->fits16 + i] = 1;
     store64(w->meta + VIT_HEADER_FILE_SIZE, w->file_size);
     store64(w->meta + VIT_HEADER_META_SIZE, w->meta_size);

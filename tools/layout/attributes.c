@@ -14,7 +14,8 @@ enum { PATH_SIZE = 1200 };
 typedef struct vote {
     bool given, disputed;
     double value;
-    const char *module, *name, *where; /* the place of the first statement */
+    /* the module, the attribute and the line of code of the first statement */
+    const char *module, *name, *where;
 } vote;
 
 /* The state of reading the attributes of a model, module by module. Each vote is for the setting of
@@ -218,7 +219,8 @@ static void see_heads(walk *w, const checkpoint_attribute *a, const char *class)
                       (is_one_of(name, in_attention, COUNT(in_attention)) &&
                        is_attention(a->module, class));
     if (!fits || !read_whole(a->value, &value)) return;
-    if (!strcmp(name, "code.num_heads") && value < 2) return; /* a 1 may have another meaning */
+    /* an attribute with the value 1 may have another meaning */
+    if (!strcmp(name, "code.num_heads") && value < 2) return;
     if (w->has_blocks ? is_in_blocks(w, a->module) : a->module[0] != '\0')
         cast_vote(&w->heads, value, a);
     else if (is_above_blocks(w, a->module)) cast_vote(&w->model_heads, value, a);
@@ -315,7 +317,7 @@ static void see_head_activation(walk *w, const checkpoint_attribute *a, size_t a
     if (strstr(a->module, "patch") || strstr(a->module, "embed") || strstr(a->module, "stem"))
         return;
     plain_activation(a->value, plain);
-    if (!strcmp(plain, "sigmoid")) return; /* a sigmoid ends the model */
+    if (!strcmp(plain, "sigmoid")) return; /* here a sigmoid is the last step of the model */
     if (read_activation(a->value, &value)) {
         if (value < VIT_GELU_TANH && is_by_tanh(w, at)) value = VIT_GELU_TANH;
         found = setting_find_word(SETTING_REPRESENTATION_ACTIVATION,
@@ -487,8 +489,8 @@ static void see_attributes(walk *w) {
 }
 
 /* Reads the options of a training program, and the settings in the author's own files. Ignores
- * "eps", which would belong to the optimizer. An image size may be the size of the images before a
- * crop. */
+ * "eps", because this option of a training program belongs to the optimizer. An image size may be
+ * the size of the images before a crop. */
 static void see_metadata(walk *w) {
     static const char *const activations_of[] = {
         "activation", "act", "act_layer", "act_fn", "hidden_act", "activation_fn",
@@ -563,9 +565,9 @@ static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], rep
                        a->value, setting_rows[SETTING_ACTIVATION].choices);
 }
 
-/* Returns the reason to doubt the activation; NULL if there is none. If the code calls no known
- * activation, or several, the usual activation is only a guess. A gate in a block also calls
- * sigmoid or tanh. */
+/* Returns the reason to doubt the activation; NULL if there is none. The usual activation is only a
+ * guess if the code calls no known activation, or several. Calls of sigmoid and tanh raise no
+ * doubt, because a gate in a block calls them too. */
 static const char *doubt_activation(const walk *w) {
     const bool is_code = !strcmp(checkpoint_kind(w->checkpoint), "TorchScript");
     const char *other = w->unknown_code ? w->unknown_code->value : "tanh";

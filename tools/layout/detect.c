@@ -174,7 +174,8 @@ static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *m
         size_t known;
         map.blocks = l->blocks[0];
         if (!guess_prefix(&map, rule) || !strcmp(map.prefix, last)) continue;
-        /* most rules have the prefix of the previous rule, which was counted already */
+        /* most rules have the same prefix as the previous rule, and that prefix was counted
+         * already */
         strcpy(last, map.prefix);
         find_blocks(&map);
         known = absent_probe(&map) && !is_excluded(&map) ? count_known(&map) : 0;
@@ -184,8 +185,8 @@ static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *m
     }
 }
 
-/* Finds the layout whose rules match the most tensors. This is for checkpoints that contain the
- * probe of no layout. */
+/* Finds the layout whose rules match the most tensors. Used for checkpoints that contain no
+ * layout's probe. */
 static bool guess_layout(checkpoint *c, layout_map *best) {
     /* a layout that matches fewer tensors matches by coincidence */
     size_t most = checkpoint_count(c) / 2, i;
@@ -447,8 +448,8 @@ static const layout_rule *rule_of_blocks(const layout_target *target) {
     return first;
 }
 
-/* If one block has a tensor, checks that every block has it by the same rule. Otherwise the tensor
- * was lost or renamed in one of the blocks. */
+/* If one block has a tensor, checks that the same rule makes this tensor in every block. A block
+ * without the tensor has lost or renamed it. */
 static bool check_blocks(missing *m, const layout_target *target) {
     const layout_rule *first = rule_of_blocks(target);
     char tensor[128], key[LAYOUT_MAX_KEY];

@@ -57,8 +57,8 @@ static const double most_products = 4e9, most_of_block = 5e8;
  * more than 0.7 times as much as the right number. */
 static const double least_score = 10, most_ambiguity = 0.85;
 
-/* If the parts of a supposed head reach these scores, these parts are the heads. Parts of a real
- * head score below 4, or below a thirtieth of the score of the heads. */
+/* If the parts of a supposed head reach these scores, each part is a head of its own. Parts of a
+ * real head score below 4, or below a thirtieth of the score of the heads. */
 static const double least_of_parts = 5, share_of_parts = 0.1;
 
 /* The matrices of one block, and the memory for their values. The memory of each matrix has `width`
@@ -575,8 +575,9 @@ static double sum_neighbours(const float *row, const flat_patch *patch, int64_t 
 
 /* Sums over all rows: the products of neighbours, and the squares of the values. */
 typedef struct smoothness {
-    int64_t chans, side;         /* channels and side of the patches */
-    double products[2], squares; /* the products in each of the two orders; the squares */
+    int64_t chans, side; /* channels and side of the patches */
+    /* the sum of the products in each of the two orders; the sum of the squares */
+    double products[2], squares;
     int64_t count;
 } smoothness;
 

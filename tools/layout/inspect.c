@@ -318,7 +318,7 @@ static bool put_metadata(const layout_map *map, settings *s, report *r) {
     for (i = 0; i < checkpoint_metadata_count(map->checkpoint); i++) {
         const checkpoint_metadata_entry *entry = checkpoint_metadata(map->checkpoint, i);
         char text[64];
-        /* a GGUF key with a dot is no setting, or is args.mean or args.std */
+        /* a GGUF key with a dot is no setting; args.mean and args.std are read elsewhere */
         if (strchr(entry->key, '.')) continue;
         snprintf(text, sizeof text, "%.20s=%.40s", entry->key, entry->value);
         if (!settings_parse(&told, text, r)) return false;

@@ -57,18 +57,18 @@
     X(STANDARD, 1, 1)    /* each row minus its mean, divided by its deviation */                   \
     X(BATCH_NORM, 3, 3)  /* a weight and the norm after it: each row of parts[0] times */          \
                          /* parts[1] / sqrt(parts[2] + 1e-5), the norm's weight and variance */    \
-    X(BATCH_SHIFT, 4, 4) /* the bias for it; parts: the norm's mean, weight, variance, bias */     \
+    X(BATCH_SHIFT, 4, 4) /* the bias for BATCH_NORM; parts: mean, weight, variance, bias */        \
     X(ZERO, 0, 0)        /* a tensor of zeros */                                                   \
     X(IDENTITY, 0, 0)    /* ones on the diagonal, or a vector of ones: an omitted layer */         \
     X(GROUPED, 3, 3)     /* query, key, value; neighbouring heads share a key and value head */    \
     X(NARROW, 1, 5)      /* attention pooling narrower than the tokens; zeros fill the rest */     \
     X(REL_POS, 1, 1)     /* relative positions: query minus key becomes key minus query */         \
-    X(REL_POS_MLP, 4, 4) /* the same, computed from distances: weight and bias of two layers */    \
+    X(REL_POS_MLP, 4, 4) /* relative positions computed by two layers: their weights and biases */ \
     X(COS, 0, 1)         /* cosines of rotary positions, from the settings or parts[0] */          \
-    X(SIN, 0, 1)         /* sines; parts[0]: periods, or frequencies [2, depth, ...] */            \
+    X(SIN, 0, 1)         /* sines of rotary positions; parts[0]: periods or frequencies */         \
     X(ROTATIONS, 0, 1)   /* the data that COS and SIN use, for other input sizes at run time */    \
     X(LAMBDA, 4, 4)      /* exp(parts[0] parts[1]) - exp(parts[2] parts[3]) + lambda_init ... */   \
-    X(LESS_LAMBDA, 1, 1) /* parts[0] (1 - lambda_init), both for differential attention */
+    X(LESS_LAMBDA, 1, 1) /* parts[0] (1 - lambda_init), for differential attention */
 
 typedef enum layout_method {
 #define X(name, least, most) LAYOUT_##name,

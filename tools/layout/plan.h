@@ -24,14 +24,14 @@ typedef enum source_kind {
     SOURCE_CHECKPOINT, /* made from tensors of the checkpoint, by the method of the rule */
     /* Like SOURCE_CHECKPOINT, then resampled for another grid: pos_embed. */
     SOURCE_RESAMPLED,
-    SOURCE_RESAMPLED_RELATIVE, /* the same for a table of relative positions */
+    SOURCE_RESAMPLED_RELATIVE, /* like SOURCE_RESAMPLED, but for a table of relative positions */
     /* The weight that reads the input, changed to other channels or another patch size. */
     SOURCE_ADAPTED,
     /* For attention=self: attn.proj, multiplied by the layer that computes the values. */
     SOURCE_FOLDED,
     SOURCE_SINCOS, /* positions computed from sines and cosines */
     SOURCE_MEAN,
-    SOURCE_STD,      /* with SOURCE_MEAN: mean and deviation of the preprocessing */
+    SOURCE_STD,      /* SOURCE_MEAN and SOURCE_STD: mean and deviation of the preprocessing */
     SOURCE_SELFTEST, /* the self-test, that is, outputs of the finished file */
 } source_kind;
 

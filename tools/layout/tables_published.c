@@ -330,8 +330,8 @@ static const char *const qwen_prefixes[] = {
     "module.", "model.", "visual.", "vision_tower.", "thinker.", NULL
 };
 
-/* No Qwen model has the first path. The first path prevents that this layout is guessed if its
- * probe is missing. */
+/* No Qwen model has the first path. Because of this path, the layout is never guessed if its probe
+ * is missing. */
 static const char *const qwen_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 static const layout_rule qwen_rules[] = {
@@ -422,8 +422,8 @@ static const char *const radio_prefixes[] = {
     "module.", "radio_model.model.", "base_model.", "model.", NULL
 };
 
-/* Hand-written code also has blocks with these names. No RADIO model has the first path. The first
- * path prevents that this layout is guessed for hand-written code, which lacks the probe. */
+/* Hand-written code also has blocks with these names. No RADIO model has the first path. Because of
+ * this path, the layout is never guessed for hand-written code, which lacks the probe. */
 static const char *const radio_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 #define RADIO_TOKENS "patch_generator.cls_token.token"

@@ -106,8 +106,8 @@ static bool put_vector(const json_value *value, const char *key, double *out, in
     return true;
 }
 
-/* Sets the preprocessing. Photos are resized to the size of the input, so at most the overhang is
- * cropped. */
+/* Sets the preprocessing. Photos are resized to the size of the input, so the crop removes only
+ * pixels that lie outside this size. */
 static bool put_preprocessing(settings *s, const json_value *preprocess, report *r) {
     static const struct {
         const char *name;
@@ -211,7 +211,8 @@ static const hf_model models[] = {
     { "vit_msn", "gelu", 1e-6, 12, BY_VIT },
     { "ijepa", "gelu", 1e-12, 12, BY_VIT },
     { "dinov2", "gelu", 1e-6, 12, BY_DINOV2 },
-    { "depth_anything", "gelu", 1e-6, 12, BY_DINOV2 }, /* the values of its backbone */
+    /* the default values of DINOv2, its backbone */
+    { "depth_anything", "gelu", 1e-6, 12, BY_DINOV2 },
     { "dinov2_with_registers", "gelu", 1e-6, 12, BY_DINOV2 },
     { "dinov3_vit", "gelu", 1e-5, 6, BY_DINOV3 },
     { "beit", "gelu", 1e-12, 12, BY_BEIT },

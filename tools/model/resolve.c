@@ -401,7 +401,7 @@ static bool ask_for_rows(const resolver *m, report *r) {
 
 /* Finds the grid of the positions, and whether the prefix tokens have positions too. The
  * configuration or the name decides. The command line may request another size, to which the
- * positions are resampled. So it decides only if nothing else does. */
+ * positions are resampled. So the command line decides only if no other source does. */
 static bool find_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     int ways;
@@ -452,9 +452,9 @@ static bool ask_relative_size(const resolver *m, report *r) {
     return ask(m, "img_size", why, "--img-size HxW", r);
 }
 
-/* Finds the grid of relative positions. It is the grid of the configuration or the name if it fits,
- * otherwise a square grid. If neither fits, the command line decides. If one of them fits, the
- * command line may request another size. */
+/* Finds the grid of relative positions. The grid of the configuration or the name is taken if it
+ * fits, otherwise a square grid. If neither fits, the command line decides. If one of them fits,
+ * the command line may request another size. */
 static bool find_relative_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     const int count = m->seen->relative_positions;

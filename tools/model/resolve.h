@@ -47,7 +47,8 @@ typedef struct settings_seen {
     key_bias_evidence key_bias;     /* read from the weights */
     /* True if no source gives the setting, and the layout's library has a default for it. */
     bool by_default[SETTING_COUNT];
-    /* The same for the mean and the std of the preprocessing. */
+    /* True if no source gives the mean, or the std, and the layout's library has a default for
+     * it. */
     bool mean_by_default, std_by_default;
     const char *library;     /* name of the layout's library */
     bool is_open;            /* see layout->is_open */

@@ -70,10 +70,10 @@ typedef enum arch_norm {
 typedef enum arch_rope {
     ARCH_ROPE_NONE,
     ARCH_ROPE_EVA02, /* rows come first; coordinates are scaled to a grid of 16 x 16 */
-    ARCH_ROPE_PE14,  /* Perception Encoder: columns come first and are counted from 1 ... */
+    ARCH_ROPE_PE14,  /* Perception Encoder: columns come first; coordinates count from 1 */
     ARCH_ROPE_PE24,
     ARCH_ROPE_PE32,
-    ARCH_ROPE_PE32_0, /* ... or from 0 in models without a class token */
+    ARCH_ROPE_PE32_0, /* Perception Encoder without a class token: coordinates count from 0 */
     ARCH_ROPE_AXIAL,  /* RoPE-ViT: columns come first */
     ARCH_ROPE_MIXED,  /* columns come first; each block and head has its own frequencies */
     ARCH_ROPE_DINOV3,
