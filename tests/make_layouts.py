@@ -590,8 +590,8 @@ def write_own_stems():
     case("renamed_separate", separate, t, "plain", told + "--set patch_order=hwc --rename "
          "body.*.heads.w*.*=blocks.*.attn.*.* " + " ".join("--rename " + n for n in names))
     for name, rename, message in (
-            ("nothing", "stem*=patch*  --rename stim.*=patch.*", "--rename: no tensor that is left "
-             "is called stim.* (the first is cls_token)"),
+            ("nothing", "stem*=patch*  --rename stim.*=patch.*", "--rename: no tensor, after the "
+             "earlier rules, is called stim.* (the first is cls_token)"),
             ("stars", "stem.*=patch_embed.proj", "--rename stem.*=patch_embed.proj: expected as "
              "many * on the right as on the left, 8 at most"),
             ("empty", "stem=", "--rename: expected THEIRS=OURS, found \"stem=\""),

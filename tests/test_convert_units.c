@@ -540,7 +540,7 @@ static void test_renames(void) {
         { { "*.x=c", NULL }, "as many * on the right" },
         { { "*********=*********", NULL }, "8 at most" },
         { { "z=c", NULL }, "no tensor is called z (the first is a.x)" },
-        { { "a.x=c", "a.*=d.*" }, "no tensor that is left is called a.*" },
+        { { "a.x=c", "a.*=d.*" }, "no tensor, after the earlier rules, is called a.*" },
         { { "a.x=b.y", NULL }, "duplicate tensor \"b.y\"" },
     };
     static char rule[1100] = "a.*=";

@@ -454,7 +454,8 @@ static bool onnx_find_act(onnx_reader *o, onnx_node *n) {
                        : a && !strcmp(a->text, "tanh") ? "gelu_tanh"
                                                        : "gelu";
     if (n->op == OP_QUICK_GELU && a && fabs((double)a->number - 1.702) > 1e-3) {
-        if (fabsf(a->number - 1) > 0) return onnx_refuse(o, n, "a factor other than 1.702 or 1");
+        if (fabsf(a->number - 1) > 0)
+            return onnx_refuse(o, n, "the factor alpha is neither 1.702 nor 1");
         name = "silu";
     }
     if (n->op == OP_FAST_GELU && onnx_input(n, 1) >= 0)
@@ -660,7 +661,7 @@ static bool onnx_find_scores(onnx_reader *o, onnx_node *softmax) {
         if (n->op == OP_MATMUL && onnx_is_image(o, onnx_input(n, 0)) &&
             onnx_is_image(o, onnx_input(n, 1))) {
             if (!onnx_is_last_axis(softmax))
-                return onnx_refuse(o, softmax, "the axis is not the last one");
+                return onnx_refuse(o, softmax, "the axis of the softmax is not the last one");
             n->part = softmax->part = PART_SCORES;
             return onnx_finish_scores(o, softmax, n, &path);
         }
@@ -1032,7 +1033,7 @@ static bool onnx_take_conv(onnx_reader *o, onnx_node *n) {
     char name[ONNX_NAME], module[ONNX_NAME], text[64];
     int i, k;
     if (onnx_before_quantised(o, n->from) != o->image)
-        return onnx_refuse(o, n, "a convolution behind the patch embedding");
+        return onnx_refuse(o, n, "a convolution after the patch embedding");
     if (onnx_integer(by, "group", 1) != 1) return onnx_refuse(o, n, "a convolution in groups");
     if (pad && strcmp(pad->text, "NOTSET") != 0 && strcmp(pad->text, "VALID") != 0)
         return onnx_refuse(o, n, "a convolution with automatic padding");
@@ -1299,10 +1300,10 @@ static bool onnx_take_part(onnx_reader *o, onnx_node *n) {
         return onnx_refuse(o, n, "a slice whose limits the graph computes");
     if (axis[0] < 1) return true; /* The slice takes the whole batch. */
     if (axis[0] > 1 || first[0] < 0)
-        return last[0] > 1e6f || onnx_refuse(o, n, "a part of each token");
+        return last[0] > 1e6f || onnx_refuse(o, n, "a slice that takes a part of each token");
     if (last[0] > 1e6f) return true; /* The slice drops the first tokens. */
     if (first[0] > 0 || last[0] < 1 || last[0] > 1)
-        return onnx_refuse(o, n, "tokens other than the first one");
+        return onnx_refuse(o, n, "a slice that takes tokens other than the first one");
     return onnx_say_pool(o, n, "token");
 }
 
@@ -1335,7 +1336,9 @@ static bool onnx_take_end(onnx_reader *o, onnx_node *n) {
                        : n->op == OP_SOFTMAX ? "softmax"
                                              : "log_softmax";
     if (o->values[onnx_output(n)].user >= 0)
-        return onnx_refuse(o, n, "neither attention nor the end of the model");
+        return onnx_refuse(o, n,
+                           "an activation of the tokens that neither belongs to attention nor "
+                           "ends the model");
     return onnx_say(o, "end", n->op == OP_SIGMOID ? "code.activation" : "code.softmax", name);
 }
 

@@ -487,7 +487,8 @@ static bool pickle_op_dup(pickle_machine *m, unsigned unused) {
 static bool pickle_memo_put(pickle_machine *m, uint64_t i) {
     pickle_value *value = pickle_top(m);
     if (!value) return false;
-    if (i >= m->max_values) return pickle_fail(m, "memo index %llu", (unsigned long long)i);
+    if (i >= m->max_values)
+        return pickle_fail(m, "memo index %llu is out of range", (unsigned long long)i);
     while (m->memo_capacity <= i) {
         size_t old = m->memo_capacity;
         pickle_value **memo = memory_grow(m->memo, sizeof *memo, old, &m->memo_capacity);

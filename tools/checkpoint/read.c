@@ -384,7 +384,7 @@ static bool check_used(const checkpoint *c, const rename_rule *rules, int count,
     for (rule = 0; rule < count; rule++)
         if (!rules[rule].used)
             return report_fail(r, "--rename: no tensor%s is called %.200s (the first is %.200s)",
-                               rule ? " that is left" : "", rules[rule].theirs,
+                               rule ? ", after the earlier rules," : "", rules[rule].theirs,
                                checkpoint_tensor(c, 0)->name);
     return true;
 }

@@ -228,7 +228,7 @@ static bool zip_parse_directory(zip_archive *zip, const uint8_t *bytes, const zi
         at += used;
         zip->count++;
     }
-    if (at != d->size) return report_fail(r, "zip: bytes left over in the directory");
+    if (at != d->size) return report_fail(r, "zip: the directory has bytes after its last entry");
     return true;
 }
 

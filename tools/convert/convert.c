@@ -725,7 +725,9 @@ static bool check_width(const vit_config *image, const vit_config *text, report 
     const int found = text->representation_dim ? text->representation_dim : text->embed_dim;
     return width == found ||
            report_fail(
-               r, "the embedding of a text: expected %d values, like that of an image, found %d",
+               r,
+               "the embedding of a text: expected %d values, like the embedding of an image, "
+               "found %d",
                width, found);
 }
 

@@ -7,27 +7,29 @@
 #include "cli/options.h"
 
 static const char help_match[] =
-    "--match-input X --match-logits Y finds the settings that the checkpoint leaves open: the\n"
-    "model runs on the input until it gives these logits or this embedding. Y may also be their\n"
-    "softmax, log_softmax or sigmoid, or an embedding of length 1. @ then reports that the\n"
-    "model file leaves out this last step. Two lines of PyTorch write both files:\n"
+    "--match-input X --match-logits Y finds the settings that the checkpoint leaves open. X is an\n"
+    "input, and Y is the original's output for X: the logits or the embedding. The model runs on\n"
+    "X with one choice of settings after the other, until it gives Y. Y may also be a softmax,\n"
+    "log_softmax or sigmoid of the logits, or an embedding of length 1. @ then reports\n"
+    "that the model file leaves out this last step. Two lines of PyTorch write X and Y:\n"
     "  x = torch.randn(1, 3, 224, 224); np.save('x.npy', x.numpy())\n"
     "  np.save('y.npy', model.eval()(x).detach().numpy())\n"
-    "--match-tolerance bounds the largest difference / the largest logit.\n"
-    "--match-folder DIR reads labelled pictures, a folder for each class. It finds the best\n"
-    "preprocessing and, without --match-input, all other open settings.\n";
+    "--match-tolerance T accepts an output if no number differs from Y by more than T times the\n"
+    "largest number in Y.\n"
+    "--match-folder DIR finds the best preprocessing by labelled pictures; without --match-input,\n"
+    "it also finds all other open settings. DIR has a folder of pictures for each class.\n";
 
 static const char help_types[] =
     "--dtype is the type of the matrices; vectors stay f32.\n"
     "--calibrate takes images or folders: a few dozen or hundred unlabelled images like those\n"
     "for which the model is used. int4 then loses less accuracy, and int8 is faster with AVX2.\n"
     "Unreadable images are left out.\n"
-    "--report compares with f32 on such images; the default is the images of --calibrate. One set\n"
-    "may serve both, but images that were not used to calibrate give a fairer figure.\n"
+    "--report compares the new model with the same model in f32 on such images; the default is\n"
+    "the images of --calibrate. Images that were not used to calibrate give a fairer figure.\n"
     "--keep PATTERN keeps tensors such as 'blocks.0.*' in bf16 with int8, and in int8 with int4.\n"
-    "With int8, models up to 256 wide keep blocks.[01].attn.qkv.*, blocks.[01].mlp.* and\n"
-    "head.weight. With int4, they keep blocks.0.* and blocks.*.attn.*. --keep overrides this\n"
-    "default; --keep none keeps no tensor.\n";
+    "By default, models that are at most 256 wide keep blocks.[01].attn.qkv.*, blocks.[01].mlp.*\n"
+    "and head.weight with int8, and blocks.0.* and blocks.*.attn.* with int4. --keep overrides\n"
+    "this default; --keep none keeps no tensor.\n";
 
 static const char help_names[] =
     "--labels takes a file with one name per line, as \"tench\" or \"n01440764 tench\", or a\n"

@@ -101,8 +101,8 @@ static bool find_classes(const folder_name *names, int count, const label_list *
     if (all) return true;
     if (count != num_classes)
         return report_fail(r,
-                           "expected %d folders with pictures, one for each class, found %d, "
-                           "whose names are not classes of the model",
+                           "expected %d folders with pictures, one for each class, found %d "
+                           "folders, and their names are not classes of the model",
                            num_classes, count);
     for (i = 0; i < count; i++) classes[i] = i;
     return true;
@@ -524,7 +524,7 @@ static bool check_use(const match_sorting *s, report *r) {
         "no setting does clearly better than guessing (cross-entropy %.3g on %d of %d pictures, "
         "guessing %.3g): are the folders the model's classes, in the model's order?%s",
         s->loss, s->used, s->pictures->count, guessing,
-        s->used < s->pictures->count ? " Otherwise give more time: --match-seconds" : "");
+        s->used < s->pictures->count ? " If they are, give more time: --match-seconds" : "");
 }
 
 bool match_sorting_run(match_sorting *s, report *r) {

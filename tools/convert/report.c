@@ -228,7 +228,8 @@ static void print_end(const blueprint *b, const char *program) {
                      "--embedding writes the embedding, vit-run --logits writes the logits");
     if (end == MODEL_END_UNIT)
         report_error(program, NULL,
-                     "the original gives %s: vit-run gives the embedding at its full length",
+                     "the original gives %s: vit-run gives the embedding before it is divided by "
+                     "its length",
                      end_words(end));
     else if (end != MODEL_END_NONE)
         report_error(

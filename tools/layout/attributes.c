@@ -572,7 +572,7 @@ static const char *doubt_activation(const walk *w) {
     const bool is_code = !strcmp(checkpoint_kind(w->checkpoint), "TorchScript");
     const char *other = w->unknown_code ? w->unknown_code->value : "tanh";
     if (w->code_activation.disputed || (!w->code_activation.given && w->activation.disputed))
-        return "the blocks have several";
+        return "the blocks have several activations";
     if (w->code_activation.given && w->has_blocks && strcmp(other, "tanh") != 0 &&
         strcmp(other, "sigmoid") != 0)
         return "the code of the blocks also calls an activation that vit.h lacks";

@@ -311,7 +311,9 @@ bool fold_chain(const fold_layer *first, const fold_layer *second, fold_layer *r
     const int64_t rows = second->rows, cols = first->cols;
     memset(result, 0, sizeof *result);
     if (second->cols != first->rows)
-        return report_fail(r, "a layer that reads %lld values does not follow one that gives %lld",
+        return report_fail(r,
+                           "a layer that reads %lld values cannot follow a layer that gives %lld "
+                           "values",
                            (long long)second->cols, (long long)first->rows);
     if (!make_layer(rows, cols, first->bias || second->bias, result, r)) return false;
     if (!chain_weights(first, second, result->weight, r)) {

@@ -31,12 +31,13 @@ static const char *options_of(const assumer *a, setting_key key, char text[CHOIC
     const setting_row *row = &setting_rows[key];
     const char *pools =
         a->model->config.has_cls_token /* these poolings need no other tensors */
-            ? "token|avg|max|avgmax (the class token is left out; not with --set pool_prefix=1)"
+            ? "token|avg|max|avgmax (only with --set pool_prefix=1 do avg, max and avgmax include "
+              "the class token)"
             : "avg|max|avgmax";
-    const char
-        *final_norms = a->model->config.pool == VIT_POOL_TOKEN
-                           ? "0|1"
-                           : "0|1 (after pooling: --set has_final_norm=0 --set has_fc_norm=1)";
+    const char *final_norms = a->model->config.pool == VIT_POOL_TOKEN
+                                  ? "0|1"
+                                  : "0|1 (for a norm after pooling: --set has_final_norm=0 --set "
+                                    "has_fc_norm=1)";
     if (key == SETTING_ATTN_ROOT)
         return choices_of_words(key, " or --set attn_scale=1 (scores without a scale)", text);
     if (row->words && key != SETTING_POOL) return choices_of_words(key, "", text);

@@ -219,7 +219,7 @@ static bool read_tokens(reader *d, const json_value *tokens) {
                                text);
         if (normalized && d->p->steps.count > 0 && !is_clean(text))
             return report_fail(d->r,
-                               "the added token '%s' is normalized, which is supported only for "
+                               "the added token '%s' sets normalized, which is supported only for "
                                "printable ASCII without capitals",
                                text);
         if (id >= d->p->num_ids) d->p->num_ids = (int)id + 1;
