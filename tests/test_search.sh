@@ -685,7 +685,7 @@ try "$classify" --classes bare5.npy --class-names words photos/b/grey.jpg --json
 json four top 0 label
 try "$embed" -m bare.vit photos -o none.npy --pool logits
 is 1
-err 'the model has no head; choose head'
+err 'the model has no head; --pool head gives'
 try "$embed" -m $model photos -o none.npy --pool logits --block 0
 is 1
 err '--pool logits is the model.s output; for a block, choose cls, avg or tokens'

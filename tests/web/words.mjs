@@ -175,7 +175,7 @@ async function states() {
         await find(visited, LONG);
         await note('#found-note', /first\. This text has 19 tokens too many: the model reads 9/);
         await find(visited, 'CafÃ© aâ‚¬');
-        await note('#found-note', /\. This text looks like UTF-8 read as Windows-1252; it is used/);
+        await note('#found-note', /\. This text looks like UTF-8 read as Windows-1252; the text is used/);
         await find(visited, 'Ça là, São Paulo');
         await note('#found-note', /^(?!.*Windows).* first\./);
         await page.locator('#find-words').evaluate((field) => { field.value = 'a\ud800cat'; });
@@ -305,7 +305,7 @@ async function converted() {
         await page.locator('#close-converter').click();
         same(await page.locator('#tab-words').isVisible(), false, 'the tab');
         const said = await visited.text('#speed');
-        expect(/It has no words because .*; vit-convert keeps them\.$/.test(said), said);
+        expect(/It has no text encoder because .*; the program vit-convert keeps it\.$/.test(said), said);
     });
 }
 
