@@ -24,14 +24,14 @@ except=(
     '^/usr/include/'
     # An example that ends because of an error leaves its memory to the system.
     'examples/(attention|camera|similar).c:.*leak'
-    # A block belongs to the checkpoint, which frees it.
+    # The checkpoint owns the block, and frees it.
     'checkpoint/contents.c:.*leak of .<unknown>.'
-    # Plans, images, parts and names are in lists. The owner of the list frees them.
+    # Plans, images, parts and names are elements of lists. The owner of a list frees its elements.
     '(convert/match_model|layout/structure_(parts|rest|tensors)).c:.*leak of'
-    # A text that lies in an array of fixed size is copied whole.
+    # The whole array is copied, including the bytes after the text that it contains.
     'convert/match_options.c:.*uninitialized value'
     # config_path is NULL once it has been freed. A similar layout counts as a layout. Each part has
-    # a tensor, and an unknown name adds a part. Values that are missing are not read.
+    # a tensor. An unknown name adds a part. Missing values are not read.
     'convert/convert.c:.*(is_open|after it is freed)'
     'layout/structure_parts.c:.*null pointer'
     'layout/evidence.c:.*ctuuninitvar'
@@ -51,15 +51,16 @@ except=(
     'convert/report.c:.*(null pointer|leak of)'
     'image/photo_source.c:.*Potential memory leak'
     'infer/embedding.c:.*leak of'
-    # --rename was refused before, unless both names have the same number of '*'.
+    # Both names of a --rename have the same number of '*'. Any other --rename has been refused
+    # before.
     'checkpoint/read.c:.*(null pointer|garbage|uninitialized)'
     # The array is set element by element before it is read. The other finding is about the last
     # assignment in a list of fields.
     'convert/c_array.c:.*uninitvar: .*upper'
     'convert/vit_writer.c:.*uselessAssignmentPtrArg'
-    # An output without a name was refused before. The bytes of the number 1 show the byte order of
-    # this CPU. Every storage that was read is in the list. The list has memory for more words than
-    # are accepted.
+    # An output without a name has been refused before. The bytes of the number 1 show the byte
+    # order of this CPU. Every storage that was read is in the list. The list has memory for more
+    # words than are accepted.
     'tools/vit-convert.c:.*1st parameter .*nonnull'
     'base/npy.c:.*object representation'
     'checkpoint/torch_files.c:.*dereference of NULL .(place|found)'
@@ -104,7 +105,7 @@ verdict() {
     fi
 }
 
-# The kernels of larger instruction sets would keep gcc's analyser for hours.
+# With the kernels of larger instruction sets, gcc's analyser would take hours.
 one() {
     local name=${1//\//_}
     gcc -std=c99 -O1 -fanalyzer -DVIT_NO_SIMD -I. -Itools -c "$1" -o /dev/null \
@@ -116,7 +117,7 @@ one() {
 cppcheck --std=c99 --quiet --enable=warning,performance,portability --inline-suppr -I. -Itools \
     --suppress=toomanyconfigs \
     --template='{file}:{line}: warning: {id}: {message}' "$@" \
-    >"$work/cppcheck" 2>&1 & # takes one processor, and as long as the other analysers
+    >"$work/cppcheck" 2>&1 & # takes one core, for as long as the others
 for file in "$@"; do
     while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
     one "$file" &

@@ -7,8 +7,8 @@
 #     budget.sh record WHY FIGURE...  appends a row with the current value of each FIGURE
 #     budget.sh time NAME COMMAND...  runs a command, and keeps its CPU time as the figure NAME-cpu
 #
-# A time is CPU time. The unit is the CPU time that the same machine takes to compile stb_image.h
-# during the run, by the same compiler at the same level. demo-cpu and test-cpu use gcc -O0.
+# A time is CPU time. Its unit is the CPU time of compiling stb_image.h on the same machine during
+# the run, by the same compiler at the same level. demo-cpu and test-cpu use gcc -O0.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 export LC_ALL=C TIMEFORMAT='%U %S' CCACHE_DISABLE=1 # a cache hides the cost of compiling

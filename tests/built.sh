@@ -1,13 +1,13 @@
 # shellcheck shell=bash
-# built.sh - sourced by tests of programs. `. tests/built.sh programs` requires the programs in BIN;
-# `. tests/built.sh TARGET...` requires these targets of make. If programs are missing or older than
-# their sources, it ends the test with one line. run.sh builds all of them.
+# built.sh - sourced by tests of programs. `. tests/built.sh programs` checks the programs in BIN.
+# `. tests/built.sh TARGET...` checks these targets of make. If a program is missing or older than
+# its sources, the test ends with a line that names the command of make. run.sh builds all of them.
 is_built() { # a function, because `set` in a sourced file changes the test's arguments
     local targets=("$@")
     case $*:${BIN:-.} in
     programs:.) targets=(all) ;;
     programs:build/asan) targets=(build/asan/programs) ;;
-    programs:*) # built by unknown flags: checks only that they exist
+    programs:*) # the flags are unknown, so only existence is checked
         [ -e "$BIN/tools/vit-convert" ] && return
         echo "${0##*/}: $BIN/tools/vit-convert is missing: build the programs of $BIN first"
         return 1

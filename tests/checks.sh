@@ -1,7 +1,8 @@
 # shellcheck shell=bash
-# checks.sh - the common parts of shell tests: the folder $work for files, the counts, and the last
-# line. A test changes to the root of the repository and sources this: . tests/checks.sh
-work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # much is written and synced
+# checks.sh - the common parts of shell tests: the temporary folder $work, the counts of checks, and
+# the line with the counts at the end. A test changes to the root of the repository and sources
+# this: . tests/checks.sh
+work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # in memory: tests write and sync much
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 declare -A assertions=() # key: the lines of its callers; value: 1 if it failed
 added=0 skipped=0 case=
@@ -10,8 +11,8 @@ only=("$@") # words of the command line; none: all
 tried= # the command to report in the next failure, unless its line shows it
 
 # Each line of the source that checks a result counts once, even if it runs often. A line of a table
-# counts once for each case. An assertion passes if it never failed. The lines of its callers also
-# identify a check in a function.
+# counts once for each case. An assertion has passed if it never failed. A check in a function
+# counts once for each line that calls the function.
 pass() { : "${assertions["$case ${FUNCNAME[*]:1} ${BASH_LINENO[*]}"]:=0}"; }
 
 fail() { # WHAT: prints it, with the program's $work/err and $work/out
@@ -93,7 +94,7 @@ sections() {
                         on[above] = 1
             section = 0
         }
-        { print section in on ? $0 : "" } # every line keeps its number
+        { print section in on ? $0 : "" } # omitted lines stay as empty lines
         END { exit !found }' "$script" "$script" >"$work/sections" ||
         { echo "${0##*/}: no section is called ${only[*]}:" && grep '^# --- ' "$script"; } >&2
     # shellcheck disable=SC1091
@@ -112,8 +113,8 @@ summary() {
     [ $failed = 0 ] && [ "$passed$skipped" != 00 ]
 }
 
-# posix: true unless the tests run on Windows, where tests/windows.sh sets WINDOWS. It is for checks
-# that require POSIX or its messages.
+# posix: true unless the tests run on Windows, where tests/windows.sh sets WINDOWS. Use it for
+# checks that require POSIX or the messages of POSIX systems.
 posix() { [ -z "${WINDOWS-}" ]; }
 
 # --- one command after another: its output and exit status -------------------------------------

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Runs vit-embed --tar under real engines: Slurm (a controller and four nodes, all on this machine),
-# Open MPI and GNU parallel. Tasks and nodes are killed while they work. The output must be
+# Open MPI and GNU parallel. The test kills tasks and nodes while they work. The output must be
 # complete, and equal that of one process byte for byte.
 #
 #     bash tests/cluster.sh
 #
-# The script runs in its own namespaces: it reaches only the loopback device, and no process
-# survives. It needs root, and the packages of tools/install-packages.sh cluster.
+# The script runs in its own namespaces. It therefore reaches only the loopback device, and its
+# processes end with it. It needs root, and the packages of tools/install-packages.sh cluster.
 cd "$(dirname "$0")/.." || exit 2
 [ -n "${INSIDE-}" ] || INSIDE=1 exec timeout -k 5 "${LIMIT:-600}" \
     unshare --pid --net --uts --fork --kill-child --mount-proc bash "$0" "$@"
@@ -44,8 +44,8 @@ for ((i = 0; i < shards; i++)); do
     rm -r s
 done
 "$EMBED" --tar "$SHARDS" -o one 2>"$work/err" || fail "one process"
-# The peak of the memory must be the same for twice as many photos. Even the smaller number of
-# photos fills the 2 MiB buffer of vectors, and 500 KB of the buffer of metadata.
+# The peak of the memory must be the same for twice as many photos. Both numbers of photos are large
+# enough to fill the 2 MiB buffer of vectors and 500 KB of the buffer of metadata.
 most_memory() { # ARCHIVE: prints the peak in KB
     local most=0 line
     "$EMBED" --tar "$1" -o memory --threads 2 2>/dev/null &
@@ -162,13 +162,13 @@ export OUT=$work/slurm
 tried='sbatch'
 job=$(submit --array=0-$((tasks - 1)))
 wait_for 20 slurm
-signal STOP # otherwise the process may end before it is killed
+signal STOP # a stopped process cannot end before it is killed
 kill -9 "$(embed_of SLURM_ARRAY_TASK_ID=2)" # a task: Slurm does not start it again
 gone=$(embed_of SLURM_ARRAY_TASK_ID=1)
 tr '\0' '\n' <"/proc/$gone/environ" >gone
 node=$(sed -n 's/^SLURMD_NODENAME=n//p' gone)
-# A whole node dies, and Slurm starts the task again on another node. The daemon of the step is
-# killed first, because it would report the end of the task.
+# A whole node dies, and Slurm starts the task again on another node. The test kills slurmstepd
+# first, because slurmstepd would report the end of the task.
 for pid in $(pgrep -f "^slurmstepd: \\[$(sed -n 's/^SLURM_JOB_ID=//p' gone)\\.") "${nodes[$node]}"; do
     kill -9 "$pid"
 done
@@ -185,7 +185,7 @@ nodes[node]=$!
 submit --array=0-$((tasks - 1)) >/dev/null # the same again
 until_idle
 same_as_one slurm
-# A node only seems to be dead, so two tasks write the same shards.
+# A task is requeued although it still runs, so two tasks write the same shards.
 export OUT=$work/twice
 submit --array=0-$((tasks - 1)) >/dev/null
 wait_for 8 twice
@@ -195,7 +195,7 @@ until_idle
 submit --array=0-$((tasks - 1)) >/dev/null
 until_idle
 same_as_one twice
-# These are the tasks of one srun.
+# One srun starts all tasks.
 tried='srun'
 srun -n $tasks --overcommit "$EMBED" --tar "$SHARDS" -o "$work/srun" --part auto -t 1 2>"$work/err" ||
     fail "srun"
@@ -204,7 +204,7 @@ for log in "$work"/task-*.log; do
     if grep -q 'shards,' "$log"; then pass; else cp "$log" "$work/err" && fail "$log"; fi
 done
 scancel -u root
-until_idle # otherwise slurmd waits for the controller for ever
+until_idle # with jobs left, slurmd would wait for the controller for ever
 kill "$controller" "${nodes[@]}" 2>/dev/null
 wait "$controller" "${nodes[@]}" 2>/dev/null
 

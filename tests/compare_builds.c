@@ -138,8 +138,8 @@ static vit_result forward(const vit_model *model, const setup *s, void *workspac
     return result;
 }
 
-/* Before VIT_ABI 4, the library lowered max_batch to the number of images that fit the caches. A
- * trace was the exception. */
+/* Before VIT_ABI 4, the library lowered max_batch to the number of images that fit the caches,
+ * except in runs with a trace. */
 static void run(const vit_model *model, setup *s, int wanted, int block) {
     static const char *const names[] = { "logits", "embedding", "tokens", "attention" };
     size_t sizes[4];

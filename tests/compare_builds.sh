@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
 # compare_builds.sh - checks that two builds compute the same. Each checkpoint of tests/data and
-# models/ must become the same .vit file, and each model must give the same bits. The script is for
-# changes that must not change any result.
+# models/ must become the same .vit file, and each model must give the same bits. Run the script
+# after changes to the code that must not change any result.
 #
 #     bash tests/compare_builds.sh OLD NEW [SCRATCH]
 #
-# OLD and NEW are checkouts in which `make` has run; checkpoints and images come from the checkout
-# of this script. It compares
+# OLD and NEW are checkouts in which `make` has run. Checkpoints and images come from the checkout
+# of this script. The script compares
 #
 #   - exit statuses and files of vit-convert: five types, many options, calibration, and back
 #   - what tests/compare_builds.c prints, compiled in each: hashes of outputs and traced
 #     tensors, on each instruction set of this machine; no workspace may be larger
 #   - the files that vit-run writes, and the results of classify and evaluate
 #
-# Messages and reports may differ. The differences are counted and kept in build/log, and so are the
-# commands that fail in both builds. ONLY=REGEX selects cases by name. CC, CFLAGS and EMULATOR
-# choose how compare_builds.c is compiled and run, for the instruction sets of other CPUs:
+# Messages and reports may differ. The script counts these differences, and the commands that fail
+# in both builds, and keeps both lists in build/log. ONLY=REGEX selects cases by name. CC, CFLAGS
+# and EMULATOR choose how compare_builds.c is compiled and run, for the instruction sets of other
+# CPUs:
 #
 #     CC=aarch64-linux-gnu-gcc CFLAGS='-O2 -static' EMULATOR='qemu-aarch64-static -cpu max' \
 #         ONLY='fixtures/.*model.safetensors.(f32|int8)' bash tests/compare_builds.sh OLD NEW

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Compiles vit.h in every language, with the least and the most optimisation, with every macro, and
 # for a bare Cortex-M4F; warnings are errors. Checks the objects: no writable data, and no symbols
-# except those of a short list. Warnings need only the compiler's front end, in a tenth of the
-# time. LONG=yes compiles whole objects. The last line is "N passed, N failed".
+# except those of a short list. For warnings, only the compiler's front end runs, which takes a
+# tenth of the time. With LONG=yes, the compiler makes whole objects. The last line is "N passed, N
+# failed".
 set -u
 cd "$(dirname "$0")/.."
 work=build/compile
@@ -34,7 +35,7 @@ check() {
     while [ "$(jobs -rp | wc -l)" -ge 2 ]; do wait -n; done
 }
 
-# refused NAME COMMAND...: passes if the command fails; the header must refuse such code.
+# refused NAME COMMAND...: passes if the command fails, because the header must refuse such code.
 refuses() {
     ! "$@"
 }
@@ -104,8 +105,8 @@ build() {
         -o "$work/$name.o"
 }
 
-# object NAME COMPILER STANDARD SOURCE FLAGS...: makes an unoptimised object. Without a flag, gcc
-# would still optimise the kernels, and this takes most of its time.
+# object NAME COMPILER STANDARD SOURCE FLAGS...: makes an unoptimised object. A flag keeps gcc from
+# optimising the kernels, which would take most of the time.
 object() {
     local plain=-DVIT_UNOPTIMIZED
     [ "${LONG-}" = yes ] && plain=
@@ -163,8 +164,8 @@ while read -r macros; do
     for macro in $macros; do flags+=("-D$macro"); done
     name=${macros//[ ()]/_}
     how=parse
-    # Whole objects are needed for the objects that are inspected below. They are also needed for
-    # macros that change the instruction sets, because the front end does not check these macros.
+    # Some macros need whole objects. Either the script inspects the objects below, or the macro
+    # changes the instruction sets, which the front end does not check.
     case $macros in
     VIT_NO_SIMD | VIT_NO_AVX* | VIT_NO_FMA | VIT_BARE_METAL | *VIT_NO_BF16) how=object ;;
     esac

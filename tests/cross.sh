@@ -14,7 +14,7 @@ declare -A tiers=([aarch64]=neon-bf16 [armhf]=smlad [riscv64]=scalar [s390x]=sca
 declare -A emulators=([aarch64]=qemu-aarch64-static [armhf]=qemu-arm-static
     [riscv64]=qemu-riscv64-static [s390x]=qemu-s390x-static [i686]=qemu-i386-static)
 declare -A macros=([i686]=-DVIT_NO_SSE2) # computes other bits, so it has its own variant
-# The names of variants contain a dot. Where float is computed with more bits by default, a flag
+# The names of variants contain a dot. On CPUs that compute float with more bits by default, a flag
 # prevents this.
 declare -A compilers=([aarch64]=aarch64-linux-gnu-gcc [armhf]=arm-linux-gnueabihf-gcc
     [riscv64]=riscv64-linux-gnu-gcc [s390x]="s390x-linux-gnu-gcc -fexcess-precision=fast"
@@ -24,8 +24,8 @@ declare -A compilers=([aarch64]=aarch64-linux-gnu-gcc [armhf]=arm-linux-gnueabih
     [s390x.clang]="clang --target=s390x-linux-gnu"
     [i686.sse2]="i686-linux-gnu-gcc -msse2 -mfpmath=sse")
 
-# build TARGET COMPILER FLAGS PROGRAM...: builds into build/cross/TARGET. For a variant, only the
-# tests of the header are built
+# build TARGET COMPILER FLAGS PROGRAM...: builds into build/cross/TARGET. Of a variant, only the
+# header's tests are built
 build() {
     local target=$1 compiler=$2 flags=$3 modules=
     shift 3
@@ -90,7 +90,8 @@ for cpu in cortex-a53:neon cortex-a76:neon-dotprod max:neon-bf16; do
     random "aarch64.${cpu%:*}" "${cpu#*:}" qemu-aarch64-static -cpu "${cpu%:*}" \
         $work/$target/tests/test_random
 done
-# SSE2 without fused multiply-add gives other bits, which any CPU can compute on request.
+# SSE2 has no fused multiply-add and therefore gives other bits. Any CPU can compute these bits on
+# request.
 # shellcheck disable=SC2086 # several words
 sse2=$(build/plain/tests/test_random tests/data $models | grep 'of sse2$')
 cpus="Opteron_G1:sse2 Haswell:avx2" # one of each tier, and others with the same tiers

@@ -1,6 +1,6 @@
-/* failing_malloc.c - when preloaded into a program, fails allocation number FAIL_AT. The C
- * library's allocations count too. Without FAIL_AT, it writes the number of allocations to the file
- * named in COUNT_TO.
+/* failing_malloc.c - makes allocation number FAIL_AT of a program fail, if it is preloaded into the
+ * program. The C library's allocations count too. Without FAIL_AT, it writes the number of
+ * allocations to the file named in COUNT_TO.
  */
 #include <errno.h>
 #include <stdio.h>

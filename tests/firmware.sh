@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # firmware.sh - verifies under QEMU the goals of examples/firmware/README.md: the bits of this
-# machine, no symbols except the compiler's, no double, damaged updates, faults. No figure of
-# tests/firmware/figures.txt may grow. The last line is "N passed, N failed".
+# machine, no undefined symbols except the compiler's, no double, refused updates, reported faults.
+# No figure of tests/firmware/figures.txt may grow. The last line is "N passed, N failed".
 #
 #     firmware.sh           Cortex-M4F and M55 by gcc: part of make test-more
 #     firmware.sh all       every board by two compilers, and ViT-Ti: make firmware-check
@@ -187,13 +187,13 @@ no_double() {
         grep -E ' __aeabi_(c?d[a-z0-9]+|u?[il]2d|f2d)$' | nothing
 }
 
-# vit.h has no variables; the three variables belong to main().
+# vit.h has no variables. main() has the three variables that are allowed.
 no_variables() {
     arm-none-eabi-nm "$least.o" | grep -i ' [bdc] ' |
         grep -vE ' (main\.)?(model|session|outputs)(\.[0-9]+)?$' | nothing
 }
 
-# Every function takes at most 512 bytes of stack, and a constant number.
+# Every function takes a constant number of bytes of stack, at most 512.
 frames() {
     awk -F '\t' '$2 > 512 || $3 != "static"' "$least.su" | nothing
 }
@@ -306,7 +306,7 @@ same_twice() {
 # check_board COMPILER BOARD: runs all checks on one board
 check_board() {
     local by="of $2 by $1" own=-fcallgraph-info
-    [ "$1" = clang ] && own=-fno-inline-functions # otherwise one function has 800 bytes of stack
+    [ "$1" = clang ] && own=-fno-inline-functions # else one function takes 800 bytes
     check "faults $by" faults "$1" "$2"
     [ "$2" = m0 ] || check "kernels $by" kernels "$1" "$2" -O2 # too large for 16 KB
     [ "$2" = m0 ] || check "three classes learnt $by" learns "$1" "$2" # the same

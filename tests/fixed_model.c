@@ -1,6 +1,6 @@
 /* fixed_model.c MODEL [OTHER] - prints the bits of a model's outputs for a fixed input.
- * test_fixed.sh links it with a vit.h for any model. It also builds it with VIT_FIXED, for the one
- * model whose header is included. Such a build must refuse the model OTHER, a MODEL with a moved
+ * test_fixed.sh builds this program twice: for any model, and with VIT_FIXED for the one model
+ * whose header is included. The second build must refuse the model OTHER, a MODEL with a moved
  * tensor, and outputs that the build omits.
  */
 #include <stdio.h>

@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
     meta_size = (size_t)bytes[VIT_HEADER_META_SIZE] | (size_t)bytes[VIT_HEADER_META_SIZE + 1] << 8 |
                 (size_t)bytes[VIT_HEADER_META_SIZE + 2] << 16;
     for (size_t i = 0; i < meta_size; i++) {
-        /* This is the end of a number or of a text. */
+        /* If no ten '@' begin here, the next run of '@' gets `hostile` from its first byte. */
         if (memcmp(bytes + i, "@@@@@@@@@@", 10) != 0) next = 0;
         else if (next < sizeof hostile - 1) bytes[i] = (unsigned char)hostile[next++];
     }

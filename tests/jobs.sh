@@ -1,8 +1,8 @@
 # jobs.sh - sourced by scripts: runs tests, one per core at a time, and prints a line for each and
 # the sum. A test is a program or script whose last line is "N passed, N failed". Lines "SKIPPED
 # what: why" report parts that cannot run here; then the last line also has "N skipped". A test with
-# no passed and no skipped check has failed. Runs the tests whose names begin with a word of
-# `only`, or all; build/log/ keeps the output.
+# no passed and no skipped check has failed. The script runs all tests or, if `only` has words, the
+# tests whose names begin with one of them. build/log/ keeps the output.
 mkdir -p build/log
 cores=$(nproc) names=() only=()
 TIMEFORMAT=%U+%S
@@ -33,7 +33,7 @@ perform() {
     echo "$passed $failed $skipped $status" >"build/log/$name.sum"
 }
 
-# run NAME COMMAND...: runs a test in the background; as many run at once as there are cores
+# run NAME COMMAND...: runs a test in the background. As many tests run at once as there are cores
 run() {
     wanted "$1" || return 0
     while [ "$(jobs -rp | wc -l)" -ge "$cores" ]; do wait -n; done
@@ -51,8 +51,8 @@ omit() {
 }
 
 # Prints the end of the log of each failed test, all skipped parts, and the sum. A test that also
-# runs in other builds, such as test_api.sanitized, counts once. Fails if a test failed, or, where
-# CI is "true", skipped a part.
+# runs in other builds, such as test_api.sanitized, counts once. Fails if a test failed or, if CI is
+# "true", if a test skipped a part.
 finish() {
     local name passed failed skipped status total_passed=0 total_failed=0 total_skipped=0 again=0
     local -A most=()

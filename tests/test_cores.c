@@ -1,6 +1,6 @@
-/* test_cores - tests the default number of threads of vit_threads_create. The test sets
- * affinity, and writes a file system with control groups of both versions, like those of machines,
- * containers and batch systems. It also tests the names of the workers.
+/* test_cores - tests the default number of threads of vit_threads_create. The test sets the CPU
+ * affinity. It also writes files in the form of both versions of control groups, like those of
+ * machines, containers and batch systems. Then it tests the names of the worker threads.
  */
 #define _XOPEN_SOURCE 700
 static char system_root[64];
@@ -24,7 +24,7 @@ static char system_root[64];
 #define V1 "/sys/fs/cgroup/cpu,cpuacct"
 #define V2 "/sys/fs/cgroup"
 
-/* The files and folders that must be removed at the end. The deepest ones come last. */
+/* The files and folders that the test removes at the end. The deepest ones come last. */
 static char written[64][1024];
 static int num_written;
 
@@ -165,8 +165,8 @@ static void test_groups(void) {
     put(V2 "/system.slice/other/cpu.max", "1000 100000\n");
     check_quota("not its neighbour's", 1);
     clear();
-    /* A container sees its own group as the root. The name that the group has outside does not
-     * matter. */
+    /* Inside a container, the container's group is the root. The group's name outside the container
+     * does not matter. */
     put("/proc/self/cgroup", "0::/docker/0123456789abcdef\n");
     put(V2 "/cpu.max", "200000 100000\n");
     check_quota("the root's", 2);
@@ -175,7 +175,7 @@ static void test_groups(void) {
     put(V2 "/cpu.max", "200000 100000\n");
     check_quota("the root's of a group outside", 2);
     clear();
-    /* This is Kubernetes with version 1 of control groups, seen from outside and from inside a
+    /* These are the files of Kubernetes with version 1 of control groups, outside and inside a
      * container. */
     put("/proc/self/cgroup", "11:cpu,cpuacct:" POD "/cri-0a1b.scope\n1:name=systemd:/\n");
     put(V1 POD "/cri-0a1b.scope/cpu.cfs_quota_us", "250000\n");
@@ -193,7 +193,8 @@ static void test_groups(void) {
     put(V1 "/cpu.cfs_period_us", "50000\n");
     check_quota("the root's", 2);
     clear();
-    /* The controllers are in another order, or the folder has another name. */
+    /* These files name the controllers in the order "cpuacct,cpu". Their folder is "cpuacct,cpu" or
+     * "cpu". */
     put("/proc/self/cgroup", "7:cpuacct,cpu:/a\n");
     put("/sys/fs/cgroup/cpuacct,cpu/a/cpu.cfs_quota_us", "100000\n");
     put("/sys/fs/cgroup/cpuacct,cpu/a/cpu.cfs_period_us", "100000\n");

@@ -95,7 +95,8 @@ static void test_gelu(void) {
     CHECK(gelu((float)INFINITY) == (float)INFINITY);
 }
 
-/* Tests gelu of large negative numbers. Here erf is -1 in float, so the result must be 0. */
+/* Tests gelu of large negative numbers. The erf of such a number is -1 in float, so the result must
+ * be 0. */
 static void test_gelu_far(void) {
     double worst = 0;
     for (float x = 5.6f; x < 3e38f; x *= 1.003f) {
@@ -170,7 +171,7 @@ static void test_every_float(uint32_t step) {
         wrong += !(e > 0) || !(t >= -1 && t <= 1) || !gelu_in_range(x, g);
         if (x >= -87 && x <= 88) exp_worst = fmax(exp_worst, ulps(e, exp((double)x)));
         if (t != 0) tanh_worst = fmax(tanh_worst, ulps(t, tanh((double)x)));
-        if (fabsf(x) > 1e-30f && fabsf(x) < 1e30f) { /* Half of a subnormal number is inexact. */
+        if (fabsf(x) > 1e-30f && fabsf(x) < 1e30f) { /* Half a subnormal may be inexact. */
             double wanted = 0.5 * (double)x * erfc(-(double)x * 0.70710678118654752440);
             gelu_worst = fmax(gelu_worst, fabs((double)g - wanted) / fabs((double)x));
         }
@@ -419,8 +420,9 @@ static void kernel_softmax_range(const vit__kernels *k, int n) {
     }
 }
 
-/* Tests the norm of equal numbers, which have no deviation. If the sum of the row is exact, only
- * the bias is left. Otherwise the rounding error must be as small as for any other row. */
+/* Tests the norm of equal numbers, which have no deviation. If the sum of the row is exact, the
+ * result must be exactly the bias. If the sum is not exact, the rounding error must be as small as
+ * for any other row. */
 static void kernel_norm_constant(const vit__kernels *k, int n) {
     static const float values[] = { 0, 1, -3, 0.125f, 1024, 0.1f, -7e-5f, 1e-30f, 3.3e10f, -1e15f };
     for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
@@ -491,8 +493,8 @@ static void kernel_rotate(const vit__kernels *k, int n, int special) {
     }
 }
 
-/* Tests the form FORM_U8. The bytes must be those of plain C, followed by zeros. Nothing beyond may
- * be written. */
+/* Tests the form FORM_U8. The bytes must be those of plain C, followed by zeros. The floats after
+ * them must not change. */
 static void kernel_convert_bytes(const vit__kernels *k, int n, int special) {
     float a[MAX_N + PAD], b[MAX_N + PAD];
     fill(a, n + PAD, 3, special);
@@ -504,8 +506,8 @@ static void kernel_convert_bytes(const vit__kernels *k, int n, int special) {
               "int8 of %d, %s", n, vit_isa_name(k->isa));
 }
 
-/* Tests the form FORM_S8. Each byte must be that of FORM_U8 less 128. Zeros follow, and nothing
- * beyond may be written. */
+/* Tests the form FORM_S8. Each byte must be the byte of FORM_U8 minus 128. Zeros must follow, and
+ * the floats after them must not change. */
 static void kernel_convert_signed(const vit__kernels *k, int n) {
     enum { HEADER = VIT__U8_HEADER };
     float u[MAX_N + PAD], s[MAX_N + PAD];
@@ -534,8 +536,8 @@ static double quantised(vit__form form, const float *row, int i) {
     return form == VIT__FORM_I16 ? (double)(int16_t)(pair[0] | pair[1] << 8) : (double)row[i];
 }
 
-/* Tests the integer rows of attention. They must equal those of plain C, and must never be too
- * long. */
+/* Tests the integer rows of attention. They must equal the rows of plain C, and their length must
+ * stay within its limit. */
 static void kernel_quantise(const vit__kernels *k, int n, int special) {
     const vit__form form = k->gemm[VIT__I16].run ? VIT__FORM_I16 : VIT__FORM_F32;
     float x[MAX_N + PAD], steps[MAX_N + PAD], a[MAX_N + PAD], b[MAX_N + PAD];

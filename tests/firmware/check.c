@@ -1,6 +1,6 @@
-/* check.c - checks on the microcontroller itself that the arena is exact, that the weights stay in
- * flash, that this build gives the converter's results, and that a damaged update is refused with
- * the right code. Prints what failed; the build makes small_model.h.
+/* check.c - checks, on the microcontroller itself, that the size of the arena is exact, that the
+ * weights stay in flash, and that this build gives the converter's results. A damaged update must
+ * be refused with the right code. Prints the checks that failed. The build makes small_model.h.
  */
 #define VIT_BARE_METAL
 #define VIT_NO_PREPROCESS
@@ -52,7 +52,8 @@ static int canaries_live(const unsigned char *start) {
     return 1;
 }
 
-/* A session in exactly the needed number of bytes, at any address, must write only into these. */
+/* A session whose arena has exactly the needed number of bytes, at any address, must write only
+ * into the arena. */
 static void check_arena(void) {
     vit_session session;
     vit_outputs outputs;

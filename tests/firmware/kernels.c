@@ -23,7 +23,7 @@ static union {
     float numbers[MAX_DEPTH + 4];
     unsigned char bytes[4 * (MAX_DEPTH + 4)];
 } rows[MAX_ROWS];
-static float inputs[MAX_ROWS][MAX_DEPTH]; /* the same values as the reference reads them */
+static float inputs[MAX_ROWS][MAX_DEPTH]; /* the values of `rows`, as the reference reads them */
 static float tile[VIT__MAX_TILE_ROWS * 16];
 
 static uint32_t seed = 1;
@@ -38,7 +38,7 @@ static float random_float(void) {
     return ((float)(int32_t)(random_bits() & 0xffffu) - 32768.0f) / 32768.0f;
 }
 
-/* --- what is said ------------------------------------------------------------------------- */
+/* --- output ------------------------------------------------------------------------------- */
 
 static void print_int(uint32_t value) {
     char digits[12];
@@ -95,8 +95,8 @@ static void fill_int8(int depth, int extreme) {
     }
 }
 
-/* Weight k of a column of int4, as it is stored; beyond the last weight 8, which stands for
- * zero. */
+/* Fills the panel with random weights of int4, as a file stores them. Places beyond the last weight
+ * contain 8, which stands for zero. */
 static void fill_int4(int depth, int extreme) {
     const int size = (int)vit__panel_bytes(VIT_I4, depth);
     int i;
@@ -115,7 +115,8 @@ static void fill_int4(int depth, int extreme) {
     }
 }
 
-/* Weights as bytes whose floats, of any type, are finite and of ordinary size. */
+/* Fills the panel with random weights of a floating-point type. All weights are finite and of
+ * ordinary size. */
 static void fill_floats(vit_dtype dtype, vit__form form, int depth) {
     const int size = (int)vit__panel_bytes(dtype, depth);
     int i, r;
@@ -252,7 +253,7 @@ static void check(const vit__kernels *kernels, vit_dtype dtype, int count, int d
     compare(kernels, dtype, count, depth);
 }
 
-/* The limit of instructions per multiply-accumulate, in thousandths; 0: no limit. */
+/* The largest number of instructions per multiply-accumulate, in thousandths. 0 means no limit. */
 static uint32_t limit_of(vit_isa isa, vit_dtype dtype) {
 #if defined(__ARM_FEATURE_FMA)
     const uint32_t f32 = 4000;

@@ -1,5 +1,6 @@
 /* fuzz_code.c - reads the input as an author's Python, or as a notebook, beside a small checkpoint.
- * A first byte chooses. Each finding must be text in one line, with a place in the file.
+ * The first byte of the input chooses which of the two. Each finding must be text in one line, with
+ * its place in the file.
  */
 #include "fuzz.h"
 

@@ -56,7 +56,7 @@ static bool take(void *user, const char *key, const char *value) {
     return true;
 }
 
-/* The author's own file: any text is read. */
+/* Reads the input as an author's own configuration. The reader must accept any text. */
 static void read_own(const uint8_t *data, size_t size) {
     char *text = malloc(size + 1);
     int count = 0;

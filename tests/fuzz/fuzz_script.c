@@ -1,5 +1,5 @@
-/* fuzz_script.c - reads the input as the code of a TorchScript archive. A first byte chooses
- * whether its module has tensors or is frozen, with constants only.
+/* fuzz_script.c - reads the input as the code of a TorchScript archive. The first byte of the input
+ * chooses between a module with tensors and a frozen module, which has only constants.
  */
 #include "fuzz_zip.h"
 

@@ -1,5 +1,5 @@
-/* fuzz_structure.c - matches by structure models whose names and shapes the input chooses. A model
- * that is found must be readable; a refusal must have a reason.
+/* fuzz_structure.c - recognises models by the structure of their tensors. The input chooses the
+ * tensors' names and shapes. A recognised model must be readable, and a refusal must have a reason.
  */
 #include "fuzz.h"
 

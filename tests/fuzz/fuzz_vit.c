@@ -1,5 +1,5 @@
-/* fuzz_vit.c - reads the input as a .vit file, after a byte of switches. They decide whether size
- * and checksum are corrected before the file is opened, and whether a model that opens is run.
+/* fuzz_vit.c - reads the input as a byte of switches and a .vit file. The switches decide if the
+ * size and the checksum are corrected before the file is opened, and if an accepted model is run.
  */
 #include "fuzz_model.h"
 
@@ -12,7 +12,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     return fuzz_mutate_model(data, size, max_size, seed, 1);
 }
 
-/* --- running what opens ------------------------------------------------------ */
+/* --- running an accepted model ----------------------------------------------- */
 
 static void read_strings(const vit_model *model) {
     size_t length = strlen(vit_source(model));

@@ -1,6 +1,6 @@
-/* fuzz_web.c - the exports of the WebAssembly module, built natively: the input is eight numbers,
- * then the input of fuzz_vit. On a model that opens, it makes every call that a page makes; the
- * numbers are photo, block, patch and head.
+/* fuzz_web.c - calls the exports of the WebAssembly module in a native build. The input is eight
+ * numbers, and then a .vit file as in fuzz_vit. If the file is accepted, the fuzzer makes every
+ * call that a page makes. The numbers choose the photo, block, patch and head.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
@@ -17,7 +17,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     return fuzz_mutate_model(data, size, max_size, seed, NUMBERS);
 }
 
-/* Skips models that need much memory, which the module lacks, or much time. */
+/* Returns false for models that need more memory than the module has, or much time. */
 static bool is_small(const vit_model *model) {
     const vit_config *c = &model->config;
     const size_t input = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
@@ -49,7 +49,7 @@ static void require_reason(int good) {
                  "a refusal says why");
 }
 
-/* A photo in a block of exactly its size. */
+/* Preprocesses a photo. Its pixels lie in a block of exactly the needed size. */
 static void see(web_model *m, const uint8_t *n) {
     static const int sizes[] = { 3, 4, 1, 3, 4 };
     const int width = n[1] % 40, height = n[2] % 40, format = n[3] % 7 - 1;
@@ -90,7 +90,7 @@ static void look(web_model *m, const uint8_t *n) {
     float *values = take_floats(all), *to = take_floats(3 * (size_t)patches);
     float *cosines = take_floats((size_t)patches * (size_t)patches);
     const vit_grid grid = { s[WEB_ROWS], s[WEB_COLUMNS] };
-    double numbers[14]; /* as many as web_crop writes, the most */
+    double numbers[14]; /* web_crop writes 14, and the others fewer */
     int found[3];
     memset(numbers, 0, sizeof numbers);
     for (size_t i = 0; i < all; i++) values[i] = (float)(i * n[6] % 251);

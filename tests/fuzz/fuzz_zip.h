@@ -13,8 +13,8 @@ static inline void fuzz_put(uint8_t *at, uint64_t value, int bytes) {
     for (int i = 0; i < bytes; i++) at[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* Corrects the checksum of the stored entry that the directory's record describes, if it is within
- * the file. */
+/* Corrects the checksum of the stored entry that the directory's record describes, if the entry
+ * lies within the file. */
 static inline void fuzz_mend_entry(uint8_t *file, size_t size, uint8_t *record) {
     const size_t at = bytes_load32(record + 42), bytes = bytes_load32(record + 20);
     if (bytes_load16(record + 10) != 0 || at > size || size - at < 30) return;

@@ -28,7 +28,8 @@ static int written;
 
 /* --- writing ----------------------------------------------------------------- */
 
-/* Writes a seed of that fuzzer; if before >= 0, the seed begins with this byte of switches. */
+/* Writes a seed of the fuzzer. If `before` is not negative, it is the byte of switches at the start
+ * of the seed. */
 static void write_seed(const char *fuzzer, int before, const void *data, size_t size) {
     char path[512];
     const uint8_t first = (uint8_t)before;
@@ -43,7 +44,7 @@ static void write_seed(const char *fuzzer, int before, const void *data, size_t 
     }
 }
 
-/* Writes the same after the eight numbers of fuzz_web. */
+/* Writes a seed of fuzz_web: eight numbers, then the file. */
 static void write_web_seed(const tiny_file *f) {
     static const uint8_t numbers[8] = { 4 | 64, 7, 5, 1, 2, 3, 2, 0 };
     uint8_t *data = malloc(sizeof numbers + f->size);
@@ -264,8 +265,8 @@ static size_t put_gguf_text(uint8_t *to, const char *text) {
     return 8 + strlen(text);
 }
 
-/* A pair of each type; then, for a type, a tensor [2, n] after one that has a bias of another
- * shape. */
+/* Writes a GGUF file with a pair of each type. Its two tensors are a bias of shape [1, 2], and a
+ * weight of shape [2, row] whose type is `type`. */
 static void write_gguf(uint32_t type, uint64_t row, size_t bytes) {
     static const struct {
         const char *key;
@@ -407,7 +408,7 @@ static void write_tokens(int algorithm, uint32_t kind) {
     tplan_step_prepend(&p, &p.steps, "\xe2\x96\x81", true);
     p.first.rows[0][0] = kind;
     if (!tplan_write(&p, &blob, &r)) exit(1);
-    blob.data[16] = (unsigned char)(kind % 3); /* how it splits, without the large table */
+    blob.data[16] = (unsigned char)(kind % 3); /* a kind of splitting without the large table */
     if (blob.size < 8000) {
         unsigned char *data = realloc(blob.data, blob.size + sizeof text);
         if (!data) exit(1);
@@ -591,7 +592,7 @@ static void take_code(const char *path) {
     take_file("code", 1, file);
 }
 
-/* Everything in tests/data/NAME. */
+/* Calls `take` for each file in tests/data/NAME. */
 static void take_all(const char *data, const char *name, void (*take)(const char *path)) {
     char path[600];
     struct dirent **entries = NULL;
