@@ -214,7 +214,7 @@ def widen_256(kind, raw):
     return (scale[:, :, None] * q.astype("<f4") - minimum[:, :, None]).reshape(n, 256)
 
 
-# The type's number, the bytes of a block, and the places of the block's f16 numbers
+# The type's number, the bytes of a block, and the offsets of the f16 numbers in a block
 GGML_TYPES = {"q4_0": (2, 18, [0]), "q4_1": (3, 20, [0, 2]), "q5_0": (6, 22, [0]),
               "q5_1": (7, 24, [0, 2]), "q8_0": (8, 34, [0]), "q4_K": (12, 144, [0, 2]),
               "q5_K": (13, 176, [0, 2]), "q6_K": (14, 210, [208])}

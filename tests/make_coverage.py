@@ -166,8 +166,8 @@ def option_set(module, cls, kwargs):
     return (cls.__name__,) + tuple(sorted(f"{k}={v}" for k, v in said.items()))
 
 
-# Options of the constructor that no pretrained tag uses. Each is added to EXTRA_BASE, and stored in
-# model_args of config.json.
+# Options of the constructor that no pretrained tag uses. The script adds each option to EXTRA_BASE,
+# and stores it in model_args of config.json.
 EXTRA_BASE = "vit_base_patch16_224.augreg_in21k_ft_in1k"
 EXTRAS = {
     "qk_norm": dict(qk_norm=True),
@@ -445,8 +445,8 @@ RESIZED = (
 )
 
 
-# These fixtures have such numbers, too. timm assumes that a table of relative positions is for a
-# square. Here all blocks share one table.
+# For these fixtures, too, the numbers for another input are stored. timm assumes that a table of
+# relative positions belongs to a square grid. In these fixtures all blocks share one table.
 SQUARE = ("beit_base_patch16_224.in22k_ft_in22k_in1k",
           dict(img_size=(32, 32), use_rel_pos_bias=False, use_shared_rel_pos_bias=True))
 RESIZED_FIXTURES = {
@@ -690,7 +690,8 @@ NaFlex loader, to at most 576 patches.
 | naflexvit_so150m2_patch16_reg1_map.untrained | yes | 2.8e-07 | 4.9e-07 | naflexvit_so150m2_patch16_reg1_map |
 """
 
-# An architecture here stands for all of its tags. vit-convert names the reason if it meets one.
+# An architecture in this list stands for all of its tags. vit-convert refuses them and prints the
+# reason.
 LACKING = (
     ("windows, and relative positions that depend on the query (SAM)",
      "samvit_base_patch16 samvit_base_patch16_224 samvit_huge_patch16 samvit_large_patch16"),

@@ -62,7 +62,8 @@ class Attention(nn.Module):
         for name in names:
             setattr(self, name, nn.Linear(dim, dim))
 
-    def __getstate__(self):   # leaves out members that a pickle cannot hold or that show too much
+    def __getstate__(self):   # leaves out members that a pickle cannot contain, or that show too
+                              # many settings
         return {k: v for k, v in self.__dict__.items() if k not in ("split", "heads_of", "names")}
 
     def forward(self, x):
@@ -184,7 +185,7 @@ def saved(obj, **options):
     return smaller(buffer)
 
 
-# Searching all other lines for every line would take minutes.
+# Searching all other lines for each line would take minutes.
 MANY = ("    y = torch.sigmoid(x)\n    y = torch.tanh(x)\n    y = torch.mul(x, z)\n" * 40000).encode()
 
 

@@ -468,8 +468,8 @@ LAYOUT, PLAN, VALUES = ("tools/layout/%s:" % f for f in ("layout.h", "plan.c", "
 TABLES, PUBLISHED = "tools/layout/tables.c:", "tools/layout/tables_published.c:"
 NAMES, CONFIG = "tools/model/timm_names.c:", "tools/model/config.c:"
 
-# family | weights | fixture: a case here, "layouts CASE", or "tags REGEX" of timm | places: text in
-# a file of the source
+# family | weights | fixture: a case of this script, "layouts CASE", or "tags REGEX" of timm |
+# places: texts in files of the source
 FAMILIES = [" | ".join(row[:3] + (" , ".join(row[3:]),)) for row in (
     ("ViTForImageClassification", "transformers' classifiers with eps 1e-12", "hf_vit_classifier",
      CONFIG + "BY_VIT }", TABLES + "layout_hf_vit"),

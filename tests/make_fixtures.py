@@ -85,8 +85,8 @@ CASES = {
                                  "head", "logits", "embedding")),
 }
 
-# Single options, and the combinations of existing models. Each has two blocks, four patches and one
-# traced image.
+# Models with a single option, or with the options of an existing model. Each model has two blocks,
+# four patches and one traced image.
 SMALL = dict(depth=2, img=(8, 8), dim=20, heads=2, mlp=1.35, classes=6, traced=1)
 OPTIONS = {
     "clip":           dict(dim=80, heads=1, mlp=0.6, depth=1, pre_norm=True, act="quick_gelu",
@@ -141,7 +141,7 @@ OPTIONS = {
 }
 CASES.update((case, dict(SMALL, told=True, **changes)) for case, changes in OPTIONS.items())
 
-# timm's dynamic_img_size: the images have another size than the grid of the positions.
+# timm's dynamic_img_size: the size of the images differs from that of the grid of positions.
 SIZES = {
     "dynamic":        dict(img=(16, 16), run=(24, 12), forms=("pth",)),
     "dynamic_shrink": dict(img=(24, 24), run=(8, 16), cls=False, reg=1, pos="patches", pool="avg"),
@@ -149,8 +149,8 @@ SIZES = {
     "dynamic_pad":    dict(img=(12, 12), run=(18, 11), pad=True, reg=1),
     "dynamic_nopos":  dict(img=(12, 12), run=(8, 12), pos="none"),
 }
-# Weights adapted to another patch size and other channels, as timm adapts FlexiViT's: (patch,
-# channels).
+# The new patch size and channels to which the weights are adapted, as timm adapts FlexiViT's:
+# (patch, channels).
 SIZES.update({
     "flexivit":       dict(img=(12, 12), adapt=(6, 3), pos="patches"),
     "flexivit_small": dict(img=(16, 24), adapt=(3, 1)),

@@ -16,7 +16,7 @@ from PIL import Image
 
 TARGET = os.path.join(os.path.dirname(os.path.abspath(__file__)), "preprocess_vectors.h")
 
-STATS = [  # (mean, std); the tests have the same table, written by this script
+STATS = [  # (mean, std); this script writes the same table for the tests
     ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
     ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
     ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
@@ -224,7 +224,7 @@ CASES = [
 ]
 CASES = [case + (EVEN,) for case in CASES] + [
     case + (DOWN,) for case in CASES if case[9] != BORDER and case[1] < 100 and case[2] < 100
-] + [  # odd and even sides, padded rows, models of one channel; the first is the photo as it is
+] + [  # odd and even sides, padded rows, models of one channel; the first keeps the photo
     (form, w, h, pad, chans, 16, 16, side, side, SQUASH, BICUBIC, stats, EVEN) for form in FORMATS
     for w, h, pad, chans, side, stats in (
         (16, 16, 0, 3, 16, 0), (37, 23, 0, 3, 16, 2), (24, 31, 8, 3, 18, 2), (1, 1, 0, 3, 18, 2),

@@ -3,13 +3,14 @@
 # compiles vit.h with MinGW-w64's headers, and the programs run under Wine:
 #
 #   - no warning at level 4, in C and in C++, with each configuration. For 64-bit ARM the script
-#     only makes the object, because no libraries are available
-#   - if clang is hidden (tests/msvc/cl.h), the code uses nothing of GNU C. It still compiles, runs
-#     and gives the same bits
+#     only compiles the object, because there are no libraries to link
+#   - if tests/msvc/cl.h hides clang from vit.h, the code uses nothing of GNU C. The code still
+#     compiles, runs and gives the same bits
 #   - the tests of the header pass. vit.h chooses the best tier, and gives the bits of the build for
 #     Linux
-#   - no tier is much slower than in the build of MinGW-w64's gcc. `msvc.sh speed` only
-#     measures speed: for longer, and also against Linux's build. It fails beyond 5 %
+#   - no tier is much slower than in the build of MinGW-w64's gcc. `msvc.sh speed` only measures
+#     speed. It takes longer, and also compares with the build for Linux. It fails if the
+#     difference is above 5 %
 #
 # `make test-cross` installs the packages that this needs. The last line is "N passed, N failed".
 set -u
@@ -203,7 +204,7 @@ run_tests() {
     done
 }
 
-# The tests compare with plain C.
+# The tests compare each tier with plain C.
 for compiler in $compilers; do run_tests "$compiler" "$compiler" "/DVIT_SCALAR /DVIT_TEXT_ENCODER" "$bits"; done
 # clang may use the command line's instruction sets in any function, so the CPU must have all of
 # them.

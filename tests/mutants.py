@@ -58,7 +58,7 @@ TESTS = {
 ARGUMENTS = {"damage": "10", "match": "12", "random": "120 20 40", "converter_memory": "60",
              "random.simde": "120 6 24"}
 
-# The replacements. They apply to a source without comments, strings and preprocessor lines.
+# The replacements apply to a source without comments, strings and preprocessor lines.
 SWAPS = [(r"(?<![<>=!+\-*/%&|^-])<(?![<=])", "<="), (r"(?<!<)<=", "<"),
          (r"(?<![>\-=])>(?![>=])", ">="), (r"(?<!>)>=", ">"), (r"==", "!="), (r"!=", "=="),
          (r"&&", "||"), (r"\|\|", "&&"), (r" \+ ", " - "), (r" - ", " + "), (r" \* ", " / "),
@@ -66,8 +66,8 @@ SWAPS = [(r"(?<![<>=!+\-*/%&|^-])<(?![<=])", "<="), (r"(?<!<)<=", "<"),
          (r" & ", " | "), (r" \| ", " & "), (r"(?<![\w)\]])!(?=[\w(])", ""),
          (r"\breturn true;", "return false;"), (r"\breturn false;", "return true;")]
 NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
-# Array sizes are left alone: a larger array changes nothing, and only the sanitizers notice a
-# smaller one.
+# The script does not change array sizes. A larger array changes nothing, and only the sanitizers
+# notice a smaller array.
 ARRAY = re.compile(r"^\s+(?!return\b)(?:\w+ )+\**\w+(?:\[[^\]]*\])+[,;]")
 RETURN = re.compile(r"\breturn ((?!true;|false;|0;)[^;{}]+);")
 STATEMENT = re.compile(r"^\s+(?!return\b|const\b|static\b|typedef\b|extern\b|else\b|case\b|default\b|goto\b"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# packages.sh [NAME...] - runs tests/packages/NAME.sh, without names all of them, as many at once as
-# there are cores; the longest begin first. Keeps what each prints in build/log/packages/NAME, for the
-# release's TESTED.md. The first line of a log has the commit, the day and the system.
+# packages.sh [NAME...] - runs tests/packages/NAME.sh. Without names it runs all of them. As many
+# run at once as there are cores, and the longest begin first. The script keeps the output of each
+# in build/log/packages/NAME, for the release's TESTED.md. The first line of a log has the commit,
+# the day and the system.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 logs=build/log/packages failures=build/log/packages.failed

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh [WORD...] - builds and runs the tests of `make test`. With words, it runs the tests whose
-# names begin with one of them, with or without "test_".
+# run.sh [WORD...] - builds and runs the tests of `make test`. With words, it runs only the tests
+# whose names begin with one of them. The words may omit "test_".
 #
 # WHICH=more runs the additional tests of `make test-more`: the same tests under sanitizers, other
 # compilers and CPUs, packages, fuzzers, the developers' own checks, and tests of `make test` that
@@ -12,7 +12,8 @@ cd "$(dirname "$0")/.." || exit 2
 . tests/jobs.sh
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 
-# Tests that are slow under sanitizers run only in part there; the plain build runs all of them.
+# Some tests are slow under sanitizers. With sanitizers, only parts of these tests run. The plain
+# build runs them whole.
 declare -A fewer=([test_converter_memory]=40 [test_damage]=10 [test_layout_damage]=4
     [test_match]=6 [test_random]="330 6 24" [test_structure]=20)
 # `make test` and `make test-more` run only a part of tests that take long.
@@ -20,8 +21,8 @@ declare -A part=([test_converter_memory]=60 [test_damage]=10 [test_match]=12 [te
 declare -A larger=([test_converter_memory]= [test_damage]=3 [test_match]=40 [test_random]="400 60 150"
     [test_random.simde]="330 6 24")
 fuzz=1 # second; `make fuzz` takes longer
-# These tests are not repeated with sanitizers: they have no sanitized programs, or only convert
-# files of other tests. The last one has its own malloc.
+# These tests are not repeated with sanitizers. They have no sanitized programs, or only convert
+# files of other tests. The last test replaces malloc itself.
 unsanitized=" test_abi test_build test_confined test_embedded test_fixed test_floors test_make "
 unsanitized+="test_tools_memory "
 if [ "${LONG-}" = yes ]; then
@@ -95,8 +96,8 @@ for_developers() {
     done
 }
 
-# Tests of `make test` that skipped a part in their last run; the missing packages may be installed
-# by now.
+# Lists the tests of `make test` that skipped a part in their last run. The missing packages may be
+# installed by now.
 skipped_before() {
     again=$1
     for_users if_skipped
@@ -138,8 +139,8 @@ needs() {
 
 perhaps() { if [ -n "${absent[$1]-}" ]; then omit "$1" "${absent[$1]}"; else run "$@"; fi; }
 
-# sets COMMAND: calls COMMAND for the tests of WHICH, or with words for both sets. It includes other
-# builds only if a word names one
+# sets COMMAND: calls COMMAND for the tests of WHICH, or with words for both sets. Other builds of
+# tests are included only if a word names one
 sets() {
     command=$1
     case ${only[*]+words}${WHICH-} in
@@ -160,7 +161,7 @@ sets needs
     { echo "run.sh: no test's name begins with: $*" >&2; exit 2; }
 [ ${#targets[@]} = 0 ] || make --no-print-directory -s "${!targets[@]}" || exit 2
 [ -z "${STB-}" ] || export CPATH=$PWD/build/stb${CPATH:+:$CPATH} # make's link to stb
-export BUILT=yes # tells tests/built.sh that make has just built everything
+export BUILT=yes # tests/built.sh then checks nothing, because make has just run
 sets perhaps
 
 finish

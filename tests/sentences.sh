@@ -12,7 +12,7 @@ shift $(($# < 2 ? $# : 2))
 # The strings of tests do not count as messages.
 extract() {
     awk '
-    function add(text, line) { # to the paragraph that is being read
+    function add(text, line) { # to the current paragraph
         gsub(/[ \t]+/, " ", text)
         if (text == "" || text == " ") return
         starts[++parts] = length(all) + 1

@@ -1,6 +1,6 @@
 /* soak.c - runs ten thousand classifications in one process, with changing photos and models. After
- * the first two thousand, memory and the number of open files must not grow, and all answers must
- * stay the same.
+ * the first two thousand, memory and the number of open files must not grow, and the same photo and
+ * model must always give the same result.
  *
  *     soak models/cifar10-vit.vit [COUNT]
  */
@@ -17,8 +17,8 @@
 
 enum { COUNT = 10000, WARM_UP = 2000, PHOTOS = 12, KINDS = VIT_NUM_DTYPES + 2 };
 
-/* The accepted growth of the memory in KB, which allows for stacks of threads. A leak of 32 bytes
- * in each classification would exceed it. */
+/* The accepted growth of the memory in KB, which allows for the stacks of threads. A leak of 32
+ * bytes in each classification would exceed this limit. */
 enum { SLACK = 256 };
 
 typedef struct photo {

@@ -4,9 +4,9 @@
 #   - musl: all programs, linked statically, pass the tests and give glibc's bits and files
 #   - macOS, the BSDs and bare POSIX: the code compiles with this machine's headers, without the
 #     declarations of Linux and GNU; it does not run
-#   - only vit.h, tools/os and the sandbox, which is for Linux, distinguish systems
+#   - only vit.h, tools/os and the sandbox (for Linux) contain code for a particular system
 #
-# `systems.sh compile` leaves musl out. The last line is "N passed, N failed".
+# `systems.sh compile` omits the part with musl. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 . tests/checks.sh
@@ -61,7 +61,7 @@ alike FreeBSD clang -U__linux__ -D__FreeBSD__=14
 alike macOS "gcc clang" -U__linux__ -D__APPLE__ -D__MACH__ -I$built/apple
 check "no O_CLOEXEC" gcc -std=c99 -O2 $warnings -I. -include fcntl.h -UO_CLOEXEC -c $built/vit.c \
     -o $built/vit.o
-# On 64-bit ARM, each system reports the CPU's instructions in its own way.
+# On 64-bit ARM, each system has its own way to report the CPU's instructions.
 check "macOS, ARM" clang --target=aarch64-linux-gnu -std=c99 $warnings -fsyntax-only -I. \
     -U__linux__ -D__APPLE__ -I$built/apple $built/vit.c
 check "FreeBSD, ARM" clang --target=aarch64-linux-gnu -std=c99 $warnings -fsyntax-only -I. \

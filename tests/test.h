@@ -1,5 +1,5 @@
-/* test.h - the whole test framework. It counts assertions, reports failures, and prints the numbers
- * of passed and failed assertions at the end.
+/* test.h - the framework of the tests in C. It counts assertions, reports failures, and prints the
+ * numbers of passed and failed assertions at the end.
  *
  *     CHECK(x == 3);                              names the expression when it is false
  *     CHECK_MSG(x == 3, "case %s: x = %d", s, x)  and says more

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests the compiled library. Its symbols, and its structs and constants that programs use, must be
-# those of tests/abi/list.txt, which `make abi` records (test_abi.sh record). Programs that were
-# compiled with an older or newer vit.h, or without the header, must run with the library or be
-# refused by a message.
+# Tests the compiled library. Its symbols, structs and constants must be those of
+# tests/abi/list.txt. `make abi` writes this list (test_abi.sh record). Programs that were compiled
+# with an older or newer vit.h, or without the header, must run with the library or be refused by a
+# message.
 set -u
 cd "$(dirname "$0")/.."
 . tests/built.sh libraries
@@ -108,7 +108,7 @@ check "newer: members take the place of what was reserved" \
 library newer
 says "cat 0.78" same "$work/newer"
 
-# A newer program may need functions that an older library lacks.
+# A newer program may need functions that an older library does not have.
 program newer_program "$work/newer"
 says "compiled for ABI $((abi + 1)); this is vit.h $version, which takes $oldest to $abi" newer_program
 says "-11: program and library come from different vit.h" newer_program
@@ -121,7 +121,7 @@ library forgetful
 says "compiled for ABI $abi; this is vit.h $version, which takes $((abi + 1)) to $((abi + 2))" \
     same "$work/forgetful"
 
-# These macros make the struct smaller or larger than in the library.
+# With these macros, the struct of the program is smaller or larger than that of the library.
 program fewer_chans . -DVIT_MAX_CHANS=3
 says "sizeof(vit_model) in the program, by VIT_MAX_CHANS and others: expected " fewer_chans
 program more_chans . -DVIT_MAX_CHANS=300
@@ -129,7 +129,7 @@ says "sizeof(vit_model) in the program, by VIT_MAX_CHANS and others: expected " 
 program no_texts . -DVIT_NO_TEXT
 says "-11: program and library come from different vit.h: " no_texts
 
-# This program does not use the macros of the header.
+# This program calls the functions without the macros of the header.
 program silent . -DBY_POINTER=0
 says "the program names no ABI: pass vit_abi(); this is vit.h $version" silent
 program well_said . '-DBY_POINTER=vit_abi()'
@@ -137,7 +137,7 @@ says "cat 0.78" well_said
 program too_small . -DBY_POINTER="$(printf '0x000001%02xu' "$abi")"
 says "-11: program and library" too_small
 
-# The implementation is built for firmware, but the program is compiled without this macro.
+# The library is built with a macro for firmware, but the program is compiled without this macro.
 cat >"$work/bare.c" <<'END'
 #include "vit.h"
 int main(void) {
@@ -156,7 +156,8 @@ for macro in -DNOTHING -DVIT_BARE_METAL; do
         [ "$status" = "$([ $macro = -DNOTHING ] && echo 0 || echo 1)" ]
 done
 
-# One program has the static library. Another has a private copy beside the shared library.
+# One program links the static library. Another program has a private copy of vit.h and also links
+# the shared library.
 check "the static library links" "$cc" -std=c99 -I. tests/abi/program.c build/lib/libvit.a -lpthread \
     -o "$work/static"
 says "cat 0.78" static

@@ -420,7 +420,7 @@ static void test_config_derived(void) {
     CHECK(vit_config_check(c, NULL) != VIT_OK);
 }
 
-/* Each field is within its own limits, but the combination of fields is not. */
+/* Each field is within its own limits, but the fields together exceed a limit. */
 static void test_config_products(void) {
     tiny_options o = tiny_defaults();
     vit_config c = o.config;
@@ -967,7 +967,7 @@ static void test_unpack_plain(void) {
 
 enum { CANARY = 128 };
 
-/* Uses a workspace of exactly the requested size, at an odd address, between canaries. */
+/* Uses a workspace of exactly the requested size, at an odd address, between guard bytes. */
 static void run_in_workspace(bench *b, const vit_params *params, size_t shift, int batch,
                              float *logits) {
     size_t size = vit_workspace_size(&b->model, params);
@@ -1129,7 +1129,7 @@ static void test_params(void) {
     }
     CHECK(vit_workspace_size(NULL, NULL) == 0);
     params = no_params();
-    /* The number has no effect without a parallel_for function. */
+    /* The number of threads has no effect without a parallel_for function. */
     params.executor.num_threads = 1000000;
     CHECK(vit_workspace_size(&b.model, NULL) == vit_workspace_size(&b.model, &params));
     params.executor.parallel_for = serial_for;
@@ -1503,7 +1503,8 @@ static void test_blocks(void) {
           VIT_OK);
     CHECK(memcmp(logits, alone, sizeof logits) == 0);
     CHECK(memcmp(a[0], a[2], maps) == 0 && memcmp(a[0], a[1], maps) != 0);
-    CHECK(memcmp(t[1], t[2], tokens) != 0); /* Only one of the two has passed the final norm. */
+    CHECK(memcmp(t[1], t[2], tokens) != 0); /* Only one of the two outputs has passed the final
+                                             * norm. */
     outputs = no_outputs();
     outputs.tokens = t[3];
     CHECK(vit_forward(&r.session, &(vit_input){ .pixels = b.input, .batch = 3 }, &outputs) ==
@@ -1595,8 +1596,8 @@ static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits
 }
 
 /* Puts NaN and infinity into every tensor of floats, with each kind of block and pooling, on every
- * tier. Integer types must give NaN where f32 does. Otherwise the kernels used the payload of a NaN
- * as a weight. */
+ * tier. Integer types must give NaN where f32 does. If they give a number, a kernel has used the
+ * payload of a NaN as a weight. */
 static void test_nonfinite_weights(void) {
     static const uint32_t bad[] = { 0x7fc07fff, 0x7f800000, 0xff800000 };
     for (int kind = 0; kind < 7; kind++) {
@@ -1683,9 +1684,9 @@ static vit_phase next_phase(const phase_log *log, int *at, int *norms) {
     return *at < log->count ? log->phases[(*at)++] : VIT_NUM_PHASES;
 }
 
-/* Checks one pass, from log entry *at on: each step occurs once, and a norm comes before the layer
- * that reads it. Converting a layer's input also counts as NORM, so NORM may come before any layer;
- * it may interrupt HEAD. */
+/* Checks one pass, from log entry *at on. Each step occurs once, and a norm comes before the layer
+ * that reads it. Converting a layer's input also counts as NORM. NORM may therefore come before any
+ * layer, and in the middle of HEAD. */
 static void check_pass(const phase_log *log, int *at, int depth) {
     static const vit_phase block[] = { VIT_PHASE_QKV, VIT_PHASE_ATTENTION, VIT_PHASE_PROJ,
                                        VIT_PHASE_FC1, VIT_PHASE_FC2 };
@@ -1932,8 +1933,8 @@ static tiny_file built_at(tiny_options o, const vit_model *model, int height, in
     tiny_file f = tiny_build(&o);
     CHECK(vit_model_open_memory(f.data, f.size, 0, &built) == VIT_OK);
     for (int i = 0; vit_model_tensor(&built, i, &to); i++) {
-        /* Both models have the same tensors in the same order. The sizes differ, and therefore the
-         * random numbers too. */
+        /* Both models have the same tensors in the same order. The sizes of the tensors differ, and
+         * therefore the random numbers differ too. */
         CHECK(vit_model_tensor(model, i, &from) && strcmp(from.name, to.name) == 0);
         const bool same_grid = memcmp(from.dims, to.dims, sizeof to.dims) == 0;
         if (strcmp(to.name, "pos_embed") != 0 || same_grid) {
@@ -2046,8 +2047,8 @@ static void test_resize_refused(void) {
     bench_close(&b);
 }
 
-/* Compares the size to which a photo is resized. Merged tokens of 2 x 2 patches with half the side
- * must give the same size, because the grid must have whole merged tokens. */
+/* Compares the size to which a photo is resized. A model that merges 2 x 2 patches of half the side
+ * must give the same size, because the grid must consist of whole merged tokens. */
 static void check_fit(vit_config *c, int width, int height, int fitted_width, int fitted_height) {
     for (c->merge_size = 0; c->merge_size <= 2; c->merge_size += 2) {
         vit_crop crop;

@@ -73,7 +73,8 @@ static void test_shown(void) {
     CHECK(text_show(to, sizeof to, 3, "ab\xE4\xB8\xAD") == 2 && strcmp(to, "ab") == 0);
 }
 
-/* A newline at an end of the format begins a line. A newline in a printed argument does not. */
+/* A newline at an end of the format begins a new line of the report. A newline in a printed
+ * argument does not. */
 static void test_print(void) {
     static char name[REPORT_SIZE + 9];
     char *text = NULL;
@@ -193,7 +194,7 @@ static void test_sources(void) {
 static void test_numbers(void) {
     CHECK(bytes_float(0x3FC00000) == 1.5f && bytes_bfloat(0xC000) == -2.0f);
     CHECK(bytes_half(0x3E00) == 1.5f && bytes_half(0x8001) == -1.0f / 16777216.0f);
-    /* This covers all halves, and the midpoints of neighbouring halves. */
+    /* The loop covers all half floats, and the midpoints of neighbouring half floats. */
     for (uint32_t half = 0; half < 65536; half++) {
         const float value = bytes_half((uint16_t)half), next = bytes_half((uint16_t)(half + 1));
         const bool nan = (half & 0x7FFF) > 0x7C00;

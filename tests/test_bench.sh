@@ -18,7 +18,8 @@ mkdir "$TMPDIR"
 
 # --- the framework ------------------------------------------------------------------------
 
-# try OPTIONS...: runs vit-bench; $status, and the files $work/out and $work/err, are its results.
+# try OPTIONS...: runs vit-bench. $status is its exit status, and its output is in the files
+# $work/out and $work/err.
 try() {
     tried="vit-bench $*"
     "$bench" "$@" >"$work/out" 2>"$work/err" </dev/null
@@ -82,9 +83,9 @@ json f16 dtype
 json 2 threads
 json 2 batch
 json 3 runs
-# The model has 65 tokens, of which 64 are patches of 48 numbers. It has 7 blocks, whose widths are
-# 192 and 384, and 10 classes. The last block computes k and v for all tokens, and everything else
-# for one token.
+# The model has 65 tokens, of which 64 are patches of 48 numbers. It has 10 classes, and 7 blocks of
+# width 192, whose MLPs are 384 wide. The last block computes k and v for all tokens, and everything
+# else for one token.
 block='65 * 192 * 384 + n * (2 * 65 * 192 + 2 * 192 * 192 + 2 * 192 * 384)'
 holds "(@gflop * 1e9 / 2 / (64 * 48 * 192 + 6 * (${block//n/65}) + ${block//n/1} + 192 * 10) - 1) \
     ^ 2 < 1e-12"
@@ -112,7 +113,7 @@ for dtype in f32 f16 bf16 int8 int4; do
     json $dtype dtype
 done
 
-# Tries every tier. For a tier that this machine lacks, the message must contain its name.
+# Tries every tier. If this machine lacks a tier, the message must contain the name of the tier.
 try -m "$model" --isa sse9
 names=$(sed -n "s/.*expected auto, \(.*\), found 'sse9'.*/\1/p" "$work/err" | sed 's/,\| or / /g')
 [ -n "$names" ] || fail "lists no tiers"

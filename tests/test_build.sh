@@ -44,8 +44,8 @@ if have cmake "README's CMakeLists.txt"; then
         sh -c "cd '$work/user' && out/hello | grep '^cat, 82.4 %$'"
 fi
 
-# A model of timm, as README fetches it. A smaller model with random weights, in a folder, replaces
-# it.
+# README fetches a model of timm. In this test, a smaller model with random weights, in a folder,
+# replaces it.
 mkdir -p "$work/model/photos"
 ln -s "$PWD/tools" "$work/model"
 tiny=$work/model/mirror/timm/deit_tiny_patch16_224.fb_in1k/resolve/main
@@ -62,8 +62,9 @@ if have curl "README's commands for a model of timm's"; then
         VIT_MIRROR=file://\$PWD/mirror sh -e commands >said && grep -c '^ *[0-9.]* %' said | grep '^5$' && grep 'photos/cat.jpg$' said"
 fi
 
-# Tiny encoders with transformers' names and shapes replace the download of words. vit-get has the
-# checksum of CLIP's weights, but none for another publisher's weights of CLIP.
+# Tiny encoders with the names of transformers' tensors replace the download of a model for words.
+# vit-get contains the checksum of CLIP's own weights, but no checksum for weights of CLIP by other
+# publishers.
 words=CLIP-ViT-B-32-laion2B-s34B-b79K
 mkdir -p "$work/words/mirror/laion/$words/resolve/main"
 ln -s "$PWD/tools" "$work/words"

@@ -4,8 +4,8 @@
  *     test_checkpoint [tests/data]
  *
  * The fixtures come from tests/make_checkpoints.py. A table has each broken input, and a word that
- * the message must contain. Damage at every position must not cause a crash or, under
- * sanitizers, an access to other memory.
+ * the message must contain. Damage at any position must not cause a crash, nor an access to other
+ * memory that sanitizers would report.
  */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 
@@ -1176,8 +1176,8 @@ static void test_choices(void) {
     }
 }
 
-/* Tests the class names that are read from beside the state dict. The expected text is empty if
- * there are no usable names. */
+/* Tests class names that the file stores beside the state dict. The expected text is empty if there
+ * are no usable names. */
 static void test_labels(void) {
 #define BESIDE(ENTRY)                                                                              \
     DICT("}U\x01"                                                                                  \
@@ -1270,7 +1270,7 @@ static void test_labels(void) {
 #define OBJECT(STATE) "cmy\nObject\n)\x81" STATE "b"
 #define HALF          "G\x3f\xe0\0\0\0\0\0\0"
 
-/* Tests settings that are read from beside the state dict, and from a namespace one level below. */
+/* Tests settings that the file stores beside the state dict, or in a namespace beside it. */
 static void test_metadata(void) {
     static const char pickle[] =
         "\x80\x02}(U\x05model}U\x01"
@@ -1494,8 +1494,8 @@ static void test_long_names(void) {
     check_pickle_refused("a tensor's name of 1100 letters", &p, "too long");
 }
 
-/* Writes a namespace of 400,000 settings as memo 2. Then writes a dict that contains the model, and
- * the namespace twice. */
+/* Writes a namespace of 400,000 settings, and stores it as memo 2. Then writes a dict that contains
+ * the model, and twice the namespace. */
 static void put_settings(bytes *p) {
     static const char model[] = "}(U\x05model}U\x01"
                                 "a" ONE "sU\x01xh\x02U\x01yh\x02u";
@@ -1856,7 +1856,7 @@ static void test_npz_skips(void) {
     discard(&b);
 }
 
-/* Reads the number 1 in each type that NumPy writes and a tensor may have. */
+/* Reads the number 1 in each type that both NumPy and tensors have. */
 static void test_npz(void) {
     static const struct {
         const char *descr;

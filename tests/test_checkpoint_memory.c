@@ -188,7 +188,7 @@ static bool copy_labels(const char *path, report *r) {
     return ok;
 }
 
-/* === What must hold === */
+/* === Checks === */
 
 typedef bool operation(const char *path, report *r);
 

@@ -180,7 +180,7 @@ has output o= 'convert embed get learn look'
 has help h 'bench classify convert embed evaluate get info learn look run search'
 has version . 'bench classify convert embed evaluate get info learn look run search'
 
-# In all programs that take images, folders and lists stand for the images in them.
+# In all programs that take images, a folder or a list stands for the images in it.
 mkdir -p "$work/tree/b"
 cp "$cat" "$work/tree/b/two.jpg"
 cp "$other" "$work/tree/one.png"
@@ -370,7 +370,8 @@ done
 try "$classify" -m "$model" -k 100 "$cat"
 is 0
 lines out 10
-# Several classes may be right if each score is independent. --sigmoid or the file sets this.
+# With --sigmoid, or if the file requires a sigmoid, the scores are independent and several classes
+# may be right.
 tagger=$work/tagger.vit
 try "$convert" "$fixtures/plain/model.safetensors" -o "$tagger" --labels "$work/labels.txt" \
     --set head_activation=sigmoid
@@ -1090,7 +1091,7 @@ for target in /dev/full nosuch/z.npy steps; do
     quiet out
     err "^vit-run: $target: (cannot be (written: No space left|created: No such file)|is a folder)"
 done
-try "$run" -m "$model" "$cat" "$cat" "$cat" --dump-input /dev/full   # fails during the writing
+try "$run" -m "$model" "$cat" "$cat" "$cat" --dump-input /dev/full   # the disk is full
 is 1
 err '^vit-run: /dev/full: cannot be written: No space left'
 try "$run" -m "$model" --input x.npy --trace x.npy
@@ -1348,7 +1349,7 @@ if terminal "the bar of a terminal"; then
     if grep -q 'evaluate \[#*\.*\]' "$work/out"; then
         pass
         if tail -c 8 "$work/out" | grep -q $'\r\033\[K'; then pass; else fail "bar stays"; fi
-    fi   # else: a fast machine has ended within a tenth of a second
+    fi   # a fast machine needs no bar, which comes after a tenth of a second
 fi
 
 summary

@@ -1,7 +1,8 @@
-// cpp.cpp - what packages/cpp.sh compiles: cpp MODEL PHOTO NAFLEX. vit.hpp gives the bits of vit.h
-// on the calling thread, on a pool and on the program's own threads; a pass can be cancelled at each
-// of its steps, after which the session gives the same bits. Its last line is "cat 0.7876 N", where N
-// counts the steps. `cpp figures MODEL PHOTO` prints the figures of tools/packaging/README.md.
+// cpp.cpp - tests vit.hpp for packages/cpp.sh: cpp MODEL PHOTO NAFLEX. vit.hpp must give the bits
+// of vit.h on the calling thread, on a pool and on the program's own threads. A pass is cancelled
+// at each of its steps, and the session must then give the same bits again. The last line is "cat
+// 0.7876 N", where N is the number of steps. `cpp figures MODEL PHOTO` prints the figures of
+// tools/packaging/README.md.
 #include <stb/stb_image.h>
 #include "vit.hpp"
 #include <chrono>
@@ -43,7 +44,8 @@ template <class Throws> static std::string message(vit_result expected, const Th
     return {};
 }
 
-// Two threads for each loop, as no program should have them; sets `stop` in loop number `last`.
+// An executor that starts two threads for each loop, which no real program should do. Sets `stop`
+// in loop number `last`.
 struct Loops {
     int count = 0, last = 0;
     std::atomic<bool> stop{ false };
@@ -74,7 +76,8 @@ static void test_errors(const vit::Model &model, const vit::Photo &photo) {
     message(VIT_ERROR_ARGUMENT, [&] { vit::Session(model, wrong); });
 }
 
-// Sessions own what they need, wherever they and their parts are moved.
+// Returns a session after its model, its pool and the session itself have been moved. A session
+// must own everything that it needs.
 static vit::Session moved_session(const char *path) {
     vit::Model first(path);
     vit::Model model(std::move(first));
@@ -86,7 +89,8 @@ static vit::Session moved_session(const char *path) {
     return other;
 }
 
-// Cancels the pass in its first, second ... loop; returns the number of loops.
+// Cancels a pass in its first loop, the next pass in its second loop, and so on. Returns the number
+// of loops.
 static int test_stop(const vit::Model &model, const vit_image &photo, const Vector &expected) {
     Loops loops;
     vit::Options options;
@@ -121,7 +125,8 @@ static double now() {
         .count();
 }
 
-// How long a cancelled pass goes on, at moments over all of it.
+// Prints how long a pass continues after it was cancelled. The moments of cancelling are spread
+// over the pass.
 static void measure_stop(const vit::Model &model, const vit_image &photo) {
     std::atomic<bool> stop{ false };
     vit::Options options;
@@ -158,7 +163,8 @@ static void measure_stop(const vit::Model &model, const vit_image &photo) {
                 1e3 * whole, ended, count, 1e3 * sum / ended, 1e3 * worst);
 }
 
-// Photos per second: the best of five rounds of `count` photos, `at_once` in each run.
+// Prints photos per second: the best of five rounds of `count` photos, with `at_once` photos in
+// each run.
 static void measure_speed(const char *what, const vit::Model &model, const vit_image &photo,
                           int sessions, int threads, int at_once) {
     const vit::Pool pool(threads);
@@ -207,7 +213,7 @@ int main(int argc, char **argv) try {
     const vit::Model model(argv[1]);
     test_errors(model, photo);
 
-    // The bits of vit_embed and vit_classify, and of a session's steps.
+    // Model and session must give the bits of vit_embed and vit_classify.
     Vector expected(static_cast<std::size_t>(model.embedding_dim()));
     vit_prediction best;
     REQUIRE(!vit_embed(model.get(), &image, expected.data()));
@@ -235,7 +241,7 @@ int main(int argc, char **argv) try {
     session.forward(in, out);
     REQUIRE(same(vit::Floats(forward.data(), forward.size()), expected));
 
-    // A file in memory.
+    // The model is opened from its file in memory.
     std::FILE *file = std::fopen(argv[1], "rb");
     REQUIRE(file);
     std::vector<std::max_align_t> bytes(1 << 19);
@@ -246,7 +252,8 @@ int main(int argc, char **argv) try {
     const int steps = test_stop(model, image, expected);
     REQUIRE(steps > model.config().depth * 4);
 
-    // A model with its own input size for each photo: sessions within vit_run.
+    // This model has its own input size for each photo, so vit_run opens sessions within the
+    // session.
     const vit::Model naflex(argv[3]);
     REQUIRE(naflex.config().crop_mode == VIT_CROP_ASPECT);
     Loops loops;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# cpp.sh - vit.hpp, from an installed copy: by gcc and clang in C++17 and C++20 without a warning,
-# with the libraries and with the implementation in C++, under the address, undefined-behaviour and
-# thread sanitizers. packages/cpp.cpp says what it tests.
+# cpp.sh - tests vit.hpp from an installed copy. gcc and clang must compile it in C++17 and C++20
+# without a warning. packages/cpp.cpp runs with the libraries, with the implementation in C++, and
+# under the address, undefined-behaviour and thread sanitizers.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/checks.sh
@@ -22,13 +22,13 @@ check "stb_image.h compiles" "${CC:-cc}" -O2 ${STB:+-isystem build/stb} -c "$wor
 printf '#define VIT_IMPLEMENTATION\n#include <vit.hpp>\n' >"$work/vit.cpp"
 cp tests/packages/cpp.cpp "$work"
 
-# compiles NAME COMPILER FLAGS...: warnings are errors
+# compiles NAME COMPILER FLAGS...: passes if there is no warning
 compiles() {
     # shellcheck disable=SC2086 # words
     check "$1 compiles" "${@:2:1}" $warnings -I"$work/usr/include" ${STB:+-isystem build/stb} "${@:3}"
 }
 
-# runs NAME: all of cpp.cpp
+# runs NAME: runs all tests of cpp.cpp
 runs() {
     try env LD_LIBRARY_PATH="$work/usr/lib" "$work/$1" $model $photo "$work/naflex.vit"
     is 0
@@ -36,7 +36,7 @@ runs() {
     out '^cat 0\.7876 [0-9]+$'
 }
 
-# builds NAME COMPILER FLAGS...: of cpp.cpp, and runs
+# builds NAME COMPILER FLAGS...: builds cpp.cpp and runs it
 builds() {
     compiles "$1" "$2" "$work/cpp.cpp" "$work/stb.o" "${@:3}" -pthread -o "$work/$1"
     runs "$1"
@@ -55,7 +55,7 @@ check "VIT_NO_MALLOC is refused" sh -c \
     "g++ -std=c++17 -I'$work/usr/include' -DVIT_NO_MALLOC -fsyntax-only -x c++ -include vit.hpp - </dev/null 2>&1 |
         grep 'error: #error \"vit.hpp allocates'"
 
-# CMake's targets find the header too, installed and in the tree.
+# CMake's targets also provide vit.hpp, from the installed copy and from the tree.
 if have cmake "CMake's targets"; then
     cat >"$work/main.cpp" <<'END_OF_PROGRAM'
 #include <iostream>

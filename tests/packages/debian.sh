@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# debian.sh [built] - builds the Debian packages, installs them with dpkg into an empty root, runs the
-# programs and compiles against the library there, and removes them again. built: those of the last run.
+# debian.sh [built] - builds the Debian packages, installs them with dpkg into an empty root, runs
+# the programs and compiles against the library there, and removes the packages again. With the word
+# `built`, uses the packages of the last run.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/checks.sh
@@ -20,7 +21,7 @@ fi
 package() { echo $out/"$1"_"$version"-1_*.deb; }
 for name in libvit2 libvit-dev vit-tools; do exists "$(package $name)"; done
 if have lintian "what lintian says"; then
-    ours=() # an address is the publisher's to give
+    ours=() # only the publisher can give an address
     [ -n "${DEBEMAIL-}" ] ||
         ours=(--suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog,root-in-contact)
     check "lintian has no error" lintian --allow-root --fail-on error "${ours[@]}" \
@@ -29,7 +30,7 @@ if have lintian "what lintian says"; then
     echo "RAN lintian"
 fi
 
-# The dependencies are those of this machine.
+# The packages that the new packages depend on come from this machine.
 mkdir -p "$root/var/lib/dpkg/"{info,updates} "$root/var/log"
 touch "$root/var/lib/dpkg/"{status,available}
 dpkg_root() { dpkg --root="$root" --force-depends --force-not-root --force-script-chrootless --force-bad-path "$@"; }

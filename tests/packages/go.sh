@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# go.sh - the module: packed by tools/packaging/go/build.sh, then tested and used by another module
-# from its archive, through a proxy in a folder, outside of the tree and without a network: the class
-# and the bits of vit-embed.
+# go.sh - tests the Go module. tools/packaging/go/build.sh packs it. Another module outside the tree
+# uses it from its archive, through a proxy in a folder and without a network. The class and the
+# bits must be those of vit-embed.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/checks.sh
@@ -37,7 +37,7 @@ check "no path of this tree" sh -c "! unzip -q -p '$archive' | grep -aF '$tree'"
 
 mkdir "$work/main"
 cp tests/packages/go.go "$work/main/main.go"
-# in_main WORDS...: of the go command, without this machine's environment
+# in_main WORDS...: runs the go command with these words, without this machine's environment
 in_main() {
     (cd "$work/main" && env -i PATH="$PATH" HOME="$work" GOPROXY="file://$work/proxy" GONOSUMDB='*' GOFLAGS=-modcacherw \
         ${compiler:+CC="$compiler"} go "$@")

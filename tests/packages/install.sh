@@ -18,7 +18,7 @@ if ! have cmake "all of it" || ! have pkg-config "all of it"; then
     exit
 fi
 
-refused() { # WHAT TEXT COMMAND...: it fails, and says so
+refused() { # WHAT TEXT COMMAND...: passes if the command fails and prints TEXT
     local what=$1 text=$2
     shift 2
     tried=$*
@@ -36,7 +36,7 @@ project() {
     cp "tests/packages/$2/CMakeLists.txt" "tests/packages/$source" "$work/$1"
 }
 
-# builds NAME WAY LANGUAGE TARGET FLAGS...: with CMake, and runs
+# builds NAME WAY LANGUAGE TARGET FLAGS...: builds the project with CMake and runs it
 builds() {
     local name=$1 language=$3 target=$4
     project "$name" "$2" "$language"
@@ -76,7 +76,7 @@ fi
 if have man "the man pages by man"; then
     check "man vit-embed" sh -c "MANWIDTH=90 man -l '$share/man/man1/vit-embed.1' | grep -q 'Writes the embedding of each IMAGE'"
 fi
-offers() { # EXPECTED WORDS...: bash offers just this for the last word
+offers() { # EXPECTED WORDS...: passes if bash offers exactly EXPECTED for the last word
     local expected=$1 found
     shift
     tried=$*
@@ -196,7 +196,7 @@ check "programs: the cat" grep -q ' cat$' "$work/programs/out/class.txt"
 refused "programs without stb" "stb_image.h is missing there" $clean cmake -S "$work/programs" \
     -B "$work/programs/none" -DVIT="$tree/tools/packaging/cmake" -DSTB="$work/photos"
 
-# CMake's installation works like that of `make install`. STB=DIR is where stb is.
+# CMake's installation must work like `make install`. STB=DIR is the folder of stb's headers.
 stb=$(echo '#include <stb/stb_image.h>' | cc -E - | sed -n 's|^# 1 "\(.*\)/stb_image.h".*|\1|p' | head -n 1)
 check "cmake configures" $clean cmake -S tools/packaging/cmake -B "$work/cmake" \
     -DCMAKE_INSTALL_PREFIX="$work/usr2" -DCMAKE_INSTALL_LIBDIR=lib -DVIT_BUILD_PROGRAMS=ON \

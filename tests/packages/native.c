@@ -1,5 +1,6 @@
 /* native MODEL PHOTO.ppm N - classifies a photo N times on one thread, for python.sh. Prints the
-   milliseconds of CPU time that the fastest took, and the class. COMPILED_LIBRARY: links to one. */
+   milliseconds of CPU time of the fastest run, and the class. With COMPILED_LIBRARY, the program
+   uses the compiled library. */
 #define _POSIX_C_SOURCE 200809L
 #define VIT_TEXT_ENCODER
 #ifndef COMPILED_LIBRARY

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# npm.sh - the package of npm, installed from its archive into an empty folder, in Node 18 and the
-# installed one, Deno, Bun, Cloudflare's workerd, and Chromium and Firefox without a bundler and by
-# esbuild, Vite and webpack; its program; its types. In each of them the photo must give the class and, to the bit, the embedding of the native
-# program without fused multiply-add.
+# npm.sh - tests the package for npm, its program and its types. The package is installed from its
+# archive into an empty folder. It runs in Node 18, the installed Node, Deno, Bun and Cloudflare's
+# workerd. It also runs in Chromium and Firefox, without a bundler and bundled by esbuild, Vite and
+# webpack. In each of them the photo must give the class and, bit for bit, the embedding of the
+# native program without fused multiply-add.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/checks.sh
@@ -37,7 +38,7 @@ check "npm install" "${clean[@]}" npm install --offline --silent --no-audit --no
 check "no other package" test "$(ls node_modules)" = vit-h
 check "no path of this tree" sh -c "! grep -rIlF '$tree' node_modules/vit-h"
 check "its version" sh -c "grep -qF '\"version\": \"$version\"' node_modules/vit-h/package.json"
-# Every file that its package.json names is there.
+# Every file that package.json names must exist.
 # shellcheck disable=SC2016 # JavaScript
 check "its exports" node --input-type=module -e '
     import { existsSync, readFileSync } from "node:fs";
@@ -73,7 +74,7 @@ fi
 bin=$tools/node_modules/.bin
 cd "$used" || exit
 
-# runs WHAT COMMAND...: main.mjs, of which each line is as expected
+# runs WHAT COMMAND...: passes if the command runs main.mjs and prints the expected lines
 errors="PhotoError: the photo is truncated
 Error: none.jpg: no such file
 VitError: .*

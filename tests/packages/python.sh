@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# python.sh - builds the Python package, installs its wheel into an empty environment outside this tree,
-# and uses it: python.py. PYTHON=COMMAND is another Python that has NumPy.
+# python.sh - builds the Python package, installs its wheel into an empty environment outside this
+# tree, and runs python.py there. PYTHON=COMMAND chooses another Python that has NumPy.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/checks.sh
@@ -26,7 +26,7 @@ files=2
 unpacked() { # WHEEL FOLDER
     "$python" -m zipfile -e "$1" "$2"
 }
-newest() { # LIBRARY: the largest version of glibc that it needs
+newest() { # LIBRARY: prints the largest version of glibc that it needs
     objdump -T "$1" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -n 1
 }
 check "the wheel can be unpacked" unpacked "$wheel" "$work/wheel"
@@ -72,7 +72,7 @@ is 1
 err '^backend.py: there is no program called no-such-compiler; CC names the C compiler$'
 check "no part of a wheel is left" sh -c "! find '$work/none' -name '*.whl*' -o -name '*.part' | grep ."
 
-# The standard tools make the same bytes, from the archive alone.
+# From the source archive alone, the standard tools must make the same bytes.
 mkdir "$work/source"
 tar -xzf "$archive" -C "$work/source"
 source=$work/source/vit_h-$version
@@ -146,7 +146,7 @@ head -c 9000 examples/cat.jpg >"$data/cut.jpg"
 
 adds use "$tree/tests/packages/python.py" "$data" "$tree"
 grep -v ' passed, ' "$work/log"
-milliseconds() { # CODE: CPU time of the fastest of five
+milliseconds() { # CODE: prints the CPU time of the fastest of five runs
     for _ in 1 2 3 4 5; do
         use -c "import time, numpy
 start = time.process_time()
@@ -159,7 +159,7 @@ echo "RAN import vit_h, after NumPy: ${import%.*} ms of CPU time"
 check "import takes at most 100 ms" [ "${import%.*}" -le 100 ]
 check "vit_h imports no Pillow" use -c "import sys, vit_h; assert 'PIL' not in sys.modules"
 
-# A library of another vit.h is refused.
+# The package must refuse a library of another vit.h.
 sed -i 's/^    int width, height;     .*/    int more, width, height;/' "$source/vit.h"
 check "vit.h is changed" sh -c "! cmp -s vit.h '$source/vit.h'"
 check "another layout compiles" env CFLAGS=-O0 "$python" -B "$source/backend.py" "$work/changed"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# rust.sh - the crate: packed by tools/packaging/rust/build.sh, then tested and used by another crate
-# from its archive, in a folder outside of the tree, without a network, by each cargo that is here
-# (rustup's, Debian's): the class and the bits of vit-embed.
+# rust.sh - tests the crate. tools/packaging/rust/build.sh packs it. Another crate outside the tree
+# uses it from its archive, without a network, with each installed cargo (rustup's and Debian's).
+# The class and the bits must be those of vit-embed.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/checks.sh
@@ -26,7 +26,7 @@ check "no path of this tree" sh -c "! grep -rIF '$tree' '$crate'"
 cp -r "$crate" "$work/alone"
 printf '{"files":{},"package":"%s"}' "$(sha256sum "$archive" | cut -d' ' -f1)" >"$crate/.cargo-checksum.json"
 
-# A program's own crate, whose registry is that folder.
+# The crate of a program that uses this folder as its registry.
 mkdir -p "$work/main/src" "$work/main/.cargo"
 cp tests/packages/rust.rs "$work/main/src/main.rs"
 printf '[package]\nname = "main"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]\nvit-h = "%s"\n' \
@@ -36,7 +36,7 @@ printf '[source.crates-io]\nreplace-with = "vendor"\n[source.vendor]\ndirectory 
 tools/vit-embed examples/cat.ppm -q -o "$work/expected.npy" || fail "vit-embed"
 tail -c +129 "$work/expected.npy" >"$work/expected"
 
-# in_folder FOLDER CARGO WORDS...: without this machine's environment
+# in_folder FOLDER CARGO WORDS...: runs cargo with these words, without this machine's environment
 rustup=${RUSTUP_HOME:-$HOME/.rustup} compiler=
 in_folder() {
     (cd "$1" && env -i PATH="${2%/*}:/usr/bin:/bin" HOME="$work" RUSTUP_HOME="$rustup" \

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# static.sh - builds the archives of static programs, unpacks them into an empty folder and runs them
-# in a clean environment: natively, under QEMU's oldest CPUs and under Wine, for the same class and
-# the same bits of the embedding. Building in another folder must give the same bytes, and
-# instructions.sh must fail for a file compiled for a newer CPU. PLATFORMS chooses the archives.
+# static.sh - builds the archives of static programs, unpacks them into an empty folder and runs
+# them in a clean environment: natively, on QEMU's oldest CPUs and under Wine. All must give the
+# same class and the same bits of the embedding. A build in another folder must give the same bytes.
+# instructions.sh must fail for a file that was compiled for a newer CPU. PLATFORMS chooses the
+# archives.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/checks.sh
@@ -31,8 +32,8 @@ cp "$work/out" "$work/sizes"
 programs=$(sh tools/packaging/pages.sh names | sed -n 's|man/man1/\(vit-[a-z]*\)[.]1 bash.*|\1|p')
 cp examples/cat.jpg examples/cat.ppm "$work"
 
-# uses PLATFORM WHERE RUNNER...: the programs of an unpacked archive on the photos, in $work/WHERE.
-# QEMU has no seccomp for the sandbox of decoders.
+# uses PLATFORM WHERE RUNNER...: runs the programs of an unpacked archive on the photos, in
+# $work/WHERE. The sandbox is off under QEMU, which does not emulate seccomp.
 uses() {
     local platform=$1 where=$2 exe='' bin options=()
     shift 2
@@ -51,7 +52,7 @@ uses() {
     }
     tr -d '\r' <"$work/$where/class" | grep -q '"label": *"cat"'
 }
-ran() { # PLATFORM WHERE RUNNER...: and names it in the log
+ran() { # PLATFORM WHERE RUNNER...: like `uses`, with a line for the log
     if uses "$@"; then
         pass
         echo "RAN $1 with ${2}: cat"
@@ -106,7 +107,7 @@ case $platforms in *linux-x86_64*)
     ran linux-x86_64 "this CPU"
     native="$work/this CPU/photos.npy"
     isa=sse2 ran linux-x86_64 "this CPU, SSE2"
-    # The plain build may decode JPEGs by another library; cat.ppm needs none.
+    # The plain build may decode JPEGs by another library. cat.ppm needs no decoder.
     bits() { # FILE: the embedding of its last photo, cat.ppm
         tail -c $((($(wc -c <"$1") - 128) / 2)) "$1" | cksum
     }
@@ -119,7 +120,7 @@ case $platforms in *linux-x86_64*)
         ran linux-x86_64 "QEMU, SSE2 alone" "$(command -v qemu-x86_64-static)" -cpu $old
         check "SSE2's tier" grep -q '"isa": *"sse2"' "$work/QEMU, SSE2 alone/class"
         same "$work/this CPU, SSE2/photos.npy" "$work/QEMU, SSE2 alone/photos.npy"
-        # QEMU must refuse newer instructions, or it shows nothing.
+        # The test would prove nothing if QEMU ran newer instructions, so QEMU must refuse them.
         printf '#include <immintrin.h>\nint main(int n, char **v) { (void)v; return _mm_extract_epi8(_mm_shuffle_epi8(_mm_set1_epi8((char)n), _mm_set1_epi8(0)), 0) != 1; }\n' |
             musl-gcc -O1 -msse4.1 -static -xc - -o "$work/newer"
         check "a program with SSE4.1 runs here" "$work/newer"
@@ -146,7 +147,7 @@ esac
 
 # --- instructions --------------------------------------------------------------------------------
 
-# finds FLAG FUNCTION: a file of the tools, compiled with that flag, and the function that it reports
+# finds FLAG: passes if instructions.sh refuses a program that contains a file compiled with FLAG
 finds() {
     local file=tools/base/text.c
     musl-gcc -std=c99 -O2 -D_FILE_OFFSET_BITS=64 "$1" -I. -Itools -isystem build/static/linux-x86_64/include \
@@ -170,7 +171,8 @@ esac
 
 # --- the same bytes in another folder --------------------------------------------------------------
 
-# All archives with LONG=yes; otherwise those of Linux on x86-64 and of Windows.
+# With LONG=yes, all archives are built again; by default only those of Linux on x86-64 and of
+# Windows.
 [ "${LONG-}" = yes ] || platforms=${platforms/linux-aarch64/}
 other=$work/another/folder
 mkdir -p "$other"

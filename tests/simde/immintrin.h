@@ -1,15 +1,15 @@
 /* immintrin.h - runs the AVX-512 and AVX-VNNI kernels of vit.h on CPUs that have only AVX2.
  *
- * The include path finds this file before the compiler's own header, which it includes. SIMDe
- * computes an operation on 512 bits in two halves. With this file, vit.h compiles all functions for
- * AVX2, and uses every instruction set as if the CPU had it. This file also emulates the
- * instructions that vit.h writes in assembly. Such a build tests the arithmetic of the kernels, but
- * not the encoding of their instructions or their speed.
+ * The include path finds this file before the compiler's own header. This file includes that
+ * header. SIMDe computes an operation on 512 bits in two halves. With this file, vit.h compiles all
+ * functions for AVX2, and uses every instruction set as if the CPU supported it. This file also
+ * emulates the instructions that vit.h writes in assembly. Such a build tests the arithmetic of the
+ * kernels, but not the encoding of their instructions or their speed.
  *
  * SIMDe 0.7 lacks five conversions and a shuffle. Its vdpbf16ps adds in another order than a CPU,
  * does not fuse multiplications with additions, and keeps denormals. This file defines these seven
- * operations. Its vdpbf16ps may return another NaN than a CPU. It may also return 2^-126 for a
- * result that rounds up to 2^-126, where a CPU returns zero.
+ * operations. The vdpbf16ps of this file may return another NaN than a CPU. If a result rounds up
+ * to 2^-126, it may also return 2^-126 where a CPU returns zero.
  */
 #ifndef EMULATED_IMMINTRIN_H
 #define EMULATED_IMMINTRIN_H

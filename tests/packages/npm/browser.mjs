@@ -1,6 +1,6 @@
-// browser.mjs TOOLS FOLDER BROWSER PAGE... - opens pages of a folder in chrome or firefox, and
-// prints for each the text of its body, then each message, failed request and module that it
-// requested twice. CHROMIUM and FIREFOX name the programs.
+// browser.mjs TOOLS FOLDER BROWSER PAGE... - opens pages of a folder in chrome or firefox. For each
+// page it prints the text of the body, then the messages, the failed requests, and the modules that
+// the page requested twice. The variables CHROMIUM and FIREFOX name the programs.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';

@@ -1,4 +1,4 @@
-// line.mjs - the best class of a photo, then the bits of its embedding, on one line.
+// line.mjs - returns one line with the best class of a photo and the bits of its embedding.
 import { classify, embed } from 'vit-h';
 
 export async function lineOf(photo, options) {

@@ -1,6 +1,6 @@
-// main.mjs PHOTO - the line of a photo given as a path, bytes, a Blob, a URL and pixels, if all
-// agree; the errors for files that are no photo or no model; then the other modules' results.
-// It runs in Node, Deno and Bun.
+// main.mjs PHOTO - prints the line of a photo, if its path, bytes, Blob, URL and pixels give the
+// same line. Then prints the errors for files that are not photos or models, and the results of the
+// other modules. Runs in Node, Deno and Bun.
 import { readFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
 import { classify, close, open, photoOf } from 'vit-h';
@@ -26,7 +26,7 @@ console.log(lines.size === 1 && threads === 2 ? [...lines.keys()][0]
     : `${module}, ${threads} threads: ${[...lines.values()].join('; ')}`);
 model.close();
 
-/** The class by a model that was converted twice; the length of a text's vector. */
+/** Returns the class by a model that was converted twice, and the length of a text's vector. */
 async function convert() {
     const { Converter } = await import('vit-h/convert');
     const { Words } = await import('vit-h/words');

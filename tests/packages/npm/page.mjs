@@ -1,5 +1,5 @@
-// page.mjs - what a page writes into its body: the line of cat.ppm twice, and once by each module;
-// then the class of cat.jpg by its URL, as a Blob, an <img>, a canvas and its ImageData.
+// page.mjs - writes lines into the body of a page: the line of cat.ppm twice, and once by each
+// module; then the class of cat.jpg by its URL, as a Blob, an <img>, a canvas and its ImageData.
 import { classify, open } from 'vit-h';
 import { lineOf } from './line.mjs';
 

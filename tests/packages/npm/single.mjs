@@ -1,4 +1,4 @@
-// single.mjs - page.mjs in one file: a bundler has put the module and the model into it.
+// single.mjs - page.mjs for one file: a bundler includes the module and the model in it.
 import wasm from 'vit-h/vit/vit.wasm';
 import model from 'vit-h/models/cifar10-vit.vit';
 import { provide } from 'vit-h';

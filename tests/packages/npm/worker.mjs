@@ -1,4 +1,4 @@
-// worker.mjs - a Worker that answers a photo with its line.
+// worker.mjs - a Worker that receives a photo and sends back its line.
 import model from 'vit-h/models/cifar10-vit.vit';
 import { lineOf } from './line.mjs';
 
