@@ -1,6 +1,6 @@
 # vit.h - builds the tools, the examples and the tests. `make help` lists the targets.
 #
-# The command line may set CC, CFLAGS and PREFIX, with the same values for `make` and `make
+# The command line may set CC, CFLAGS and PREFIX. Give the same values to `make` and to `make
 # install`. CFLAGS='-O2 -g' is for a debugger. No flag is needed for speed: every build contains the
 # kernels of larger instruction sets, and chooses the best one at run time.
 #
@@ -56,7 +56,8 @@ COMPILER_FOUND = command -v $(firstword $(CC)) >/dev/null || \
     { echo "there is no compiler called $(firstword $(CC)): install it (Debian: gcc libc6-dev libstb-dev," \
         "for Windows gcc-mingw-w64-x86-64), or name another: make CC=NAME" >&2; exit 1; }
 
-# yes: `make` or `make all` with the default compiler, which may install libjpeg-turbo
+# INSTALLS is yes for `make` and `make all` with the default compiler: they may install
+# libjpeg-turbo.
 INSTALLS = $(if $(filter all,$(or $(MAKECMDGOALS),all)),$(if $(filter file,$(origin CC)),yes))
 
 .PHONY: all windows test-windows libraries abi demo wasm web npm npm-modules no-relaxed firmware firmware-accuracy firmware-check \
@@ -200,8 +201,8 @@ $(PROGRAMS:%=build/evil/%): build/evil/%: build/plain/%.o build/evil/photos.o bu
 $(EXAMPLES): examples/%: examples/%.c vit.h build/plain/flags | build/plain/stb
 	$(CC) -std=c99 $(WARNINGS) $(CPPFLAGS) $(CFLAGS) $(STB_FLAGS) -I. $(LDFLAGS) $< $(LDLIBS) -o $@
 
-# The compiled library: the symbols of vit.h and no others. macOS needs other names; use CMake
-# there: tools/packaging/cmake.
+# The compiled library exports the symbols of vit.h and no others. macOS needs other file names:
+# use CMake there (tools/packaging/cmake).
 LIBRARY_FLAGS = -std=c99 -fPIC -fvisibility=hidden
 LIBRARY_API   = '-DVIT_API=__attribute__((visibility("default"))) extern'
 STATIC  = build/lib/libvit.a
@@ -287,8 +288,7 @@ $(WEB)/vit.wasm $(WEB)/vit-relaxed.wasm: WASM_THREADS = $(WASM_SHARED)
 $(WASM_RELAXED): WASM_CC = $(WASM_CLANG19)
 $(WASM_OBJECTS): WASM_CC = clang
 
-# The text encoder alone, for models that have one. It needs no photos, threads or outputs of
-# blocks.
+# This module has only the text encoder. It needs no photos, threads or outputs of blocks.
 WORDS_FLAGS = -msimd128 -DVIT_TEXT_ENCODER -DVIT_NO_PREPROCESS -DVIT_LOGITS_ONLY -DVIT_NO_EXECUTOR
 
 build/wasm/words.o: tools/base/vit.c vit.h build/wasm/flags
@@ -358,7 +358,7 @@ firmware: packages-firmware ## 3: run the example for microcontrollers under QEM
 	@$(MAKE) --no-print-directory -s tools/vit-convert
 	@$(SCRIPT) examples/firmware/run.sh $(BOARDS)
 
-firmware-accuracy: packages-fashion ## 3: the same with all 10,000 test images
+firmware-accuracy: packages-fashion ## 3: run this example with all 10,000 test images
 	@$(MAKE) --no-print-directory -s tools/vit-convert
 	@$(SCRIPT) examples/firmware/run.sh -a $(or $(BOARDS),m4)
 
@@ -382,7 +382,7 @@ test: packages-demo ## 2: every promise of README, with a C compiler and stb alo
 test-more: perhaps-test ## 2: the rest: sanitizers, other compilers and CPUs, boards, packages, fuzzers
 	@WHICH=more $(SCRIPT) tests/run.sh
 
-test-all: perhaps-test ## 2: both; LONG=yes runs more models, damage, compilers and types
+test-all: perhaps-test ## 2: test and test-more; LONG=yes runs more models, damage, compilers and types
 	@WHICH=all $(SCRIPT) tests/run.sh
 
 firmware-check: packages-test ## 4: size, stack, arena, instructions of each board, by two compilers
@@ -475,7 +475,7 @@ test-windows: packages-cross ## 4: programs and tests by MinGW-w64 under Wine
 	    -o build/windows/tests/windows_hold.exe
 	@$(SCRIPT) tests/windows.sh
 
-# tests/windows.sh gives the reasons.
+# Windows cannot run these tests; tests/windows.sh gives the reasons.
 NOT_WINDOWS = $(addprefix tests/test_,converter_memory cores layout_damage sandbox threads)
 
 # --- speed, beside other runtimes -----------------------------------------------------------
@@ -536,7 +536,7 @@ mca: packages-mca ## 5: simulate the inner loops on other CPUs
 # --- installing ---------------------------------------------------------------------------
 
 SHARE = $(DESTDIR)$(PREFIX)/share
-# $(call FILL,FROM,TO): writes a file that all can read under any umask, like install
+# $(call FILL,FROM,TO) writes a file that all users can read under any umask, as install does.
 FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
             tools/packaging/$(1) >$(2) && chmod 644 $(2)
 
@@ -561,7 +561,7 @@ install: all libraries ## 1: header, libraries, programs, man pages, model: PREF
 	sh tools/packaging/pages.sh tools $(SHARE) $(VERSION) \
 	    $(shell sed -n 's/^| $(VERSION) | \([0-9-]*\) .*/\1/p' .github/CHANGELOG.md)
 
-# Removes only the files that install wrote, because the folders may hold other files.
+# Removes only the files that install wrote, because the folders may contain other files.
 uninstall: ## 1: remove the files that install wrote
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/include/,vit.h vit.hpp) $(SHARE)/pkgconfig/vit.pc $(SHARE)/doc/vit/LICENSE \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig/libvit.pc \

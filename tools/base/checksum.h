@@ -16,8 +16,8 @@ uint32_t crc32_add(uint32_t crc, const void *data, size_t size);
 
 /* === SHA-256 === */
 
-/* These functions compute the SHA-256 (FIPS 180-4) of data that come in pieces. The provenance of
- * converted files and lists of checksums use it. */
+/* These functions compute the SHA-256 (FIPS 180-4) of data that come in pieces. A converted file
+ * contains such a digest of its checkpoint, and sha256sum writes lists of such digests. */
 
 typedef struct sha256 {
     uint32_t state[8];

@@ -13,8 +13,8 @@
 #define REPORT_SIZE 8192 /* enough for every message; a longer one is truncated */
 
 /* The message of a failing function: "FILE: what is wrong", usually in one line. Only the first
- * failure is stored. Callers add only the name of the file, and only if the message does not
- * contain one yet. */
+ * failure is stored. A caller may add the name of the file if the message does not contain one
+ * yet; nothing else can be added. */
 typedef struct report {
     bool failed;
     bool no_memory;  /* true if memory was exhausted (report_no_memory) */
@@ -22,7 +22,7 @@ typedef struct report {
     char text[REPORT_SIZE];
 } report;
 
-#if defined(__MINGW32__) /* whose printf is GNU's */
+#if defined(__MINGW32__) /* MinGW's printf is GNU's printf */
 #define REPORT_PRINTF(format_index, first_argument)                                                \
     __attribute__((format(gnu_printf, format_index, first_argument)))
 #elif defined(__GNUC__)

@@ -84,7 +84,7 @@ bool text_read_number(const char *text, double min, double max, double *value) {
     return true;
 }
 
-/* Appends an item. The memory of the list doubles each time when the count is a power of two. */
+/* Appends an item. The memory of the list doubles when the count is a power of two. */
 bool text_list_append(text_list *list, const char *item) {
     if ((list->count & (list->count - 1)) == 0) {
         size_t capacity = list->count ? (size_t)list->count * 2 : 1;

@@ -20,7 +20,7 @@
 /* multiply-add takes four or five cycles, and two of them may begin in each */
 /* cycle. With AVX-512 the loops have 24 sums, because vdpbf16ps takes six   */
 /* cycles, for which twelve sums are only just enough. The loops are written */
-/* in assembly where the compiler supports it. A compiler may otherwise keep */
+/* in assembly where the compiler supports it. From C, a compiler may keep */
 /* the sums in memory, or simplify integer arithmetic. Assembly needs no     */
 /* target attribute, because the assembler knows every instruction, whatever */
 /* the flags of the compiler are.                                            */
@@ -262,7 +262,7 @@ typedef struct peak_job {
 /* Measures on one thread. All tasks take the same time. This function is the task of each
  * thread. */
 static void peak_task(void *arg, int index) {
-    enum { CHUNK = 10000 }; /* This takes some 20 microseconds. Reading the clock takes far less. */
+    enum { CHUNK = 10000 }; /* some 20 microseconds, far more than reading the clock */
     peak_job *job = arg;
     double start = cli_now_ms(), passed, operations = 0;
     do {

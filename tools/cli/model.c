@@ -14,7 +14,7 @@
 #include "cli/output.h"
 #include "os/os.h"
 
-enum { HEAD = 64 }; /* the number of first bytes that show the kind of a file */
+enum { HEAD = 64 }; /* the number of bytes at the beginning of a file that show its kind */
 
 /* Returns what a zip archive contains, in words. The name of its first entry, at byte 30, shows
  * this. */
@@ -72,7 +72,7 @@ char *cli_model_path(const char *given, report *r) {
     return path;
 }
 
-/* Makes photos keep their own aspect ratio, with at most `most` patches. */
+/* Changes the model: each photo then keeps its aspect ratio and has at most `most` patches. */
 static bool keep_aspect(vit_model *model, int most, report *r) {
     vit_config c = model->config;
     int sides[2];

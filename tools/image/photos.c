@@ -222,7 +222,8 @@ bool photos_prepare(const vit_model *model, const vit_image *image, float *input
         return report_fail(
             r, "the model gives each photo its own size (crop_mode=aspect), which only "
                "classes and embeddings support; use vit-convert --set crop_mode=squash");
-    if (result == VIT_ERROR_MEMORY) return report_no_memory(r); /* The photo is not at fault. */
+    if (result == VIT_ERROR_MEMORY)
+        return report_no_memory(r); /* This failure is not the photo's fault. */
     return !result || report_fail(r, "%s", vit_result_string(result));
 }
 

@@ -80,8 +80,8 @@ typedef struct photo_decoder photo_decoder;
  *
  * The command runs as this user. rlimits bound the memory and CPU time of each process and the size
  * of each file. After a minute the command is killed, with all processes that it has started. On
- * Linux, unless no_sandbox is set, the command has no sockets, hence no network, and cannot leave
- * its process group. The command can read and write all files of this user. */
+ * Linux, unless no_sandbox is set, the command can open no sockets, so it has no network, and it
+ * cannot leave its process group. The command can read and write all files of this user. */
 
 /* Opens a decoder. Returns NULL on failure, with the reason in the report. If Linux offers no
  * sandbox, the function prints a line on stderr with the reason, and the decoder works without a

@@ -63,7 +63,8 @@ typedef struct zero_shot_options {
      * of names); NULL if not given */
     const char *classes, *names;
     text_list templates; /* texts with {} in place of a class, such as "a photo of {}" */
-    /* NaN if not given; then the values of the text encoder, or 100 and 0, are used */
+    /* NaN if not given: the values of the text encoder are then used; without text encoder, 100
+     * and 0 */
     double scale, bias;
     bool sigmoid;
 } zero_shot_options;

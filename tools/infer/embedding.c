@@ -387,7 +387,7 @@ static bool keep_row(embedding_journal *j, report *r) {
     return true;
 }
 
-/* Orders rows by name. Of several records with the same name, the latest comes last. */
+/* Orders rows by name. If several records have the same name, the latest comes last. */
 static int compare_rows(const void *a, const void *b) {
     const journal_row *x = a, *y = b;
     const int order = strcmp(x->name, y->name);
@@ -430,8 +430,8 @@ static bool load_rows(embedding_journal *j, const char *program, report *r) {
 }
 
 /* Returns true if the new recipe differs from the found recipe only by a decoder, and the found
- * recipe has no decoder. Such a decoder reads photos that could not be read before, so both recipes
- * give the same vectors. */
+ * recipe has no decoder. Such a decoder reads only photos that could not be read before, so both
+ * recipes give the same vectors. */
 static bool adds_decoder(const embedding_journal *j, const char *found) {
     const size_t length = strlen(found);
     return !strstr(found, ", others by ") && strncmp(j->recipe, found, length) == 0 &&

@@ -132,7 +132,7 @@ typedef struct probe_counts {
     int steps; /* number of steps of the logistic regression */
 } probe_counts;
 
-/* Measures the accuracy. Of the settings, uses only model, program, num_threads, decoder and
+/* Measures the accuracy. Uses only these settings: model, program, num_threads, decoder and
  * progress. Keeps all embeddings in memory. */
 bool probe_evaluate(const infer_settings *settings, const probe_choice *choice,
                     probe_counts *counts, report *r);

@@ -1188,8 +1188,8 @@ static bool fit_ridge(learning *l, const adding *a, double share) {
     return true;
 }
 
-/* Chooses the share for which most held-out photos get the right class. Of several such shares,
- * chooses the first. */
+/* Chooses the share for which most held-out photos get the right class. If there are several such
+ * shares, chooses the first. */
 static bool choose_share(learning *l, const adding *a, report *r) {
     static const double shares[] = { 0.1, 0.01, 0.001, 0.0001, 0.5 };
     double chosen = 0;

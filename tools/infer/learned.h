@@ -64,7 +64,7 @@ bool learned_add_stored(learned_set *set, const learned_record *record, report *
 
 /* Computes the embeddings of photos and adds the photos. `path` is a folder that has a subfolder
  * for each class, or a list file with lines "PATH,CLASS;CLASS". Paths in a list are relative to the
- * folder of the list. Of the settings, uses only model, program, num_threads, batch, isa, decoder
+ * folder of the list. Uses only these settings: model, program, num_threads, batch, isa, decoder
  * and progress. Unreadable photos are reported on stderr and counted. */
 bool learned_add_photos(learned_set *set, const char *path, const infer_settings *settings,
                         report *r);
@@ -130,9 +130,9 @@ typedef struct learned_head {
     learned_answer *answers; /* [number of photos] */
     /* [number of photos, number of classes]: probabilities of held-out photos */
     float *held;
-    /* numbers of photos: held_out: photos that were held out; right: those whose best class is
-     * right; refused: those for which LEARNED_NONE has the best score; right_refused: those that
-     * count for `right` and for `refused` */
+    /* Numbers of photos. `held_out` counts the photos that were held out. `right` counts those
+     * whose best class is right, and `refused` counts those for which LEARNED_NONE has the best
+     * score. `right_refused` counts those that are in `right` and in `refused`. */
     int held_out, right, refused, right_refused;
     double expected; /* mean over the held-out photos of their highest probability */
 } learned_head;

@@ -24,8 +24,8 @@
  * escape sequences. */
 void os_start(int *argc, char ***argv);
 
-/* Decides what happens if a mapped file is truncated while it is read: the program prints a message
- * and ends with exit status 1. (On Windows, no other program can truncate a mapped file.) */
+/* After this call, the program prints a message and ends with exit status 1 if a mapped file is
+ * truncated while it is read. (On Windows, no other program can truncate a mapped file.) */
 void os_on_lost(const char *program);
 
 /* Returns the text of strerror for the error `number`, or a clearer text if another program has the
@@ -149,8 +149,8 @@ bool os_run_again(char **arguments, void *output, size_t size);
 bool os_call(const char *const *arguments, int *status);
 
 /* os_run runs another program in a new process group, with only the standard streams open. All
- * processes of the group are killed when the program ends or its time is over. (Windows has no such
- * commands.) */
+ * processes of the group are killed when the program ends or its time is over. (On Windows, os_run
+ * always fails.) */
 typedef struct os_command {
     const char *program; /* path of the program, as os_find_program returns it */
     /* The arguments. arguments[0] is the name of the program, and a NULL ends the array. */

@@ -44,8 +44,8 @@
 
 /* === The beginning === */
 
-/* Opens the root folder at the descriptor of a standard stream that is closed. Otherwise the next
- * file would get this descriptor and would receive messages. Names like /dev/stdout cannot open the
+/* Opens the root folder at the descriptor of a standard stream that is closed. Without this step,
+ * the next file would get this descriptor and would receive messages. Names like /dev/stdout cannot open the
  * folder for reading or writing. Reading and writing the stream still fail. */
 static void keep_closed(int descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0 && open("/", O_RDONLY | O_PATH) != descriptor) {
@@ -373,7 +373,7 @@ bool os_run_again(char **arguments, void *output, size_t size) {
     return good && status == 0;
 }
 
-/* === Programs of others === */
+/* === Commands with limits === */
 
 extern char **environ;
 

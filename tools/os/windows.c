@@ -777,7 +777,7 @@ void os_remove_empty(const char *path) {
     free(wide);
 }
 
-/* === Programs of others, limited and confined: none === */
+/* === Commands with limits, which Windows lacks: these functions fail === */
 
 char *os_find_program(const char *name) {
     (void)name;

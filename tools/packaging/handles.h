@@ -80,7 +80,7 @@ int vith_look(vith_session *session, const uint8_t *pixels, const int32_t *shape
               int block, float *attention);
 
 /* Finds the k highest of n scores. `index` and `value` receive their indices and values, the
- * highest first. Returns how many there are. */
+ * highest first. Returns their number. */
 int vith_top_k(const float *scores, int n, int k, int32_t *index, float *value);
 float vith_cosine(const float *a, const float *b, int n);
 

@@ -329,7 +329,7 @@ bool sheet_add_photo(sheet *s, const char *path, photo_decoder *decoder, int sid
     if (photos_decode(path, decoder, &photo, &unreadable)) {
         good = picture_of_photo(&shown, &photo, side, r);
         photos_free_image(&photo);
-    } else if (unreadable.no_memory) { /* The photo is not at fault. */
+    } else if (unreadable.no_memory) { /* Lack of memory is not the photo's fault. */
         *r = unreadable;
         return false;
     } else {

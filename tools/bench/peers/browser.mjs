@@ -1,11 +1,11 @@
-// browser.mjs - vit.h and onnxruntime-web in the same Chromium, on the same model; `make bench-web`
-// installs both and runs it.
+// browser.mjs - measures vit.h and onnxruntime-web in the same Chromium, on the same model. `make
+// bench-web` installs both and runs this program.
 //
 //     node tools/bench/peers/browser.mjs [--rounds 24] [--cold 5] [--markdown FILE]
 //ViT-Ti/16 with random weights, f32 and int8, one and two threads, each runtime in a worker of a
 // page. A cold start lasts from the navigation to the first class. Each runtime has its own
-// profile. When warm, both run in one page: one run each per round, in alternating order. The
-// time is from normalized pixels to logits.
+// profile. In warm measurements, both run in one page: each round has one run of each runtime, in
+// alternating order. The measured time is from normalized pixels to logits.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -17,7 +17,7 @@ import { gzipSync } from 'node:zlib';
 
 const ARCH = 'vit_tiny_patch16_224';
 const WARMING = 6;       // uncounted runs, while the engine compiles hot code
-const PAUSE = 40;        // milliseconds between runs, for threads of the previous one to sleep
+const PAUSE = 40;        // milliseconds between runs, in which the threads of the last run fall asleep
 const TOLERANCE = 1e-4;  // largest difference of f32 logits, relative to the largest logit
 
 const { values: chosen } = parseArgs({ options: {
@@ -137,8 +137,8 @@ async function measureCold(browser, url) {
     }
 }
 
-/** Runs two runtimes in turn, with one type and number of threads; threads of others would disturb
- * them. */
+/** Runs two runtimes in turn, with the same type and number of threads. No other runtime is open,
+ * because its threads would disturb them. */
 async function measureWarm(browser, url, pair) {
     const page = await browser.newPage();
     await page.goto(url);

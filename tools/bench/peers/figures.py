@@ -17,7 +17,7 @@ from chart import threads_text, unique
 FOLDER = os.path.relpath(os.path.join(os.path.dirname(__file__), "../figures"))
 PAGES = ["README.md", "tools/bench/README.md"]
 CLASSES = {"avx2": "AVX2", "avx512": "AVX-512"}
-# The model of accuracy.json, and the model whose speed is shown beside this model.
+# The model of accuracy.json, and the model whose speed the tables show beside it.
 TIMED_AS = "vit_tiny_patch16_224"
 # README's models, of tools/vit-get: megabytes of the .vit file in f32, int8 and int4, and the
 # architecture with the same speed.

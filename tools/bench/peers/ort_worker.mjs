@@ -20,7 +20,7 @@ function open (ort) {
     executionMode: 'sequential',
     intraOpNumThreads: Number(threads),
     interOpNumThreads: 1,
-    // Its threads may spin during a run, which is the default, but not while other runtimes run.
+    // The runtime's threads may spin during a run, as by default, but not while other runtimes run.
     extra: { session: { force_spinning_stop: '1' } }
   })
 }
@@ -58,7 +58,7 @@ async function main () {
       console.log('ok')
     }
   }
-  process.exit() // otherwise the threads of onnxruntime-web would keep the process alive
+  process.exit() // without this call, the threads of onnxruntime-web would keep the process alive
 }
 
 main().catch(error => console.log('unavailable ' + error.message))

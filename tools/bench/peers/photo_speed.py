@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """photo_speed.py - measures vit-embed, and Pillow with ONNX Runtime, from JPEGs to embeddings.
 
-Run it as `make bench-photos`, from the root of the repository. It makes the photos: texture with
-the spectrum of photos, the same with strong noise, and pages of text, in four encodings each. The
-programs run in turn. The part in Python is Pillow with timm's steps (resize, crop, normalise), once
-with `draft`, which decodes at 1/2, 1/4 or 1/8 as vit-embed does, and once without. The model has
+Run it as `make bench-photos`, from the root of the repository. It makes three kinds of photos:
+texture with the spectrum of photos, texture with strong noise, and pages of text, each in four
+encodings. The programs run in turn. The part in Python is Pillow with timm's steps (resize, crop,
+normalise). It runs once with `draft`, which decodes at 1/2, 1/4 or 1/8 as vit-embed does, and once
+without. The model has
 DeiT-Ti's shape, in int8, and each process has one thread. With --accuracy, embeddings of photos
 that were decoded at a fraction of their size are compared with those of the whole photos.
 """

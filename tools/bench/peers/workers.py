@@ -76,7 +76,7 @@ def install_onnxruntime():
 def limit_onnxruntime():
     """Returns the name of a copy of the package that computes as on a CPU without AVX-512: its
     library no longer tests if the system keeps AVX-512's registers, and never calls these kernels.
-    None if this version of the library has another test."""
+    Returns None if this version of the library has another test."""
     asks = rb"\x48\xf7\xd0\xa8\xe0(\x0f\x84....)"       # not rax; test al, 0xe0; je
     name = "onnxruntime-node-avx2"
     folders = [PEERS + "/node_modules/" + folder for folder in (ONNXRUNTIME, name)]

@@ -300,7 +300,7 @@ class Session {
         vit_session c{};
     };
 
-    // vit.h calls this between two phases. Then no other thread works for the session, and nothing
+    // vit.h calls this between two phases. At such a moment, no other thread works for the session, and nothing
     // is locked or allocated, so longjmp is safe.
     static void on_phase(void *user, vit_phase) {
         State *s = static_cast<State *>(user);

@@ -13,7 +13,8 @@
 //	fmt.Println(model.Label(answers[0].Top(1)[0].Index))
 //
 // All types may be used by several goroutines; calls of one Session take turns. Outputs have the same
-// bits for any number of threads and any place in a batch. Tested on Linux with Go 1.19.
+// bits for any number of threads and any position in a batch. The package was tested on Linux with Go
+// 1.19.
 package vit
 
 /*
@@ -44,7 +45,8 @@ import (
 	"unsafe"
 )
 
-// Code is the kind of an Error, like vit_result of vit.h: errors.Is(err, vit.Unsupported).
+// Code is the kind of an Error. The kinds are those of vit_result in vit.h. A test for a kind is
+// errors.Is(err, vit.Unsupported).
 type Code int
 
 // The kinds.
@@ -92,7 +94,8 @@ func wrong(format string, values ...any) error {
 	return &Error{Argument, fmt.Sprintf(format, values...)}
 }
 
-// clamp turns a number that is too large for C into a number that the library refuses as too large.
+// clamp converts a number to C's int. If the number is too large for an int, the result is a number
+// that the library refuses as too large.
 func clamp(n int) C.int {
 	if n > math.MaxInt32 {
 		return math.MaxInt32
@@ -295,7 +298,7 @@ type Prediction struct {
 	Score float32
 }
 
-// Top gives the k best of some scores, best first. Of equal scores, the lower index comes first.
+// Top gives the k best of some scores, best first. Among equal scores, the lower index comes first.
 func Top(scores []float32, k int) []Prediction {
 	if k > len(scores) {
 		k = len(scores)
@@ -312,7 +315,7 @@ func Top(scores []float32, k int) []Prediction {
 	return top
 }
 
-// Format is the layout of pixels, as vit_pixel of vit.h.
+// Format is the layout of pixels. The layouts are those of vit_pixel in vit.h.
 type Format int
 
 // The layouts. F32 has planes of red, green and blue: floats from 0 to 1.
@@ -356,7 +359,7 @@ func FromImage(picture image.Image) Photo {
 	return Photo{rgba.Pix, width, height, rgba.Stride, RGBA8}
 }
 
-// shape checks that the pixels are there.
+// shape checks that the photo has enough pixels for its width, height and stride.
 func (p *Photo) shape() ([4]C.int32_t, error) {
 	shape := [4]C.int32_t{C.int32_t(clamp(p.Width)), C.int32_t(clamp(p.Height)), C.int32_t(clamp(p.Stride)),
 		C.int32_t(clamp(int(p.Format)))}

@@ -16,7 +16,7 @@ const files = import.meta.url ? {
 const renamed = Object.entries(files).filter(([name, url]) => !url.pathname.endsWith(`/${name}`));
 if (renamed.length) provide(Object.fromEntries(renamed));
 
-/** Deno has both too, but no canvas to draw on. */
+/** inNode is also true in Deno, which has both classes but no canvas to draw on. */
 const inPage = !inNode && typeof OffscreenCanvas === 'function' &&
     typeof createImageBitmap === 'function';
 const pictures = ['HTMLImageElement', 'HTMLCanvasElement', 'HTMLVideoElement', 'SVGImageElement',
@@ -51,8 +51,8 @@ async function ofBlob(blob, name) {
     }
 }
 
-/** Makes an instance for each photo: its memory is freed afterwards, and a damaged file cannot
- * harm another. */
+/** Makes an instance for each photo: the memory of the instance is freed afterwards, and a damaged
+ * file cannot harm the next photo. */
 async function ofBytes(bytes) {
     const module = await loadModule(addressOf('photo.wasm', import.meta.url), true);
     const { exports } = await WebAssembly.instantiate(module);

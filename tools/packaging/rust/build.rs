@@ -4,8 +4,8 @@ use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Returns the words of NAME_<target>, otherwise the words of NAME or `default`, which are for the
-/// host.
+/// Returns the words of NAME_<target>. If this variable is not set and the target is the host,
+/// returns the words of NAME or, if NAME is not set either, of `default`.
 fn tool(name: &str, default: &str) -> Vec<String> {
     let target = env::var("TARGET").unwrap();
     let mut names = vec![format!("{}_{}", name, target.replace('-', "_")), format!("{}_{}", name, target)];

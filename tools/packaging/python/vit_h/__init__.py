@@ -1,4 +1,4 @@
-"""vit_h - Vision Transformers on the CPU, by vit.h. NumPy arrays in, NumPy arrays out.
+"""vit_h - Vision Transformers on the CPU, by vit.h. It takes and returns NumPy arrays.
 
     model = vit_h.Model("model.vit")
     for best in model.classify("photo.jpg"):

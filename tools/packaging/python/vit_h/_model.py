@@ -33,8 +33,9 @@ class Model:
     """An open .vit file.
 
     path      the file, which must not change while it is open, unless `copy` is true
-    threads   of the library, shared by all calls; 0: one for each core of this process
-    img_size  pixels of the input, height and width or one side, for models that allow it
+    threads   number of the library's threads, which all calls share; 0: one per core
+    img_size  height and width of the input in pixels, or one number for both; the model must
+              allow other sizes
     copy      read the file into memory instead of mapping it
     verify    compare the checksum of every tensor
 
@@ -163,8 +164,9 @@ class Model:
 
     def scores(self, photos: Union[Photo, Iterable[Photo]], *,
                words: Optional[Sequence[str]] = None) -> Floats:
-        """The probability of each class, [num_classes], or of each of `words`. Like all that follow:
-        for a list of photos, or an array [n, height, width, channels], one row for each."""
+        """The probability of each class, [num_classes], or of each of `words`. For a list of photos,
+        or an array [n, height, width, channels], this method and those below return a row per
+        photo."""
         if words is not None:
             return self._word_scores(photos, words)
         native = self._with_classes()
@@ -201,8 +203,8 @@ class Model:
         return _each(photos, run, (native.embedding_dim,))
 
     def tokens(self, photos: Union[Photo, Iterable[Photo]], *, block: Optional[int] = None) -> Floats:
-        """The tokens after the last norm, or as block number `block` leaves them: [tokens, embed_dim],
-        prefix tokens first, then patches, row by row. The last block is -1."""
+        """The tokens after the last norm, or the output tokens of block number `block`: [tokens,
+        embed_dim]. Prefix tokens come first, then patches, row by row. The last block is -1."""
         native = self._opened()
         if block is not None:
             self._check_block(block)
@@ -229,8 +231,9 @@ class Model:
     # --- words ---
 
     def text(self, texts: Union[str, Iterable[str]], *, normalize: bool = False) -> Floats:
-        """The embedding of a text, [embedding_dim], or of each text. The cosine with a photo's tells
-        how well they match. Warns of a text that is too long and so is cut."""
+        """The embedding of a text, [embedding_dim], or of each text. Its cosine with the
+        embedding of a photo shows how well text and photo match. A text that is too long is cut, with
+        a warning."""
         native = self._opened()
         native.text()
         several = [texts] if isinstance(texts, str) else list(texts)

@@ -170,8 +170,8 @@ class Config:
 class Native:
     """An open model. Its memory is freed when the last call that uses it has returned.
 
-    A session serves one call at a time. Calls at the same time, from several Python threads, take a
-    session each; the sessions share the threads of the library."""
+    A session serves one call at a time. If several Python threads call at the same time, each call
+    takes its own session; the sessions share the threads of the library."""
 
     def __init__(self, path: bytes, shown: str, flags: int, threads: int) -> None:
         self.shown = shown
@@ -330,7 +330,7 @@ def address_of(struct: ctypes.Structure) -> int:
 
 
 def best_of(scores: int, count: int, k: int) -> Any:
-    """The k best, best first. Of equal scores the first is better."""
+    """The k best, best first. Among equal scores, the first is better."""
     best = array_of(Best, k)()
     _top_k(scores, count, k, best)
     return best

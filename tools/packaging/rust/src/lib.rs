@@ -54,7 +54,7 @@ mod c {
     }
 }
 
-/// The kind of an [`Error`], as `vit_result` of vit.h.
+/// The kind of an [`Error`]. The kinds are those of `vit_result` in vit.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[allow(missing_docs)]
@@ -154,7 +154,7 @@ pub struct Prediction {
     pub score: f32,
 }
 
-/// Returns the k best scores, best first. Of equal scores, the lower index comes first.
+/// Returns the k best scores, best first. Among equal scores, the lower index comes first.
 pub fn top_k(scores: &[f32], k: usize) -> Vec<Prediction> {
     let k = k.min(scores.len());
     let (mut index, mut value) = (vec![0; k], vec![0.0; k]);
@@ -349,12 +349,13 @@ impl fmt::Debug for Model {
     }
 }
 
-/// Turns a number that is too large into a number that the library refuses as too large.
+/// Converts a size. If it does not fit into the result, returns a number that the library refuses
+/// as too large.
 fn clamp(number: usize) -> c_int {
     c_int::try_from(number).unwrap_or(c_int::MAX)
 }
 
-/// The layout of pixels, as `vit_pixel` of vit.h.
+/// The layout of pixels. The layouts are those of `vit_pixel` in vit.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 #[repr(i32)]
