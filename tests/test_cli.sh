@@ -1226,7 +1226,7 @@ try "$evaluate" -m "$model" set
 is 1
 quiet out
 lines err 2
-err "^vit-evaluate: zebra: the name is not a class of the model; name it in a file for --map"
+err "^vit-evaluate: zebra: the name is not a class of the model; map the folder in a file for --map"
 err "^vit-evaluate: crane: the name matches several of the model's classes"
 printf '# comment\n\nzebra\tcrane, bird\ncrane 4\r\n' >map.txt
 try "$evaluate" -m "$model" --map map.txt --json set

@@ -80,10 +80,10 @@ wrong "'no_such_program' cannot be run: No such file" 'no_such_program %i'
 wrong "'./expected' cannot be run: Permission denied" './expected %i'
 wrong "expected %i, %o or %%, found '%x'" 'true %x'
 wrong "expected %i, %o or %%, found '%'" 'true %'
-wrong 'its quotes do not end' "true '%i"
-wrong 'names no program' ' '
-wrong 'too many words' "true$(printf ' %d' {1..40})"
-wrong 'longer than 200 bytes' "true $(printf '%0200d' 0)"
+wrong 'a quote has no end' "true '%i"
+wrong 'the command names no program' ' '
+wrong 'the command has too many words' "true$(printf ' %d' {1..40})"
+wrong 'the command has more than 200 bytes' "true $(printf '%0200d' 0)"
 
 # Formats that the programs read themselves are never passed to the command.
 decoder never <<END

@@ -153,7 +153,7 @@ mkdir $clip
 cp "${others[@]}" $clip
 try "$get" $clip -o broken.vit
 is 1
-err "^vit-get: vit-convert ended with status 1; $clip/ keeps the download$"
+err "^vit-get: vit-convert ended with status 1; the download is kept in $clip/$"
 missing broken.vit
 mv good "$weights"
 rm -r $clip

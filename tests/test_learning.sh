@@ -297,9 +297,9 @@ refused 'set.npy: the file has embeddings of another model, .*: embed the photos
     "$learn" -m other_base.vit set.npy
 refused 'many.npy: the file has embeddings of another model' "$learn" -m other_base.vit --ridge many.npy
 "$embed" -q --normalize set -o unit.npy
-refused "unit.npy: its vectors are not inputs of the model's head: embed" "$learn" unit.npy
+refused "unit.npy: the vectors in the file are not inputs of the model's head: embed" "$learn" unit.npy
 "$embed" -q --pool avg set -o avg.npy
-refused "avg.npy: its vectors are not inputs of the model's head: embed" "$learn" avg.npy
+refused "avg.npy: the vectors in the file are not inputs of the model's head: embed" "$learn" avg.npy
 cp set.npy alone.npy
 cp set.txt alone.txt
 refused 'alone.npy: expected a .json file beside it, in which vit-embed names the model$' "$learn" alone.npy

@@ -494,7 +494,8 @@ static bool convert(const request *q, report *r) {
     words[count++] = q->output;
     words[count++] = "--dtype";
     words[count++] = tensor_dtype_name(q->dtype);
-    words[count++] = "--code"; /* no code of the user is run, because it belongs to another model */
+    /* The user's Python is not read, because it belongs to another model. */
+    words[count++] = "--code";
     words[count++] = "none";
     if (q->quiet || q->json) words[count++] = "--quiet";
     if (m->purpose == CLASSES) {
@@ -509,8 +510,8 @@ static bool convert(const request *q, report *r) {
     good = os_call(words, &status);
     if (!good) (void)report_fail(r, "%s cannot be run: %s", program, os_error(errno));
     else if (status != 0)
-        good = report_fail(r, "vit-convert ended with status %d; %s/ keeps the download", status,
-                           m->name);
+        good = report_fail(r, "vit-convert ended with status %d; the download is kept in %s/",
+                           status, m->name);
     free(program);
     return good;
 }

@@ -489,9 +489,9 @@ static const char notes[] =
     "The order of the photos, the number of threads and the number of runs do not change the file.\n"
     "A second copy of a photo is left out; copies in two classes are an error.\n"
     "The time of logistic regression grows with photos times classes. --ridge learns a million\n"
-    "photos of a thousand classes in minutes. It keeps no embeddings for --add and does not leave\n"
-    "out copies. The order of its rows changes the last bits of the weights. It does not learn from\n"
-    "the rows that it holds out: one in ten, at most 5,000.\n"
+    "photos of a thousand classes in minutes. --ridge keeps no embeddings for --add, and keeps\n"
+    "copies of photos. With --ridge, the order of the rows changes the last bits of the weights.\n"
+    "--ridge does not learn from the rows that it holds out: one in ten, at most 5,000.\n"
     "Exit status: 0 on success, 1 if an image could not be read or something failed, 2 for a\n"
     "wrong command.\n";
 

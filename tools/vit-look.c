@@ -114,7 +114,7 @@ static int own_options(cli_option *options, int count, const look_command *comma
           CLI_INT, &c->block, 0, 1023 },
         { 0, "foreground", NULL,
           "first leave out the background, as DINOv2 does: patches whose first\n"
-          "component has the sign of this component's mean along the borders",
+          "component has the same sign as its mean along the borders",
           CLI_FLAG, &c->foreground, 0, 0 },
         CLI_END,
     };

@@ -38,7 +38,8 @@ struct json_value {
         const char *string;
         json_value *first; /* the first child of an array or an object */
         double number;
-        /* If integral, the number is stored here and not in `number`; json_number reads both. */
+        /* If `integral` is true, the number is stored here and not in `number`; json_number reads
+         * both. */
         int64_t integer;
     } u;
 };

@@ -25,7 +25,7 @@ memory_arena memory_make(size_t limit) {
     memory_arena arena;
     arena.blocks = NULL;
     arena.used = 0;
-    /* rounded down to a multiple of the alignment, like the sizes of all pieces */
+    /* the limit becomes a multiple of the alignment, like the sizes of all pieces */
     arena.limit = limit / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
     return arena;
 }

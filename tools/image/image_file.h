@@ -762,8 +762,7 @@ static bool image_file_is_known(const void *data, size_t size) {
     const image_file__job job = { data, size, NULL };
     if (image_file__is_pnm(&job) || image_file__is_jpeg(&job) || image_file__is_png(&job) ||
         image_file__begins(&job, "GIF8", 4) || image_file__begins(&job, "BM", 2) ||
-        image_file__begins(&job, "\x89VIT",
-                           4)) /* image_file_decode refuses models with a clear message */
+        image_file__begins(&job, "\x89VIT", 4)) /* image_file_decode reports a model */
         return true;
     return size >= 18 && !image_file_kind_of(data, size) && head[1] <= 1 && head[2] &&
            (head[2] & ~8) <= 3 && (head[12] || head[13]) && (head[14] || head[15]) && head[16] &&

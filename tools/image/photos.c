@@ -355,13 +355,14 @@ static char *take_word(const char **at) {
 static bool split_command(command *c, report *r) {
     const char *at = c->text;
     if (strlen(at) > PHOTOS_MAX_COMMAND)
-        return report_fail(r, "--decoder: longer than %d bytes; put it into a script",
+        return report_fail(r, "--decoder: the command has more than %d bytes; put it into a script",
                            PHOTOS_MAX_COMMAND);
     while (at += strspn(at, " \t\n"), *at) {
         if (c->count == MAX_WORDS)
-            return report_fail(r, "--decoder: too many words; put them into a script");
+            return report_fail(r,
+                               "--decoder: the command has too many words; put it into a script");
         c->words[c->count] = take_word(&at);
-        if (!c->words[c->count]) return report_fail(r, "--decoder: its quotes do not end");
+        if (!c->words[c->count]) return report_fail(r, "--decoder: a quote has no end");
         for (const char *s = c->words[c->count++]; (s = strchr(s, '%')) != NULL; s += 2) {
             if (!s[1] || !strchr("io%", s[1]))
                 return report_fail(r, "--decoder: expected %%i, %%o or %%%%, found '%.10s'", s);
@@ -369,7 +370,7 @@ static bool split_command(command *c, report *r) {
             c->writes = c->writes || s[1] == 'o';
         }
     }
-    return c->count > 0 || report_fail(r, "--decoder: names no program");
+    return c->count > 0 || report_fail(r, "--decoder: the command names no program");
 }
 
 /* Prepares the command before the first photo, so that all problems of the command are reported at

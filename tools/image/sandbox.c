@@ -475,7 +475,7 @@ static bool limit_time(child *c, int seconds) {
     c->short_of = 0;
     if (clock_getcpuclockid(c->pid, &clock) == 0) clock_gettime(clock, &used);
     if (prlimit(c->pid, RLIMIT_CPU, NULL, &limit) != 0)
-        return true; /* The child has ended. A later call detects this. */
+        return true; /* The child has ended; a later call detects its end. */
     limit.rlim_cur = (rlim_t)used.tv_sec + (rlim_t)seconds + 1;
     if (limit.rlim_cur > limit.rlim_max) limit.rlim_cur = c->short_of = limit.rlim_max;
     prlimit(c->pid, RLIMIT_CPU, &limit, NULL);

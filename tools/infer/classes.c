@@ -145,12 +145,12 @@ bool class_map_all(const class_map *map, const vit_model *model, const photo_lis
     for (int i = 0; i < folders->count; i++) {
         classes[i] = class_map_find(map, model, folders->paths[i]);
         if (classes[i] >= 0 || ++wrong > SHOWN) continue;
-        report_error(program, folders->paths[i],
-                     "%s; name it in a file for --map, with a line 'FOLDER<tab>class index or "
-                     "label'",
-                     classes[i] == CLASS_AMBIGUOUS
-                         ? "the name matches several of the model's classes"
-                         : "the name is not a class of the model");
+        report_error(
+            program, folders->paths[i],
+            "%s; map the folder in a file for --map, with a line 'FOLDER<tab>class index or "
+            "label'",
+            classes[i] == CLASS_AMBIGUOUS ? "the name matches several of the model's classes"
+                                          : "the name is not a class of the model");
     }
     if (wrong > SHOWN) report_error(program, NULL, "and %d more folders like these", wrong - SHOWN);
     return wrong == 0;

@@ -82,7 +82,7 @@ typedef struct zero_shot_options {
       CLI_TEXT, &(o)->classes, 0, 0 },                                                             \
     { 0, "template", "T",                                                                          \
       "text with {} for a class, such as 'a photo of {}'; may be\n"                                \
-      "repeated: the mean is used",                                                                \
+      "repeated: the mean of all texts is used",                                                   \
       CLI_LIST, &(o)->templates, 0, 0 },                                                           \
     { 0, "class-names", "FILE", "a name for each vector of TEXT.npy, one per line",                \
       CLI_TEXT, &(o)->names, 0, 0 },                                                               \

@@ -271,8 +271,8 @@ static bool recall(worker *w, slot *s, report *r) {
     return true;
 }
 
-/* Reads the photo and puts its input into the batch. Returns false if the photo cannot be read, in
- * which case the slot has the reason, or if its result is already known. */
+/* Reads the photo and puts its input into the batch. Returns false if the photo cannot be read;
+ * the slot then has the reason. Also returns false if the result of the photo is already known. */
 static bool read_photo(worker *w, slot *s) {
     line *l = w->line;
     const infer_settings *settings = l->settings;

@@ -356,8 +356,9 @@ static bool open_rows(embedding_index *index, const char *path, const vit_model 
                           "with this model",
                           index->model_path ? index->model_path : "which has no name");
     else if (choice->pool != EMBEDDING_HEAD || choice->block || choice->normalize)
-        (void)report_fail(r, "its vectors are not inputs of the model's head: embed the "
-                             "photos without --pool, --block and --normalize");
+        (void)report_fail(r,
+                          "the vectors in the file are not inputs of the model's head: embed the "
+                          "photos without --pool, --block and --normalize");
     else if (index->vectors.dims[1] != vit_embedding_dim(model))
         (void)report_fail(r, "expected vectors of %d numbers, found %lld", vit_embedding_dim(model),
                           (long long)index->vectors.dims[1]);

@@ -168,9 +168,10 @@ typedef struct os_command {
     bool (*confine)(void);
 } os_command;
 
-/* The ways in which a command can end. For OS_NOT_STARTED, errno has the reason. For OS_TOO_LARGE,
- * a file exceeded its limit. For OS_LATE, the time was over. For OS_ENDED, *status is the exit
- * status. For OS_KILLED, *status is the signal that killed the program. */
+/* The ways in which a command can end. After OS_NOT_STARTED, errno has the reason.
+ * OS_TOO_LARGE means that a file exceeded its limit, and OS_LATE that the time was over. After
+ * OS_ENDED, *status is the exit status. After OS_KILLED, *status is the signal that killed the
+ * program. */
 typedef enum os_end { OS_ENDED, OS_KILLED, OS_TOO_LARGE, OS_LATE, OS_NOT_STARTED } os_end;
 os_end os_run(const os_command *command, int *status);
 /* Returns the path of a program in PATH, malloc'ed; NULL on failure, and errno has the reason. */

@@ -3,7 +3,7 @@
 # SHA-256. vit-VERSION.tar.gz has at most 6 MB, without tests/ and the pages' pictures;
 # vit-VERSION-full.tar.gz has everything. The bytes are the same each time: files are sorted, have
 # no owners, and have the day of the release (.github/CHANGELOG.md) as time. dist.sh runs in git or
-# in an unpacked archive. In the smaller archive, it makes only this archive.
+# in an unpacked archive. In the unpacked smaller archive, it makes only the smaller archive.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export LC_ALL=C TZ=UTC

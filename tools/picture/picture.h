@@ -97,8 +97,8 @@ double grids_share(double value, const double range[2]);
 
 /* === Patches over a photo === */
 
-/* A view is a photo and the places of the model's patches on it. A colour can be painted over each
- * patch. */
+/* A view is a photo and the positions of the model's patches on it. A colour can be painted over
+ * each patch. */
 
 typedef struct view {
     picture photo; /* the photo, scaled until its longer side has the requested length */

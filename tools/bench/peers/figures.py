@@ -19,8 +19,8 @@ PAGES = ["README.md", "tools/bench/README.md"]
 CLASSES = {"avx2": "AVX2", "avx512": "AVX-512"}
 # The model of accuracy.json, and the model whose speed the tables show beside it.
 TIMED_AS = "vit_tiny_patch16_224"
-# README's models, of tools/vit-get: megabytes of the .vit file in f32, int8 and int4, and the
-# architecture with the same speed.
+# The models of README's table. tools/vit-get downloads each of them. A row has the megabytes of the
+# .vit file in f32, int8 and int4, and the architecture with the same speed.
 MODELS = {
     "deit_tiny_patch16_224.fb_in1k": ((22.9, 7.2, 4.7), "vit_tiny_patch16_224"),
     "vit_tiny_patch16_224.augreg_in21k_ft_in1k": ((22.9, 7.2, 4.7), "vit_tiny_patch16_224"),
