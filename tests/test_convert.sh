@@ -27,8 +27,8 @@ random() { ./random_checkpoint m.safetensors "$@"; }
 # Runs vit-convert. Its output goes to out and err.
 convert() { "$CONVERT" "$@" >out 2>err; }
 
-# accepts ARGUMENTS...: converts m.safetensors to m.vit. stderr may only contain the assumptions and
-# the tensors that were dropped
+# accepts ARGUMENTS...: passes if m.safetensors converts to m.vit. stderr may contain only lines
+# about assumptions and dropped tensors
 accepts() {
     rm -f m.vit
     if convert m.safetensors -o m.vit "$@" && [ -s m.vit ] &&
@@ -59,7 +59,7 @@ BEFORE_IT='^vit-convert: (check first:|assumed|dropped|one input|--arch|--config
 # contains MESSAGE. An older m.vit must stay unchanged, and no other file may be left
 refuses() { refuses_all 1 "$@"; }
 
-# refuses_all LINES STATUS MESSAGE ARGUMENTS...: does the same for this number of lines
+# refuses_all LINES STATUS MESSAGE ARGUMENTS...: like `refuses`, but for a message of LINES lines
 refuses_all() {
     local lines=$1 status=$2 message=$3 before after got
     shift 3
@@ -113,7 +113,7 @@ for options in "" "dist=1" "patchnorm=1" "bias=0" "repr=24" "repr=24 classes=0" 
     same m.safetensors back.safetensors
 done
 
-# In half precision, the stored values come back with the same bits.
+# A round trip keeps every bit of values in half precision.
 for type in f16 bf16; do
     random dtype=${type^^} dim=18
     accepts $H --dtype f32
@@ -134,8 +134,8 @@ for type in f32:float32 f32:fp32 f16:float16 f16:fp16 f16:half bf16:bfloat16; do
     prints "output          m.vit, ${type%:*},"
 done
 
-# Quantised weights come back as f32. If these values are quantised again, int4 does not change,
-# because its scales are rounded. In int8, at most the last bit of a scale changes.
+# Quantised weights are exported as f32. If these values are quantised again, int4 weights do not
+# change, because the scales of int4 are rounded. In int8, at most the last bit of a scale changes.
 for type in int8 int4; do
     for options in "" "dim=18" "dist=1 bias=0" "chans=1 patch=3" "patch=1 chans=1" "mlp=3" "depth=0" \
         "repr=24 classes=0" "mlp=37 patchnorm=1" "classes=33"; do
@@ -168,13 +168,13 @@ stored "patch_embed.proj.weight f16" "blocks.0.mlp.fc1.weight bf16" "blocks.1.ml
     "head.weight bf16" "head.bias f32"
 prints "tensors in int8" "tensors in bf16" "option: --keep head.*"
 sound m.vit
-accepts $H --dtype int4 # a narrow model keeps some in int8
+accepts $H --dtype int4 # a narrow model has some layers in int8
 stored "patch_embed.proj.weight f16" "blocks.0.mlp.fc1.weight int8" "blocks.1.mlp.fc1.weight int4" \
     "blocks.1.attn.proj.weight int8" "head.weight int4"
 prints "tensors in int4" "tensors in int8"
 if grep -qF -- --keep out; then fail "names an option that was not given"; else pass; fi
 sound m.vit
-accepts $H --dtype int4 --keep none # the report has the given option, even if it keeps nothing
+accepts $H --dtype int4 --keep none # the report has the option even without effect
 stored "blocks.0.mlp.fc1.weight int4" "blocks.1.attn.proj.weight int4"
 prints "option: --keep none"
 random dim=272 mlp=16
@@ -185,8 +185,8 @@ for type in int8 int4; do
     if grep -qF -- --keep out; then fail "a wide model keeps nothing"; else pass; fi
 done
 
-# The weights of a stem keep more bits, like those of the patch embedding. The tensors of the stem
-# are traced for each image, and do not depend on the batch.
+# The weights of a stem, like those of the patch embedding, are stored with more bits than other
+# weights. The tensors of the stem are traced for each image, and do not depend on the batch.
 cp "$ROOT/tests/data/layouts/timm_hybrid/model.safetensors" m.safetensors
 accepts $H --dtype int8 --keep none
 prints "ResNet stem of 1 block"
@@ -366,8 +366,8 @@ done
 
 # --- input sizes chosen at run time ----------------------------------------------------------
 
-# resized SIZE ARGUMENTS...: passes if the file, resized at run time, gives the tensors of a file
-# converted for this size
+# resized SIZE ARGUMENTS...: passes if a file that is resized at run time gives the tensors of a
+# file that was converted for this size
 resized() {
     local size=$1
     shift
@@ -395,7 +395,7 @@ for how in timm transformers torchvision flexivit jax dino naflex par parfac; do
     resized 8 $H --set pos_resample=$how --set crop_pct=0.8
 done
 resized 22x13 $H --set dynamic_img_pad=1
-# resized_layout FILE SIZE ARGUMENTS...: does the same for relative and rotary positions
+# resized_layout FILE SIZE ARGUMENTS...: like `resized`, for relative and rotary positions
 resized_layout() {
     cp "$ROOT/tests/data/layouts/$1" m.safetensors
     shift
@@ -522,8 +522,8 @@ random $(for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo extra=x$i:2; done)
 refuses_all 14 1 "1 unknown tensor: x12 [2]" $H
 accepts $H --ignore 'x*'
 
-# Names that differ only in numbers share one entry, and no name is cut off. --ignore is not
-# proposed for a tensor that may be part of the model.
+# Names that differ only in numbers have one entry in the message, and no name is cut short.
+# --ignore is not proposed for a tensor that may be part of the model.
 random extra=blocks.0.foo.weight:16,16 extra=blocks.1.foo.weight:16,16 extra=blocks.1.foo.bias:16
 refuses_all 4 1 "2 unknown tensors: blocks.{0..1}.foo.weight [16, 16]" $H
 if grep -q ignore err; then fail "--ignore for a part of a block"; else pass; fi
@@ -534,10 +534,10 @@ if grep -qF "$long.of.it [3] (--ignore" err; then pass; else fail "a long name i
 random skip=blocks.1.mlp.fc2.weight extra=blocks.1.mlp.out:16,64
 refuses_all 4 1 "  blocks.1.mlp.fc2.weight is missing: other blocks have it" $H
 if grep -qxF "  1 unknown tensor: blocks.1.mlp.out [16, 64]" err; then pass; else fail "unknown"; fi
-random skip=cls_token extra=class:1,1,16 # its name identifies it
+random skip=cls_token extra=class:1,1,16 # the name shows what the tensor is
 accepts $H
 says "assumed pool=token: "
-random skip=cls_token extra=thing:1,7 # it may be a renamed tensor: no question about the pool
+random skip=cls_token extra=thing:1,7 # perhaps a renamed tensor, so pooling is no question
 refuses 1 "1 unknown tensor: thing [1, 7] (--ignore PATTERN drops it); --rename" $H
 random extra=mask_token:1,1,16 extra=decoder_embed.weight:3,3 extra=head_dist.weight:5,16
 accepts $H
@@ -548,7 +548,7 @@ accepts $H --json -q
 says "dropped 1 tensor of pre-training: mask_token"
 prints '"dropped": ["mask_token", "decoder_embed.weight", "head_dist.weight"]'
 
-# A text encoder is recognised only if its table of words exists. A head that contains blocks is not
+# A text encoder is recognised only if it has a table of words. A module with blocks is not
 # recognised as a head.
 random extra=transformer.0.weight:16,16 extra=ln_final.weight:16
 refuses_all 4 1 "1 unknown tensor: ln_final.weight [16]" $H
@@ -565,7 +565,8 @@ refuses_all 4 1 "there are no blocks" $H
 random dist=1 classes=0 extra=head_dist.weight:5,16
 accepts $H
 
-# Matrices of equal shape whose names say nothing are taken in the order of their names.
+# Matrices of equal shape cannot be distinguished if their names have no meaning. The checkpoint is
+# refused.
 random sorted=1 dim=8 mlp=8
 bricks() { # THEIRS=OURS...: makes blocks with names that no table has
     renamed=$H
@@ -601,8 +602,8 @@ says "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center " \
     "assumed img_size=12x12: 3 x 3 patches of 4 pixels, side by side (--img-size HxW or --set \
 patch_stride=N)" \
     "assumed has_final_norm=1: "
-# The most harmful assumption comes first. Of several assumptions that are equally likely, this is
-# the one with the largest effect.
+# The most harmful assumption comes first. If several assumptions are equally likely, the one with
+# the largest effect comes first.
 if head -n 1 err | grep -q "^vit-convert: check first: assumed has_final_norm=1: .* (has_final_norm=0 \
 has_fc_norm=0 moves the output by 1[0-9][0-9] %; --set has_final_norm=0|1)$" &&
     sed -n 2p err | grep -q "assumed block_type=pre_norm: the usual order (post_norm moves the output \
@@ -624,7 +625,7 @@ if grep -q "for example: --set has_final_norm=1 --set block_type=pre_norm --img-
 pool=token .*--set mean=0.5 --set std=0.5 .* --set norm_eps=1e-05$" err; then pass
 else fail "what to give"; fi
 refuses_all 11 1 "m.safetensors: 9 things are not known:" --strict
-# refused_as_json: prints a refusal as JSON, with the questions and the possible assumptions
+# refused_as_json: passes if a refusal as JSON has the questions and the possible assumptions
 refused_as_json() {
     if convert "$@" -o m.vit --json; then fail "should be refused: $*"; else pass; fi
     prints '"failure": "'
@@ -743,7 +744,7 @@ if grep -q "best class" out; then fail "classes of a model without any"; else pa
 random
 accepts $H --dtype int8 --report photos
 prints "cosine of the embeddings " "same best class for 3 of 3, 100.00 %" " in f32"
-mkdir partly # unreadable images are left out and reported
+mkdir partly # unreadable images are reported and left out
 cp "$PHOTOS"/rgb.png partly/b.png
 head -c 60 "$PHOTOS"/rgb.png >partly/a.png
 echo text >partly/c.jpg
@@ -786,7 +787,7 @@ refuses 1 "only models of 1 or 3 channels take images, found 4" $H --dtype int8 
 random nan=norm.bias
 refuses 1 "NaN" $H --dtype bf16 --calibrate photos --set allow_nonfinite=1
 rm -r photos/deep/up photos/deep/up.jpg
-random chans=1 patch=1 rows=24 cols=24 # more tokens than are sampled of each of so many
+random chans=1 patch=1 rows=24 cols=24 # more tokens than the calibration samples
 # shellcheck disable=SC2046 # words
 accepts $H --dtype int8 $(for i in 1 2 3 4 5 6 7 8; do echo --calibrate photos/rgb.png; done)
 prints "on 8 images"
@@ -813,7 +814,7 @@ says "assumed values are sorted by their usual harm, because the model is too la
 ends "--arch NAME would settle the preprocessing; timm's names that fit the tensors: $TINY"
 accepts --set num_heads=3
 says "check first: assumed mean=0.5 std=0.5 "
-accepts --set mean=0.5 --set std=0.5 # a name would settle no other harmful assumption
+accepts --set mean=0.5 --set std=0.5 # a name would replace no other harmful assumption
 ends "--arch NAME or --config FILE would add settings"
 refuses 1 "vit_small_patch16_224 has embed_dim 384, but the tensors have 192; --arch: names that fit the \
 tensors: $TINY" --arch vit_small_patch16_224
@@ -1015,8 +1016,8 @@ if convert kept.vit --to safetensors -o damaged.safetensors; then fail "unpacks 
 elif grep -q "its checksum differs" err && [ ! -e damaged.safetensors ]; then pass
 else fail "message of damaged weights"; fi
 
-# The zip's own checksum detects a flipped bit of a weight in a stored entry. The file is called
-# m.safetensors, because the content decides, not the suffix.
+# The checksum in the zip archive detects a flipped bit of a weight in a stored entry. The file is
+# called m.safetensors, because the format is recognised by the content and not by the suffix.
 cp "$ROOT/tests/data/fixtures/plain/model.pth" m.safetensors
 cp "$ROOT/tests/data/fixtures/plain/config.json" .
 accepts
@@ -1061,7 +1062,8 @@ prints '"total": 7637' '"container": "safetensors"' '"layout": "timm"' '"dropped
 "$CONVERT" m.safetensors -o m.vit $H >/dev/full 2>err # the file exists, but not the report
 if [ $? = 1 ] && [ -s m.vit ] && [ -s err ]; then pass; else fail "a report that cannot be written"; fi
 
-# The array of a C header equals the file, and its sizes equal the library's.
+# The array in a C header equals the .vit file, and the sizes in the header equal those that the
+# library computes.
 random
 accepts $H
 cat >array.c <<'END'
@@ -1116,7 +1118,8 @@ searches() {
         fail "should not match"
     grep -c "searching other settings for at most 2 s (--match-seconds)" err
 }
-# The file stores the last step of the original, although vit-run omits this step.
+# The .vit file records the softmax or sigmoid at the end of the original model, although vit-run
+# does not apply it.
 convert "$ROOT/tests/data/evidence/ends_sigmoid/model.pt" -o m.vit --json
 prints '"head_activation": 1' '"original_gives": "a probability for each class (sigmoid)"'
 if "$INFO" m.vit | grep -qx "  original: gives a probability for each class (sigmoid); this file \

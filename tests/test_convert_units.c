@@ -118,7 +118,7 @@ static const struct {
     { "deit_base_distilled_patch16_384.fb_in1k", 768, 12, 12, 3072, 16, 384, 1, 'N', "d" },
 };
 
-/* Names of timm's models that need an option which vit.h does not have. */
+/* Names of timm's models with an option that vit.h does not support. */
 static const char *const lacking[] = {
     "vit_small_patch16_18x2_224", "vit_base_patch16_18x2_224", "vit_small_resnet26d_224",
     "vit_small_resnet50d_s16_224", "vit_base_resnet26d_224", "vit_base_resnet50d_224",
@@ -558,7 +558,7 @@ static void test_renames(void) {
         CHECK_MSG(!open_renamed(bad[i].rules) && strstr(latest.text, bad[i].message), "%s: %s",
                   bad[i].message, latest.text);
     memset(rule + 4, 'n', 1023);
-    rule[4 + 1023] = '*'; /* The text for '*' is one letter too long. */
+    rule[4 + 1023] = '*'; /* The text that replaces '*' is one letter too long. */
     CHECK(!open_renamed(long_rule) && strstr(latest.text, "is longer than 1023 letters"));
     memset(rule + 4, 'n', 1040);
     rule[4] = '*';
@@ -1065,7 +1065,7 @@ static bool put_words(settings *s, const char *words, report *r) {
 static const patch_request as_stored = { 0, 0 };
 
 typedef struct resolve_case {
-    /* All four contain settings, with spaces between the settings. */
+    /* Each of the four texts contains settings, with spaces between them. */
     const char *tensors, *name, *config, *options;
     /* The numbers of rows of pos_embed and of attn.rel_pos. */
     int rows, relative;
@@ -1417,7 +1417,8 @@ static void check_line(int kind, const float *row, int place) {
     }
 }
 
-/* Checks positions whose last frequency is 1 / 10000, or the one just before 1 / 10000. */
+/* Checks positions whose last frequency is 1 / 10000, and positions whose frequencies end one step
+ * before 1 / 10000. */
 static void check_sincos(int kind, int positions) {
     float table[7 * WAVES];
     vit_config c;
@@ -1478,8 +1479,7 @@ static void make_weights(float *w) {
     for (; i < OUTPUTS * DEPTH; i++) w[i] = 0; /* The steps of these rows are 0. */
 }
 
-/* Returns the mean squared error of a layer's outputs after its weights w have been rounded to
- * q. */
+/* Returns the mean squared error of a layer's outputs if the weights w are rounded to q. */
 static double output_error(vit_dtype dtype, const float *x, const float *w, const float *q) {
     double square = 0, e;
     int i, n, k;
@@ -1570,7 +1570,7 @@ static void test_quantise(void) {
     memset(w, 0, sizeof w);
     CHECK(quantise_smooth(VIT_I8, &samples, &weights, factors, &alpha));
     for (k = 0; k < DEPTH; k++) CHECK(factors[k] > 0 && isfinite(factors[k]));
-    /* Only one channel has values other than zero. */
+    /* Only one channel of the samples has values other than zero. */
     for (k = 0; k < SAMPLES; k++) x[k * DEPTH] = w[k % OUTPUTS * DEPTH] = 1;
     CHECK(quantise_smooth(VIT_I8, &samples, &weights, factors, &alpha));
     for (k = 0; k < DEPTH; k++) CHECK(factors[k] > 0 && isfinite(factors[k]));
@@ -1759,7 +1759,7 @@ static void test_photos(const char *data) {
     int i;
     snprintf(path, sizeof path, "%s/images", data);
     items[0] = path;
-    items[1] = path; /* The same photo is given a second time. */
+    items[1] = path; /* The second photo is the same as the first. */
     CHECK_MSG(photos_find(&all, &operands, 1000, r), "%s", latest.text);
     CHECK(all.count > 40 && all.count % 2 == 0);
     for (i = 1; i < all.count / 2; i++) CHECK(strcmp(all.paths[i - 1], all.paths[i]) < 0);

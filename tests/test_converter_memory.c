@@ -3,11 +3,11 @@
  *
  *     test_converter_memory tests/data [MOST]
  *
- * After any failure the converter must report it in one line, must not crash, must free everything,
- * and must leave the output as it was, with no other file. It may also succeed with the usual
- * bytes, because some allocations are not essential: stb_image makes one to check whether a PNG is
- * a JPEG. The linker replaces malloc, fread and similar functions by those below (Makefile). Each
- * conversion has at most MOST failures, evenly spaced, or all if MOST is missing.
+ * After any failure the converter must print one line and free all memory. It must not crash,
+ * change the output or leave other files. It may also succeed with the usual bytes, because some
+ * allocations are not essential: stb_image makes one to check whether a PNG is a JPEG. The linker
+ * replaces malloc, fread and similar functions by those below (Makefile). Each conversion has at
+ * most MOST failures, evenly spaced, or all if MOST is missing.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -123,8 +123,9 @@ static bool breaks(void) {
     return true;
 }
 
-/* Makes ferror return true. A file that is open for writing is read, or the reverse. This does not
- * work for streams in memory, where only allocations can fail. */
+/* The next two functions make ferror return true. They write to a file that is open for reading, or
+ * read from a file that is open for writing. This does not work for streams in memory, where only
+ * allocations can fail. */
 size_t __wrap_fread(void *to, size_t size, size_t count, FILE *file) {
     if (!breaks()) return __real_fread(to, size, count, file);
     fputc(0, file);
@@ -202,7 +203,7 @@ static bool put_settings(settings *s, const char *words, report *r) {
     return true;
 }
 
-/* True if a photo could not be read. The calibration without this photo would give other bytes. */
+/* True if a photo could not be read. The calibration without this photo may give other bytes. */
 static bool skipped;
 
 static bool convert(const job *j, report *r) {

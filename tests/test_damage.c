@@ -210,8 +210,7 @@ static bool names_option(const char *text, const char *assignment) {
 }
 
 /* Converts without options. A single message must list all missing settings, and must contain the
- * options of cases.txt. test_defaults.c tests the assumptions that are made instead of such
- * questions. */
+ * options of cases.txt. test_defaults.c tests the values that vit-convert assumes instead. */
 static void test_questions(const damage_case *t, const outcome *base) {
     damage_case asked = *t;
     outcome o;
@@ -282,8 +281,8 @@ static void test_truncated(const damage_case *t, const unsigned char *bytes, siz
 }
 
 /* Cuts the file where a tensor begins. In the files of vit.cpp, the name of a tensor precedes its
- * data. The result of the cut is therefore a valid file that lacks some tensors. In other files,
- * this is merely one more place to cut. */
+ * data, so such a cut gives a valid file with fewer tensors. In all other formats, the cut gives a
+ * truncated file. */
 static void test_cut_between(const damage_case *t, const unsigned char *bytes, size_t size) {
     outcome o;
     int i;
@@ -414,11 +413,11 @@ static bool may_be_absent(const outcome *base, const char *name) {
     return false;
 }
 
-/* True for the case of Qwen3-VL without --set merge_size=2. */
+/* True for Qwen3-VL without --set merge_size=2. */
 static bool drops_merger;
 
-/* Returns true if the values of the tensor are read. Of some tensors only the names matter, because
- * they identify these or other tensors. */
+/* Returns true if the values of the tensor are read. Some tensors are only recognised by their
+ * names, and their values are not read. */
 static bool is_read(const entry *e) {
     return e->matters && !ends_with(e->name, "rope.freqs_cos") &&
            !ends_with(e->name, "token_embedding.weight") &&
@@ -537,7 +536,7 @@ static bool has_entry(const entry_list *list, const char *name) {
     return false;
 }
 
-/* Adds the tensors of the previous case to the file. They have another layout. */
+/* Adds the tensors of the previous case to the file. These tensors have another layout. */
 static void test_two_models(const damage_case *t, const outcome *base) {
     outcome o;
     int i;

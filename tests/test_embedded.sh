@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Tests the files of tools/packaging/embedded. CMake runs the files for ESP-IDF and Zephyr with
-# functions that record their arguments, and builds a project for three Cortex-M with the other
-# files. The test parses
-# the manifests, compiles each system's sources and the program of examples/firmware/EMBEDDED.md, and
-# checks its classes under QEMU. It also runs the program of examples/firmware/README.md.
+# substitutes for these systems' functions, which record their arguments. With the other files,
+# CMake builds a project for three Cortex-M. The test parses the manifests, and compiles each
+# system's sources and the program of examples/firmware/EMBEDDED.md. It checks the classes that the
+# program finds under QEMU. It also runs the program of examples/firmware/README.md.
 set -u
 cd "$(dirname "$0")/.."
 . tests/built.sh programs
@@ -95,7 +95,7 @@ END
     cp "$work/out" "$work/json"
     check "library.json: version" grep -qx -- "-- version: $version" "$work/json"
 fi
-mkdir "$work/libc" # these systems have a C library, unlike the compiler alone
+mkdir "$work/libc" # these systems provide a C library, but the compiler alone does not
 cat >"$work/libc/string.h" <<'END'
 #include <stddef.h>
 void *memcpy(void *to, const void *from, size_t size);
@@ -192,7 +192,7 @@ object() {
         -Wall -Wextra -Werror -ffunction-sections -fdata-sections -O2 "$@" -c "$source" -o "$object"
 }
 
-# The list of each system names a file and a folder. Both must exist under these names.
+# The list of each system names a source file and an include folder. Both must exist.
 named() { # SYSTEM
     local at=$work/vit
     [ "$1" = zephyr ] && at=$at/zephyr

@@ -8,7 +8,7 @@
 # examples/ and tools/.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-for open in {3..20}; do eval "exec $open>&-"; done # inherited; limits below count them
+for open in {3..20}; do eval "exec $open>&-"; done # limits below would count these
 bin=$PWD/${BIN:-.}
 data=$PWD/tests/data
 models=$PWD/models
@@ -57,7 +57,7 @@ closed() {
 # Timings are not compared.
 masked() { if [ "$mask" = yes ]; then sed -E 's/[0-9][0-9.e+-]*/N/g; s/ +/ /g' "$1"; else cat "$1"; fi; }
 
-# alike COMMAND...: passes if the command prints the same, and writes the same to result*, as with
+# alike COMMAND...: passes if the command gives the same output, and the same files result*, as with
 # all streams open. If stdout is closed and the command prints something, it must fail.
 mask=no
 alike() {

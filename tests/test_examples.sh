@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Tests the examples that need only vit.h and stb_image.h. Each must compile by the commands in its
-# first comment against an installed copy, as C99 and as C++17 without a warning. It must print the
-# output in that comment, and refuse wrong input. With BIN=build/asan they run under the sanitizers
-# instead. Arguments such as `hello.c` choose examples. The last line is "N passed, N failed".
+# Tests the examples that need only vit.h and stb_image.h. The commands in the first comment of an
+# example must compile it against an installed copy, as C99 and as C++17, without a warning. The
+# example must print the output in that comment, and refuse wrong input. With BIN=build/asan they
+# run under the sanitizers instead. Arguments such as `hello.c` choose examples. The last line is "N
+# passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 2
 bin=${BIN:-.}
@@ -11,7 +12,7 @@ if [ "$bin" = . ]; then . tests/built.sh all libraries; else . tests/built.sh pr
 root=$PWD
 warnings="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wcast-align
     -Wcast-qual -Wdouble-promotion -Wvla -Werror -Wno-unused-command-line-argument"
-export ASAN_OPTIONS=detect_leaks=0 # a program that ends with an error frees no memory
+export ASAN_OPTIONS=detect_leaks=0 # after an error, a program ends without freeing memory
 
 # --- an installed copy, and compilers that take flags from $FLAGS --------------------------------------
 
@@ -124,7 +125,8 @@ shown() {
     if alike "$work/out" "$work/expected"; then pass; else fail "$1 does not print what it shows"; fi
 }
 
-# refuses STATUS TEXT COMMAND: passes if it exits with STATUS, has TEXT on stderr and prints nothing
+# refuses STATUS TEXT COMMAND: passes if the command exits with STATUS, prints TEXT on stderr, and
+# prints nothing on stdout
 refuses() {
     try in_folder "./$3"
     is "$1"
@@ -259,7 +261,7 @@ for file in examples/*.c examples/*.cpp examples/*.py; do
         out '^frame 2: cat'
         try in_folder "cat nv12 nv12 nv12 | ./camera $model nv12 128 128 1e6"
         is 0
-        lines out 1 # the other frames came during the first
+        lines out 1 # the other frames arrived during the first
         ;;
     small.c)
         try in_folder "head -c 1000 /dev/zero | ./small"

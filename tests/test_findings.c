@@ -29,7 +29,7 @@ static void test_messages(void) {
     check_message(&f, true,
                   "--strict refuses to assume norm_eps=1e-05: the usual; give --set norm_eps=N");
     CHECK(findings_ask(&f, "pool", "why", "--set pool=token (its default) or --set pool=avg"));
-    /* The question is asked only once. */
+    /* The question appears only once. */
     CHECK(findings_ask(&f, "pool", "again", "--set pool=max"));
     CHECK(findings_are_open(&f) && findings_has_asked(&f, "pool"));
     check_message(&f, false, "pool: why; give --set pool=token (its default) or --set pool=avg");
@@ -65,8 +65,9 @@ static void test_messages(void) {
 }
 
 /* Tests the order of assumptions. The most harmful assumption must come first, in whatever order
- * they are found. Equally harmful assumptions keep their order. If the weights show the number of
- * heads, this assumption comes after the preprocessing. */
+ * assumptions are found. Equally harmful assumptions keep the order in which they were found. If
+ * the weights show the number of heads, the assumption about heads comes after the one about
+ * preprocessing. */
 static void test_order(void) {
     static const char *const found[] = {
         "no configuration", "norm_eps=1e-05",
@@ -117,8 +118,8 @@ static void check_example(findings *f, bool strict, const char *before, const ch
     findings_free(f);
 }
 
-/* Tests the text of all assumed values, which is quoted for a shell. Assumptions that have no
- * option are left out. */
+/* Tests the text that lists all assumed values as options, quoted for a shell. Assumptions that no
+ * option can state are left out. */
 static void test_assumed_given(void) {
     static const struct {
         const char *what, *expected;
@@ -141,8 +142,8 @@ static void test_assumed_given(void) {
     }
 }
 
-/* Tests which options answer a question. Options that follow each other must all be given. If words
- * or commas separate the options, one of them is enough. */
+/* Tests which options answer a question. If only spaces separate the options, all of them are
+ * needed. If words or commas separate the options, one of them is enough. */
 static void test_given(void) {
     static const struct {
         const char *options, *expected;
@@ -354,8 +355,8 @@ static void test_json(void) {
 }
 
 /* Tests measured effects. A measured effect replaces the usual effect of an assumption. An
- * assumption without effect is minor. An assumption that is wrong more often comes first, even if
- * its effect is smaller. */
+ * assumption without effect is minor. An assumption that is more often wrong comes before others,
+ * even if its effect is smaller. */
 static void test_effects(void) {
     static const struct {
         const char *what, *otherwise;
@@ -373,7 +374,7 @@ static void test_effects(void) {
     size_t i, k;
     for (i = 0; i < sizeof found / sizeof *found; i++)
         CHECK(findings_assume(&f, found[i].what, "why", "--option"));
-    CHECK(findings_is_minor(&f.assumed.items[f.assumed.count - 1])); /* This is norm_eps. */
+    CHECK(findings_is_minor(&f.assumed.items[f.assumed.count - 1])); /* This entry is norm_eps. */
     for (i = 0; i < sizeof found / sizeof *found; i++)
         for (k = 0; found[i].otherwise && k < f.assumed.count; k++)
             if (!strcmp(f.assumed.items[k].what, found[i].what))

@@ -5,7 +5,7 @@ set -u
 cd "$(dirname "$0")/.."
 . tests/built.sh programs
 BIN=${BIN:-.}
-work=$BIN/build/fixed # one for each variant, because variants run at the same time
+work=$BIN/build/fixed # variants run at the same time, so each has its own
 rm -rf "$work"
 mkdir -p "$work"
 warnings="-std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werror"
@@ -68,7 +68,7 @@ overlap f32 gcc -Os
 overlap_odd int8 clang -Oz
 CASES
 
-# The build cannot leave out a type of weights that the model has.
+# A build for a model must not omit a type of weights that the model has.
 if ${CC:-cc} -DVIT_NO_INT8 -DVIT_FIXED=SELF_INT8 -DVIT_IMPLEMENTATION -include "$work/self_int8.h" \
     -x c -fsyntax-only vit.h 2>"$work/errors" || ! grep -q 'the model of VIT_FIXED has' "$work/errors"; then
     failed=$((failed + 1))

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The folders of tools/ are floors, and no #include may lead up. tools/README.md lists the floors
-# and the floors that each may include. This test checks every #include against the list, and every
-# symbol that an object uses from another. No files may include each other, directly or through
-# others. All files have the style of .clang-format, except vit.h, because no formatter preserves
-# its comments and tables of macros. The last line is "N passed, N failed".
+# The folders of tools/ are layers, which tools/README.md calls floors. No #include may lead to a
+# higher floor. tools/README.md lists the floors and the floors that each may include. This test
+# checks every #include against the list, and every symbol that an object uses from another. No
+# files may include each other, directly or through others. All files have the style of
+# .clang-format, except vit.h, because no formatter preserves its comments and tables of macros. The
+# last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 . tests/built.sh programs
@@ -35,8 +36,8 @@ includes() {
 }
 all=$(includes)
 
-# leading_up: prints the lines "FROM TO ..." that the table does not allow. Floors are named as in
-# the table: "base", "vit-*.c", "../examples"
+# leading_up: prints the lines "FROM TO ..." of includes that the table does not allow. Floors are
+# named as in the table: "base", "vit-*.c", "../examples"
 leading_up() {
     awk 'function floor(file) {
             if (file ~ /^tools\/vit-.*\.c$/) return "vit-*.c"

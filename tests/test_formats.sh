@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests formats that a command decodes (--decoder): the contract, limits and failures. Then it tests
-# the decoders of Debian's packages, if they are installed.
+# Tests formats that a command decodes (--decoder): how the command is called, its limits, and its
+# failures. Then it tests the decoders of Debian's packages, if they are installed.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD bin=$PWD/${BIN:-.}
@@ -14,7 +14,8 @@ mkdir "$TMPDIR"
 cd "$work" || exit 2
 unset VIT_DECODER
 
-# heic FILE: prints a photo that no decoder here can read: the first bytes of a HEIC, and then a PPM
+# heic FILE: prints the first bytes of a HEIC and then a PPM. The programs cannot decode this file
+# themselves
 heic() { printf '\0\0\0\x18ftypheic\0\0\0\0' && cat "$1"; }
 heic "$cat" >photo.heic
 "$classify" -m "$model" "$cat" >expected
@@ -103,7 +104,7 @@ is 1
 err "text.jpg: './never' did not write a PNG, JPEG or PPM$"
 exists was_called
 
-# A folder of photos that need a decoder: one message contains the advice, and then the number of
+# For a folder of photos that need a decoder, a single message contains the advice and the number of
 # images.
 mkdir folder
 for i in 1 2 3; do cp photo.heic folder/$i.heic; done
@@ -190,7 +191,8 @@ END
 )
 fails 'dd if=/dev/zero bs=6G count=1' "'dd .*' failed with status 1: dd: memory exhausted"
 
-# If the command leaves processes behind, they are killed, and its files are removed.
+# If the command leaves processes or files behind, the processes are killed and the files are
+# removed.
 decoder forks <<END
 (sleep 1000 & echo \$! >"$work/left"; wait) >/dev/null 2>&1 &
 mkdir -p a/b/c

@@ -118,7 +118,7 @@ static void test_raw(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         raw = raw_of(cases[i].name, cases[i].size);
         data.size = 2 * (size_t)atoi(cases[i].expected);
-        /* The frame is black, so its zeros are not padding. */
+        /* A black frame consists of zeros, which must not count as padding. */
         SIZES(&data, &raw, cases[i].expected);
     }
     raw = raw_of("gray", "5x2");
@@ -287,7 +287,7 @@ static void test_follow(void) {
     CHECK(!frames_follow(data.data, data.size));
     append_with_thumbnail(&data);
     CHECK(frames_follow(data.data, data.size));
-    /* The bytes lie in the thumbnail, but they are found nevertheless. */
+    /* The bytes are in the thumbnail, but the search finds them too. */
     memcpy(data.data + 20, "MPF", 4);
     CHECK(!frames_follow(data.data, data.size));
 }
@@ -297,7 +297,7 @@ static void test_follow(void) {
 /* Writes the bytes to a file. Returns its path. */
 static const char *write_file(const bytes *data) {
     static char path[] = "/tmp/test_frames.XXXXXX";
-    /* True if the path has been chosen. The chosen path may also contain an X. */
+    /* True if this path has been chosen. The chosen path may also contain an X. */
     static bool named;
     FILE *file;
     if (!named && close(mkstemp(path))) exit(2);
@@ -416,8 +416,8 @@ static void test_truncated(void) {
     remove(path);
 }
 
-/* Tests closing a reader. Closing must not wait for a frame that never comes, nor until a frame is
- * taken. */
+/* Tests closing a reader. Closing must not wait for a frame that never arrives, nor for a caller
+ * that never takes a frame. */
 static void test_close(void) {
     static bytes data;
     const char *path;

@@ -50,7 +50,7 @@ tail -n +2 list | awk '/  (classes|embeddings)  / { print $1 }' | sed 's/\..*//'
 "$convert" --list-archs | awk '{ print $1 }' | sort >known
 check "vit-convert knows the $(wc -l <wanted) architectures" test -z "$(comm -23 wanted known)"
 check "the list is not empty" test "$(wc -l <list)" -gt 40
-# README's rows have the name, the millions of parameters, and the top-1 accuracy.
+# The rows of README contain the name, the millions of parameters, and the top-1 accuracy.
 sed -n 's/^| \[\([^]]*\)\](https:\/\/huggingface.co\/timm\/\1) | \([0-9.]* M\) | \([^|]*\) |.*/\1 \2 \3/p' \
     "$root/README.md" | sed 's/ embeddings//' >readme
 check "README's table has rows" test "$(wc -l <readme)" -ge 8
@@ -161,8 +161,8 @@ rm -r $clip
 # --- a server --------------------------------------------------------------------------------------
 
 have node "downloads from a server" || { summary; exit; }
-# The path /FAULT/... is the mirror, which redirects to /FAULT+/... The redirection contains the
-# size and the sum, like that of Hugging Face.
+# On the server, /FAULT/... redirects to /FAULT+/..., where the files are. The redirection states
+# the size and the checksum of the file, as that of Hugging Face does.
 cat >server.mjs <<'SERVER'
 import { createHash } from 'node:crypto';
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -229,7 +229,7 @@ check "no byte was sent again" sh -c "grep -q ' [1-9]' requests && ! grep -q ' 0
 same got.vit $clip.vit
 mkdir $clip
 head -c 10000 "$weights" >$clip/model.safetensors.part
-fetch whole # a server that cannot resume
+fetch whole # this server cannot resume
 is 0
 same got.vit $clip.vit
 fetch forged

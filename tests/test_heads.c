@@ -12,7 +12,7 @@
 
 enum { WIDTH = 32, MOST_BYTES = 65536 };
 
-/* Weights from which no number of heads can be read do not score higher than this. */
+/* Weights that do not show their number of heads do not score higher than this. */
 static const double chance = 7;
 
 typedef struct fixture {
@@ -208,7 +208,7 @@ static void test_alike(const char *folder) {
         e = read_heads(&f);
         CHECK_MSG(e.ranked[0].heads == 4, "%d scores %g, %d %g", e.ranked[0].heads,
                   e.ranked[0].score, e.ranked[1].heads, e.ranked[1].score);
-        CHECK(e.is_clear == (i <= 4)); /* For larger i, two heads score nearly as much as four. */
+        CHECK(e.is_clear == (i <= 4)); /* For larger i, the scores of 2 and 4 are close. */
     }
 }
 

@@ -303,8 +303,8 @@ static void put32(unsigned char *at, uint32_t value) {
     for (int i = 0; i < 4; i++) at[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
-/* Makes a PNG whose header has this size and a correct checksum. Returns true if it is refused with
- * this message. */
+/* Makes a PNG whose header states this size and has a correct checksum. Returns true if the PNG is
+ * refused with this message. */
 static bool png_refused(uint32_t width, uint32_t height, const char *message) {
     bytes file = read_file("rgb.png");
     bool right;
@@ -441,7 +441,7 @@ static void test_known(void) {
         }
 }
 
-/* Replaces numbers in the Exif block of exif6.jpg. A damaged block must only mean that the image is
+/* Replaces numbers in the Exif block of exif6.jpg. If the block is damaged, the image must count as
  * upright. */
 static void test_exif_damage(void) {
     bytes file = read_file("exif6.jpg");

@@ -37,8 +37,8 @@ static const struct {
 
 /* === Tensors === */
 
-/* Sets the options of a model that has every tensor. Such a model exists, because few options
- * exclude others. */
+/* Sets the options of a model that has every tensor. This is possible because few options exclude
+ * others. */
 static void put_everything(vit_config *c) {
     memset(c, 0, sizeof *c);
     c->in_chans = 3;
@@ -135,7 +135,7 @@ static bool is_key(const char *key) {
 }
 
 /* Returns true if the text is a valid condition. ":tensor" is valid only in defaults and questions,
- * because only these are evaluated late enough. */
+ * because all other conditions are evaluated too early. */
 static bool is_condition(const char *condition, bool may_name_tensor) {
     if (!condition) return true;
     if (*condition == ':') return may_name_tensor && is_tensor(condition + 1);
@@ -230,8 +230,7 @@ static bool has_checkpoint[MAX_LAYOUTS];
 static char case_names[MAX_CASES][64];
 static int case_count;
 
-/* Notes the layout of a file. If the file must be refused, this may already happen when it is
- * opened. */
+/* Records the layout of a file. If the file must be refused, opening it may already fail. */
 static void note_layout(const char *path, bool is_refused) {
     report r = report_make();
     checkpoint *c;

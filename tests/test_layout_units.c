@@ -1,5 +1,5 @@
-/* test_layout_units.c - tests forms, slices and row counts of views.c. The elements of the tensor
- * are their own numbers.
+/* test_layout_units.c - tests forms, slices and row counts of views.c. Each element of the tensor
+ * is equal to its own index.
  */
 #include <math.h>
 #include <stdio.h>
@@ -56,9 +56,10 @@ static void refuse_form(const char *form, checkpoint_tensor_info t) {
 }
 
 static void test_forms(void) {
-    /* A weight [in 5, out 7] becomes [out, in]; the element is in row 2, column 3. */
+    /* A weight [in 5, out 7] becomes [out, in]; the tested element is in row 2, column 3. */
     check_form("io>oi", tensor(2, 5, 7, 0, 0), 2 * 5 + 3, 3 * 7 + 2);
-    /* A kernel [P 2, P 2, C 3, D 8] becomes [D, C, P, P]; the element is d 5, c 1, p 1, q 0. */
+    /* A kernel [P 2, P 2, C 3, D 8] becomes [D, C, P, P]. The tested element is d 5, c 1, p 1,
+     * q 0. */
     check_form("pqcd>dcpq", tensor(4, 2, 2, 3, 8), 5 * 12 + 1 * 4 + 1 * 2 + 0,
                1 * 48 + 0 * 24 + 1 * 8 + 5);
     /* The same kernel is stored as the weight of a linear layer over (p q c) or over (c p q). */

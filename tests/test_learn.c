@@ -100,8 +100,8 @@ static void test_which(void) {
     free(some);
 }
 
-/* Tests a single class, and equal rows. Nothing can be learnt from them, but this must not be an
- * error. */
+/* Tests a single class, and equal rows. No class can be learnt from such rows, but this must not be
+ * an error. */
 static void test_nothing(void) {
     static const float same[6] = { 1, 2, 1, 2, 1, 2 };
     static const int zeros[3] = { 0, 0, 0 }, two[3] = { 0, 1, 1 };
@@ -114,7 +114,7 @@ static void test_nothing(void) {
     CHECK(weights[0] == 0 && weights[1] == 0 && weights[2] == 0);
     CHECK(vit_learn_fit(&alike, &options, memory, weights) > 0);
     CHECK(vit_learn_classify(weights, 2, same, 2, scores) == 1);
-    CHECK(fabs(scores[1] - 2.0 / 3) < 1e-3); /* The scores are the classes' shares of the rows. */
+    CHECK(fabs(scores[1] - 2.0 / 3) < 1e-3); /* A score is the class's share of the rows. */
     free(memory);
 }
 

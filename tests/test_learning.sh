@@ -73,7 +73,7 @@ out '^none +9 of them \(50\.0 %\) are "none of these"; for 9 of these, the best 
 try "$learn" --known 1 set -o half.vit
 try "$info" half.vit
 out '^labels +3: '
-# Photos in another order, with other names, in one run or in several, must give the same bytes.
+# The order and names of the photos must not affect the bytes, and neither must the number of runs.
 try "$learn" -q -t 1 -b 1 set -o again.vit
 is 0
 quiet out
@@ -123,7 +123,7 @@ try "$learn" -m all.vit set -o again.vit
 is 0
 out '^ +all.vit had learnt classes, which are left out; --add keeps them$'
 same mine.vit again.vit
-# This head is wider than a tile, in models of int8 and int4.
+# The head of these models is wider than a tile of the kernels. The models are int8 and int4.
 for dtype in int8 int4; do
     "$convert" "$root/tests/data/fixtures/plain/model.safetensors" --dtype $dtype -o b.vit >/dev/null 2>&1
     try "$learn" -m b.vit set -o q.vit

@@ -264,8 +264,8 @@ static void disk_refused(const char *path, vit_result expected) {
     }
 }
 
-/* Tests a long path. If the path leaves no room for the reason in the message, the beginning of the
- * path is dropped. Control characters are escaped. */
+/* Tests a long path. If the path and the reason do not both fit into the message, the beginning of
+ * the path is dropped. Control characters are escaped. */
 static void test_long_path(void) {
     char path[400];
     vit_model model;
@@ -564,7 +564,7 @@ static void test_section_table(void) {
     section_refused("data", VIT_SECTION_OFFSET, 0, 8);
 }
 
-/* Gives each required section another name, so that it is missing. */
+/* Renames each required section in turn, so that it is missing. */
 static void test_missing_sections(void) {
     static const char *const tags[] = { "fields", "tensors", "data" };
     for (int i = 0; i < 3; i++) {
@@ -687,7 +687,7 @@ static void one_missing_field(const char *name, int required) {
     if (required == 1) {
         refused_somehow(name, &f, name);
     } else if (strcmp(name, "selftest_tolerance") == 0) {
-        /* The section is missing, but its vector is still there. */
+        /* The section is missing, but the vector of the section is still there. */
         refused_somehow(name, &f, "selftest");
     } else {
         char detail[VIT_MAX_DETAIL];
@@ -865,8 +865,8 @@ static void test_panel_sizes(void) {
     }
 }
 
-/* Tests a layer of depth 3 in an int8 model. The layer must be f32. Padded int8 would have the same
- * size, but no other type would. */
+/* Tests a layer of depth 3 in an int8 model. The layer must be f32. An int8 layer with padding
+ * would have the same size as f32, but no other type would. */
 static void test_int8_depth(void) {
     tiny_options o = tiny_defaults();
     o.dtype = VIT_I8;
@@ -945,8 +945,8 @@ static void test_hostile_weights(void) {
     }
 }
 
-/* Sets all scales of each int8 panel to one value, and all sums to another value. A value that is
- * not given leaves them unchanged. */
+/* Sets all scales of each int8 panel to `scale`, and all sums to *sum. If `sum` is NULL, the sums
+ * stay unchanged. */
 static void set_int8_tails(tiny_file *f, const vit_model *model, uint32_t scale,
                            const uint32_t *sum) {
     vit_tensor t;
@@ -1066,7 +1066,7 @@ static void test_fits16(void) {
     tiny_put(tiny_find_section(&f, "fits16") + VIT_SECTION_BYTES, 8, 8);
     tiny_rehash(&f);
     refused("short section", &f, VIT_ERROR_CORRUPT, "section \"fits16\" is cut off", NULL, NULL);
-    /* Without the section, the file is valid. */
+    /* Without the section "fits16", the file is valid. */
     memcpy(tiny_find_section(&f, "fits16"), "unknown", 8);
     tiny_rehash(&f);
     CHECK_MSG(open_only(&f, VIT_OPEN_VERIFY, detail) == VIT_OK, "%s", detail);

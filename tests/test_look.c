@@ -182,7 +182,7 @@ static void check_crop(const vit_model *model, int width, int height) {
             continue;
         const double off_x = (red * (width - 1) - (x - 0.5)) * place.across;
         const double off_y = (green * (height - 1) - (y - 0.5)) * place.down;
-        /* The photo has more pixels along a side than a byte has values. */
+        /* Colours are rounded to bytes, so only the mean of the positions is exact. */
         worst = fmax(worst, fmax(fabs(off_x), fabs(off_y)));
         sum_x += off_x, sum_y += off_y;
         counted++;
@@ -212,8 +212,8 @@ static void test_crops(const char *path) {
     vit_model_close(&model);
 }
 
-/* Tests the positions of patches that lie side by side, patches that overlap, patches that leave
- * some pixels over, and patches behind a stem. */
+/* Tests the positions of patches that lie side by side, patches that overlap, patches that do not
+ * cover the last pixels, and patches behind a stem. */
 static void test_patches(void) {
     vit_config c;
     report r = report_make();
@@ -367,7 +367,7 @@ static void test_view(void) {
     CHECK(is_colour(&p, 12, 2, patches[0]) && is_colour(&p, 27, 2, patches[1]));
     CHECK(is_colour(&p, 12, 17, patches[2]) && is_colour(&p, 21, 11, patches[3]));
     CHECK(is_colour(&p, 10, 5, PICTURE_WHITE) && is_colour(&p, 29, 5, PICTURE_WHITE));
-    CHECK(p.pixels[3 * 5] > 100 && p.pixels[3 * 35] > 100); /* These pixels are pale. */
+    CHECK(p.pixels[3 * 5] > 100 && p.pixels[3 * 35] > 100); /* pale outside the crop */
     view_mark(&v, &p, 3);
     CHECK(is_colour(&p, 20, 15, RED) && is_colour(&p, 19, 15, RED) && !is_colour(&p, 21, 15, RED));
     picture_free(&p);
@@ -394,7 +394,7 @@ static void test_sheet(const char *photo) {
     CHECK(s.cells[2].shown.width == 40 && s.cells[2].shown.height == 40);
     CHECK(sheet_draw(&s, 0, &p, &r) && count_colour(&p, RED) == 600);
     CHECK(is_colour(&p, 8, 8, RED) && is_colour(&p, 7, 8, PICTURE_WHITE));
-    CHECK(count_colour(&p, PICTURE_BLACK) > 50); /* These pixels are the captions. */
+    CHECK(count_colour(&p, PICTURE_BLACK) > 50); /* These pixels belong to the captions. */
     picture_free(&p);
     CHECK(sheet_draw(&s, 9, &p, &r) && p.width == 4 * 8 + 64 + 100 + 64);
     picture_free(&p);
