@@ -266,8 +266,8 @@ build/wasm/%.o: %.c build/wasm/flags
 	@mkdir -p $(@D)
 	$(WASM_CC) $(WASM_FLAGS) -Oz -MMD -MP -c $< -o $@
 
-# Three builds of vit.h. The build without SIMD is for engines from before 2023. With -Os it is a
-# fifth smaller and takes a tenth more time.
+# Three builds of vit.h. The build without SIMD is for engines from before 2023. With -Os, that build
+# is a fifth smaller and takes a tenth more time.
 build/wasm/scalar.o build/wasm/simd.o build/wasm/relaxed.o: tools/base/vit.c vit.h build/wasm/flags
 	@mkdir -p $(@D)
 	$(WASM_CC) $(WASM_FLAGS) $(FEATURES) -c $< -o $@

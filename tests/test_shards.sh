@@ -226,7 +226,7 @@ is 0
 cat in/part-00000.tar in/part-00001.tar >cut/part-00000.tar
 try "$embed" --tar cut -o cut-out
 is 1
-err 'part-00000.tar: the archive no longer has its [0-9]+ bytes; made again'
+err 'part-00000.tar: the archive no longer has its [0-9]+ bytes; it is embedded again'
 err 'part-00000.tar: has data after its end'
 
 # --- outputs that are damaged, or of something else ---------------------------------------------------
@@ -247,7 +247,7 @@ err '^vit-embed: 00004 is missing$'
 err 'img_emb_00004.npy: the file has no record'
 try "$embed" --tar in -o harmed
 is 0
-err 'img_emb_00000.npy: the file does not match the checksum in its record; made again$'
+err 'img_emb_00000.npy: the file does not match the checksum in its record; the shard is embedded again$'
 err '^vit-embed: 6 shards, 1 complete before, 0 failed; 15 images'
 same_output made harmed
 try "$embed" --collect harmed in

@@ -450,8 +450,8 @@ static const char notes[] =
     "An unreadable image is reported and has no row; the next run tries it again. The number of\n"
     "threads, the batch and earlier runs do not change a bit of the result. All files but\n"
     "OUT.rows appear when everything is done, or not at all. OUT.rows identifies an image by its\n"
-    "path, size and modification time. If these have changed, a hash of the bytes identifies the\n"
-    "image. A run whose model or options change the vectors needs another OUT or --overwrite.\n"
+    "path, size and modification time. If one of them has changed, a hash of the bytes identifies\n"
+    "the image. A run whose model or options change the vectors needs another OUT or --overwrite.\n"
     "Exit status: 0 on success, 1 if an image could not be read (with --tar, a shard) or\n"
     "something failed, 2 for a wrong command.\n";
 

@@ -662,8 +662,8 @@ static void print_tagged_text(const choices *chosen, const tag_lists *lists,
     printf("images/s        %.1f\n", (double)t->photos.read / t->photos.seconds);
 }
 
-/* Writes the classes of an image that are right or were found. Writes nothing for an unreadable
- * image. */
+/* Writes each class that an image has or that the model found in it. Writes nothing for an
+ * unreadable image. */
 static void write_tags_of(FILE *file, const vit_model *model, const choices *chosen,
                           const tag_lists *lists, const tagged_results *t, int i) {
     const float *scores = tagged_scores(t, i);

@@ -9,7 +9,8 @@
 enum {
     JSON_MAX_DEPTH = 64,
     JSON_MAX_VALUES = 1000000,
-    /* The largest number of characters of a number. The longest useful double has about 330. */
+    /* The largest number of characters of a number. The longest useful double has about 330
+     * characters. */
     JSON_MAX_NUMBER = 400,
 };
 

@@ -262,7 +262,7 @@ typedef struct peak_job {
 /* Measures on one thread. All tasks take the same time. This function is the task of each
  * thread. */
 static void peak_task(void *arg, int index) {
-    enum { CHUNK = 10000 }; /* some 20 microseconds, far more than reading the clock */
+    enum { CHUNK = 10000 }; /* takes some 20 microseconds, far longer than reading the clock */
     peak_job *job = arg;
     double start = cli_now_ms(), passed, operations = 0;
     do {

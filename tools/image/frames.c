@@ -50,8 +50,8 @@ static size_t raw_size(const vit_image *raw) {
     return 3 * pixels;
 }
 
-/* Returns true if the sides of the frame are even where pairs of pixels share their colours.
- * Programs pad odd sides in different ways. */
+/* Returns false if pairs of pixels share their colours along a side with an odd length, because
+ * programs pad such sides in different ways. */
 static bool sides_fit(const vit_image *raw) {
     if (raw->format == VIT_PIXEL_NV12) return raw->width % 2 == 0 && raw->height % 2 == 0;
     return raw->format != VIT_PIXEL_YUYV || raw->width % 2 == 0;

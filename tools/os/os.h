@@ -38,7 +38,7 @@ typedef enum os_kind { OS_NONE, OS_FILE, OS_FOLDER, OS_OTHER } os_kind;
 
 /* Returns the kind of the file at a path; OS_NONE if there is no file. */
 os_kind os_kind_of(const char *path);
-/* Does the same, but does not follow links to folders. Such links are OS_OTHER. */
+/* Does the same as os_kind_of, but does not follow links to folders. Such links are OS_OTHER. */
 os_kind os_kind_of_link(const char *path);
 /* True if c separates the names in a path. */
 bool os_is_slash(char c);

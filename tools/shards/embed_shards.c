@@ -236,7 +236,7 @@ static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, re
     bool good = true;
     shard_recipe_text(&task->recipe, recipe);
     if (state == SHARD_DAMAGED) {
-        report_error(task->program, NULL, "%s; made again", damage.text);
+        report_error(task->program, NULL, "%s; the shard is embedded again", damage.text);
     } else if (state == SHARD_COMPLETE && strcmp(record.recipe, recipe) != 0) {
         (void)report_fail(
             r,
@@ -250,7 +250,8 @@ static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, re
             record.shard, j->name);
         good = report_file(r, paths->stats);
     } else if (state == SHARD_COMPLETE && !same_archive(j->file, record.bytes)) {
-        report_error(task->program, j->file, "the archive no longer has its %lld bytes; made again",
+        report_error(task->program, j->file,
+                     "the archive no longer has its %lld bytes; it is embedded again",
                      (long long)record.bytes);
     } else {
         *done = state == SHARD_COMPLETE && strcmp(j->name, "-") != 0;

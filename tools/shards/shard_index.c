@@ -48,7 +48,7 @@ static bool expected_header(const char *vectors, int64_t time, const nearest_par
 }
 
 /* Makes the copies in blocks of rows, and writes them. In the file, the scales come before the
- * rows, but they are known only at the end. They are therefore written a second time then. */
+ * rows, but they are known only at the end. The scales are therefore written again at the end. */
 static bool write_rows(const int8_copies *c, FILE *file, const nearest_part *part,
                        nearest_scale *scales, int8_t *bytes) {
     const size_t dim = (size_t)c->dim, count = (size_t)part->count;
@@ -121,7 +121,8 @@ void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, ne
         data = map_copy(path, &h, size);
         if (!data) {
             if (os_kind_of(path) != OS_NONE)
-                report_error(c->program, path, "the file belongs to other vectors; made again");
+                report_error(c->program, path,
+                             "the file belongs to other vectors and is made again");
             if (write_copy(c, path, vectors, &h, part, r) && !(data = map_copy(path, &h, size)))
                 (void)report_fail(r, "%.200s cannot be mapped", path);
         }
