@@ -426,7 +426,7 @@ static const char description[] =
     "OUT.json the model and the options. OUT.rows keeps each row as soon as it is computed, so the\n"
     "same command continues an interrupted run. Later, the same command updates the index: it\n"
     "computes new and changed images and drops deleted ones.\n"
-    "With --texts, each row is the embedding of a text by the model's text encoder, of length 1.\n"
+    "With --texts, the model's text encoder computes the rows from texts, scaled to length 1.\n"
     "With --tar, each SHARD is an archive in webdataset's form, a range such as\n"
     "part-{00000..00999}.tar, a folder of archives, or '-'. For part-00017.tar the folder OUT\n"
     "receives img_emb/img_emb_00017.npy, metadata/metadata_00017.jsonl and\n"

@@ -1,5 +1,5 @@
 /* vit-info.c - prints the contents of a .vit file, and the instruction set that this machine uses
- * for it. With --check, also reports if the file is intact.
+ * for it. With --check, also reports whether the file is intact.
  *
  *     vit-info model.vit
  *     vit-info --check --json model.vit

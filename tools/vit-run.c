@@ -516,7 +516,8 @@ static bool add_block(run *r, long index) {
         r->blocks[r->num_blocks++].index = (int)index;
         return true;
     }
-    report_error(PROGRAM, r->path, "has blocks 0 to %d; there is no --block %ld", depth - 1, index);
+    report_error(PROGRAM, r->path, "the model has blocks 0 to %d; there is no --block %ld",
+                 depth - 1, index);
     return false;
 }
 

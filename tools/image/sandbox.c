@@ -594,7 +594,7 @@ static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
     signal_number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     seconds = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
               1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-    /* The kernel counts CPU time in ticks. Its 2 seconds may be 1.9 seconds of a clock. */
+    /* The kernel counts CPU time in ticks, so its limit of 2 s may end a process after 1.9 s. */
     if (signal_number == SIGXCPU ||
         (signal_number == SIGKILL && c->short_of && seconds >= 0.75 * limit)) {
         r->no_memory = c->short_of > 0;

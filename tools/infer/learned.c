@@ -202,10 +202,11 @@ static bool round_vector(const learned_set *set, const float *vector, uint16_t *
     for (int d = 0; d < set->dim; d++) {
         to[d] = bytes_to_half(vector[d]);
         if (fabsf(bytes_half(to[d])) <= 65504) continue;
-        (void)report_fail(r,
-                          "its embedding has %g at %d; expected at most 65504: no head can be "
-                          "learnt on this model",
-                          (double)vector[d], d);
+        (void)report_fail(
+            r,
+            "its embedding has the value %g at index %d; expected at most 65504: no head can be "
+            "learnt on this model",
+            (double)vector[d], d);
         return report_file(r, path);
     }
     return true;
@@ -1088,7 +1089,8 @@ static bool add_to_sums(adding *a, const float *vector, int class_index, const c
         to[d] = (double)vector[d];
         sum[d] += to[d];
         if (fabs(to[d]) <= 65504) continue;
-        (void)report_fail(r, "its embedding has %g at %zu; expected at most 65504", to[d], d);
+        (void)report_fail(r, "its embedding has the value %g at index %zu; expected at most 65504",
+                          to[d], d);
         return report_file(r, path);
     }
     a->sums.counts[class_index]++;
