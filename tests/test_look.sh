@@ -18,7 +18,7 @@ export LC_ALL=C
 . tests/checks.sh
 look=$bin/tools/vit-look convert=$bin/tools/vit-convert
 
-usage() { # COMMAND MESSAGE: a wrong command line
+usage() { # COMMAND MESSAGE: passes if a wrong command line gives this message
     is 2
     quiet out
     err "^vit-look $1: .*$2.* \(try 'vit-look $1 --help'\)$"
@@ -39,8 +39,8 @@ png() { # FILE [WIDTH HEIGHT]: its header
     *) fail "$1 is no such PNG: $head" ;;
     esac
 }
-# like NAME FILE: passes if the values are equal to those of PyTorch, NumPy and scikit-learn, except
-# for rounding
+# like NAME FILE: passes if the values equal those of PyTorch, NumPy and scikit-learn, except for
+# rounding
 like() { if "$work/compare_npy" "$2" "$data/look/$1.npy" 1e-5 >/dev/null; then pass; else fail "$1"; fi; }
 
 tried=setup
@@ -358,7 +358,7 @@ for other in '--block 1' '--head 1' '--heads all'; do
     usage attention '--rollout covers all heads and blocks: it excludes --block, --head and --heads'
 done
 
-# If outputs are NaN or infinite, there is no picture.
+# If an output is NaN or infinite, vit-look writes no picture.
 "${CC:-cc}" -O1 -o random_checkpoint "$root/tests/random_checkpoint.c" || fail "it does not compile"
 for at in filters:patch_embed.proj.weight positions:pos_embed; do
     ./random_checkpoint unfit.safetensors nan="${at#*:}"

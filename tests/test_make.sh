@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the Makefile in a copy that records its commands instead of running them. On a machine
-# without packages each target must run the same commands as with them; a change of flags must
-# rebuild the affected files only.
+# Tests the Makefile in a copy that records its commands instead of running them. Each target must
+# run the same commands on a machine without packages as on a machine with them. A change of flags
+# must rebuild only the affected files.
 set -u
 . tests/checks.sh
 make=$(command -v make)
@@ -13,7 +13,7 @@ ln -s "$PWD/tests" "$PWD/models" "$tree"
 
 # --- packages -----------------------------------------------------------------------------------
 
-# These are the commands of the packages. make looks for no other commands.
+# These are the commands that the packages install. make looks for no other commands.
 commands=$(sed -n '/^demo=/,/^case/p' tools/install-packages.sh | grep -o ':[a-z][a-z0-9_-]*' | tr -d : | sort -u)
 basic="cat cc cmp find grep mkdir nproc sed sh uname"
 
@@ -109,8 +109,8 @@ is "again" "$(compiled)" "$none"
 
 # --- the decoder of JPEGs -----------------------------------------------------------------------
 
-# This machine has no libjpeg-turbo. Programs link with it once the file $work/installed exists. The
-# substitute for apt-get makes this file, unless it is offline.
+# The simulated machine has no libjpeg-turbo. Programs link with it only if the file $work/installed
+# exists. The substitute for apt-get makes this file, unless the simulated machine is offline.
 mkdir "$work/bare"
 for name in ar awk cat chmod cp date dirname find flock getconf grep ln ls make mkdir nproc od printf rm \
     sed sh sort tail touch tr uname wc; do ln -s "$(command -v $name)" "$work/bare"; done

@@ -1,12 +1,12 @@
 /* test_match.c - tests whether --match-input finds the settings of random models. Each model gets
- * some of the settings that the search covers. The test converts and runs it, then converts it
- * again with that output in place of the settings. The test also covers everything that
- * --match-input and --match-folder refuse.
+ * some of the settings that the search covers. The test converts and runs the model. Then it
+ * converts the model again, with this output instead of the settings. The test also covers
+ * everything that --match-input and --match-folder refuse.
  *
  *     test_match [tests/data [MODELS [CHANGES [FIRST]]]]
  *
- * At most CHANGES settings of a model (3) differ from the likeliest settings, or a few more if
- * there is no such model. The first model has number FIRST.
+ * At most CHANGES settings of a model (by default 3) differ from the likeliest settings. If there
+ * is no such model, a few more differ. The first model has number FIRST.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -245,8 +245,8 @@ static convert_options plain_options(void) {
     return o;
 }
 
-/* Checks the JSON report. It must list the values that were tried on pictures, but no values that
- * give no model. */
+/* Checks the JSON report. It must list the values that were tried on pictures. Values that give no
+ * valid model must not be listed. */
 static void check_report(const match *m) {
     static const char key[] = "\"pictures\":";
     static char text[65536];
@@ -320,7 +320,7 @@ static void write_npy(const char *name, const float *data, int ndim, int64_t a, 
 
 /* === The truth === */
 
-/* Lists the settings that the checkpoint leaves open, as the search does. */
+/* Lists the settings that the checkpoint does not determine, as the search does. */
 static bool list_open(match_table *table) {
     blueprint *b = calloc(1, sizeof *b);
     convert_options o = plain_options();
@@ -386,7 +386,7 @@ static bool is_close(const float *a, const float *b, size_t n, double tolerance)
     return far <= tolerance * largest;
 }
 
-/* Returns the value that the provenance states for this row, or -1 if there was no choice. *line
+/* Returns the value that the provenance states for this row, or -1 if it states none. *line
  * receives the line of the provenance. */
 static int found_value(const match_row *row, const char *provenance, char line[1024]) {
     const char *at;
@@ -403,9 +403,9 @@ static int found_value(const match_row *row, const char *provenance, char line[1
     return -1;
 }
 
-/* Chooses the true value of each setting if this value was found, or was reported to fit equally
- * well. Otherwise chooses the value that was found. Returns true if the model then gives this
- * output. */
+/* Chooses a value for each setting. It is the true value if the provenance states no value, or
+ * mentions the true value as one that fits equally well. In all other cases it is the value that
+ * the search found. Returns true if the model with these values gives this output. */
 static bool is_named(const shape *s, const int truth[MATCH_MAX_ROWS], const char *provenance,
                      const float *x, const float *y) {
     const convert_options o = plain_options();
@@ -426,8 +426,8 @@ static bool is_named(const shape *s, const int truth[MATCH_MAX_ROWS], const char
     return good;
 }
 
-/* Checks the settings that were found. Each true value must be found or be reported to fit equally
- * well, or the value found must give the same model. */
+/* Checks the settings that were found. The search must find each true value, report that it fits
+ * equally well, or find a value that gives the same model. */
 static void check_found(int number, const shape *s, const int truth[MATCH_MAX_ROWS],
                         const char *provenance, const float *x, const float *y) {
     const convert_options o = plain_options();
@@ -546,7 +546,7 @@ static void check_orders(void) {
     free(y);
 }
 
-/* === What the original gives === */
+/* === Outputs of the original === */
 
 /* Computes softmax or log_softmax of n logits in float32, as PyTorch does. */
 static void take_softmax(float *y, size_t n, bool is_log) {
@@ -583,7 +583,7 @@ static void take_end(model_end end, float *y, size_t n) {
 typedef struct ending {
     /* The settings of the model, in the form of --set. */
     const char *truth;
-    /* The settings that are given in the second conversion. */
+    /* The settings for the second conversion. */
     const char *known;
     model_end end;
     int images;
@@ -613,7 +613,7 @@ static const ending endings[] = {
     { "activation=relu num_classes=0", "", MODEL_END_NONE, 1, 1, NULL },
 };
 
-/* Scales the head. Small logits between 0 and 1 may look like probabilities. */
+/* Scales the head, because small logits between 0 and 1 may look like probabilities. */
 static void scale_head(float scale) {
     size_t at = 0, k;
     int i;
@@ -694,7 +694,7 @@ static void check_endings(void) {
     }
 }
 
-/* === What is refused === */
+/* === Refusals === */
 
 typedef struct refusal {
     const char *message;
@@ -780,8 +780,8 @@ static void check_refusals(void) {
     }
 }
 
-/* An input and an output that fit no settings, because the author made a mistake. The message must
- * give the reason. */
+/* An input and an output that fit no settings because of an author's mistake. The message must give
+ * the reason. */
 typedef struct mistake {
     const char *message;
     /* The settings of the conversion. */
@@ -914,8 +914,8 @@ enum { PICTURES = 120 };
 
 static char picture_paths[PICTURES][160];
 
-/* Sorts pictures into folders by the class that the model gives them. One picture in `odd` goes
- * into any folder. */
+/* Sorts pictures into folders by the class that the model gives them. One of every `odd` pictures
+ * goes into an arbitrary folder. 0 means none. */
 static void sort_pictures(int odd) {
     char path[128], folder_path[128];
     vit_model model;
@@ -992,8 +992,8 @@ static void check_folder(void) {
     CHECK(rmdir(pictures) == 0);
 }
 
-/* Tests few pictures, of which some lie in a wrong folder. Wrong settings may then fit better than
- * the true settings, so the assumptions must stay. */
+/* Tests a small number of pictures, some of them in a wrong folder. Wrong settings may then fit
+ * better than the true settings, so the converter must keep its assumptions. */
 static void check_few(uint64_t seed) {
     static const char *const kept[] = {
         ": activation=gelu", ": block_type=pre_norm", ": has_final_norm=1",

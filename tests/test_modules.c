@@ -3,7 +3,7 @@
  *     test_modules [tests/data]
  *
  * tests/make_modules.py made the fixtures; its expected.txt has the contents of PyTorch's
- * state_dict(). Broken and malicious files follow.
+ * state_dict(). The test also opens broken and malicious files.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 enum { LINE = 512 };
 
-/* === What is expected === */
+/* === Expected contents === */
 
 static const char *attribute(const checkpoint *c, const char *module, const char *name) {
     size_t i;
@@ -77,8 +77,8 @@ static checkpoint *open_expected(const char *folder, char *line) {
     return c;
 }
 
-/* Closes a checkpoint after all its tensors have been compared. The list lacks some tensors of a
- * frozen archive, because their names depend on PyTorch's version. */
+/* Closes a checkpoint after all its tensors have been compared. The list does not contain all
+ * tensors of a frozen archive, because the names of some depend on PyTorch's version. */
 static void close_expected(checkpoint *c, size_t tensors) {
     report r = report_make();
     if (!c) return;
@@ -384,7 +384,7 @@ static void test_tar(void) {
     check_pickle("a checksum", &t, "damaged");
     put_entry(&t, "folder", "0", '5');
     put_entry(&t, "a", "1", 0);
-    put(&t, "a", 1); /* The zeros that fill up the block are missing. */
+    put(&t, "a", 1); /* The zeros that should fill the last block are missing. */
     check_pickle("a folder, a file of one byte", &t, "too few");
     put_entry(&t, "a", "0", '0');
     put_entry(&t, "b", "0", '0');

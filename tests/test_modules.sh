@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests models that were saved whole, from the command line. One command without options must give
-# the same result as converting the bare weights with all settings as options. Run from the root of
-# the repository.
+# Tests models that were saved whole, from the command line. A command without options must give the
+# same result as a command that converts the bare weights with all settings as options. Run from the
+# root of the repository.
 #
 #     BIN=. bash tests/test_modules.sh         programs in $BIN/tools; build/asan has sanitized ones
 set -u
@@ -29,7 +29,7 @@ same() {
     if logits "$@" && cmp -s logits.npy expected.npy; then pass; else fail "$*: other logits"; fi
 }
 
-# says TEXT: passes if the report or stderr has TEXT
+# says TEXT: passes if the report or stderr contains TEXT
 says() { if grep -qF -- "$1" out err; then pass; else fail "expected \"$1\""; fi; }
 
 hand=(--set num_heads=2 --set norm_eps=1e-5 --set activation=gelu_tanh)

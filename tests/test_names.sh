@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Passes hostile names through every program and mode: labels, provenance, configurations and file
-# names with control sequences. Also tests outputs that are an input under another name.
+# names with control sequences. Also tests outputs whose path leads to an input under another name.
 #
 #     BIN=FOLDER tests/test_names.sh
 set -u
@@ -98,8 +98,8 @@ if [ "$(printf %b "$name")" = "$photo" ] || [ "$name" = "p/$bad/grün.png" ] ||
 shows 1 "$mark" "$look" attention -m "$model" "$photo" "$broken" -o "no$bad/x.png"
 shows 0 u001b "$look" attention -m "$model" "$photo" --json
 
-# These folders are named like classes. All tables are tested. CSV keeps every byte, in quotes where
-# this is needed.
+# These folders have the names of classes. The test covers all tables. CSV keeps every byte of a
+# name, in quotes if necessary.
 mkdir -p e/3 "e/x$bad"
 cp p/plain.jpg e/3
 cp p/plain.jpg "e/x$bad"
@@ -153,7 +153,7 @@ shows 0 "$mark" "$convert" "$plain/model.safetensors" --dtype int8 --report p -o
 
 # Tests shards: the names of members, of other files, and of the archive.
 mkdir tar
-control=${bad//./,} # a point begins the kind of a member
+control=${bad//./,} # a point separates the key and the kind of a member
 bad=$'\x9b\xff\xc2\x9b\xe2\x80\xae' # which archives may have
 cp "$photo" "tar/0$bad.png"
 echo "$bad" >"tar/0$bad.txt"
@@ -202,7 +202,8 @@ everything() { (cd "$1" && find . -type f -exec sha256sum {} + | sort -k 2; find
 everything . >../before
 
 # keeps INPUT COMMAND...: passes if the command refuses an output that is the same file as INPUT.
-# The output is the last word of the command. If INPUT is -, two outputs are one file
+# The output is the last word of the command. If INPUT is -, two outputs of the command are the same
+# file
 keeps() {
     local input=$1 output=${*: -1}
     shift
@@ -293,7 +294,7 @@ err 'img_emb_00000.npy: the output is an input, part-00000.tar: writing the outp
 everything . >../after
 same ../before ../after
 
-# Tests two outputs that are the same file. This file may exist or not.
+# Tests two outputs that are the same file, which exists before the run or not.
 for name in x ./x folder/../x; do
     keeps - "$embed" -m m.vit p -o x --names "$name"
     keeps - "$run" -m m.vit q.png --logits x --tokens "$name"
@@ -309,7 +310,7 @@ everything . >../before
 keeps - "$embed" -m m.vit p -o x --names y
 keeps - "$run" -m m.vit q.png --logits x --tokens y
 
-# A file that no option reads is replaced. Several outputs may be the same device.
+# An output may replace a file that no option reads. Several outputs may be the same device.
 tried='outputs of their own'
 check "again" "$embed" -m m.vit p -o n.npy
 check "again" "$run" -m m.vit q.png --logits x --trace t

@@ -178,8 +178,8 @@ static void test_odd(void) {
     CHECK(group[0] == 0 && group[1] == 1 && group[2] == 1 && group[3] == 3 && group[4] == 4);
 }
 
-/* Tests a set of many parts with halves and int8 copies. It must give the same bits as one
- * array. */
+/* Tests a set that consists of many parts, with half floats and int8 copies. It must give the same
+ * bits as one array. */
 static void test_parts(const vit_executor *executor) {
     enum { N = 3000, WIDTH = 83, K = 20 };
     float *values = clusters(8, 9, N * WIDTH / DIM + 1, 50, 0.02f);
@@ -251,7 +251,7 @@ static float ordered_dot(const float *a, const float *b, int dim) {
 }
 
 /* Tests all numbers of rows and dimensions near the steps of a kernel. They must give the same bits
- * as the reference. Memory behind the results must not change. */
+ * as the reference. The memory after the results must not change. */
 static void test_kernels(void) {
     enum { MOST = 9, WIDEST = 100 };
     float *query = uniform(10, WIDEST), *rows = uniform(11, MOST * WIDEST);
@@ -293,7 +293,7 @@ static void test_kernels(void) {
     free(rows);
 }
 
-/* Tests that both kernels of halves widen each half as bytes_half does. */
+/* Tests that both kernels for half floats widen each half float as bytes_half does. */
 static void test_halves(void) {
     static uint16_t halves[65536 + 3];
     const float one[8] = { 1 };

@@ -35,7 +35,8 @@ static void make(int version, const char *dictionary, const void *numbers, size_
     made.size = prefix + length + size;
 }
 
-/* Parses a copy of the file that ends where its block of memory ends. */
+/* Parses a copy of the file in a block of exactly its size, so that sanitizers detect reads beyond
+ * the end. */
 static bool parse(npy_array *array, report *r) {
     unsigned char *exact = malloc(made.size ? made.size : 1);
     bool good;
@@ -70,7 +71,7 @@ static bool refused(const char *text) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* What is read                                                              */
+/* Reading                                                                   */
 /* ------------------------------------------------------------------------- */
 
 /* Returns true if three numbers of this type, given as bytes, are read as a, b and c. */
@@ -148,7 +149,7 @@ static void test_fortran(void) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* What is refused                                                           */
+/* Refusals                                                                  */
 /* ------------------------------------------------------------------------- */
 
 #define REFUSED(dictionary, bytes, message)                                                        \
@@ -220,7 +221,7 @@ static void test_damage(void) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* What is written                                                           */
+/* Writing                                                                   */
 /* ------------------------------------------------------------------------- */
 
 /* Writes an array, compares the header with that of numpy.save, and reads the array back. */
@@ -346,7 +347,7 @@ static void test_map(void) {
         CHECK((mapped.mapped != NULL) == (i == 0 && is_little));
         CHECK(mapped.count == read.count && mapped.ndim == 1 && mapped.dims[0] == read.dims[0]);
         CHECK(!memcmp(mapped.data, read.data, read.count * sizeof(float)));
-        mapped.data[0] = 5; /* This changes only the copy of this process. */
+        mapped.data[0] = 5; /* The assignment changes only this process's copy of the page. */
         npy_free(&mapped);
         npy_free(&read);
     }

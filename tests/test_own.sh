@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Tests vision transformers that people wrote themselves. Each must be converted and give PyTorch's
-# logits, or be refused with a message. tests/make_own.py wrote the cases; tests/make_evidence.py
-# wrote those whose files hold more than tensors, tests/make_code.py those with their Python,
-# tests/make_families.py published families. Run from the root of the repository.
+# logits, or be refused with a message. tests/make_own.py wrote the plain cases,
+# tests/make_evidence.py the cases whose files contain more than tensors, tests/make_code.py the
+# cases with their Python, and tests/make_families.py the cases of published families. Run from the
+# root of the repository.
 #
 #     BIN=. bash tests/test_own.sh [CASE...]
 set -u
@@ -58,8 +59,8 @@ refuses() {
     else pass; fi
 }
 
-# reports CASE FILE ARGUMENTS TEXT: passes if the report about a model without stored logits has
-# TEXT
+# reports CASE FILE ARGUMENTS TEXT: passes if the report contains TEXT, for a model without stored
+# logits
 reports() {
     # shellcheck disable=SC2086
     if ! "$BIN/tools/vit-convert" "$DATA/$1/$2" -o "$work/model.vit" $3 >"$work/out" 2>"$work/err"
@@ -86,7 +87,7 @@ while IFS='|' read -r name file options result; do
 done <"$DATA/cases.txt"
 done
 
-# --plan prints the mapping in spite of open questions, with all blocks in one line.
+# --plan prints the mapping even if questions are open. One line stands for all blocks.
 if wanted unnamed_asked; then
     "$BIN/tools/vit-convert" "$DATA/unnamed_asked/"model* --plan -q >"$work/out" 2>"$work/err" &&
         fail "unnamed_asked: should ask"
@@ -206,8 +207,8 @@ if wanted naflexvit; then
     then fail "naflexvit: pos_resample should be a question"; else pass; fi
 fi
 
-# Sizes are chosen as in DPTImageProcessor of transformers. The model gives each photo the same
-# tokens as a model that is converted for the size of this photo alone.
+# The model chooses sizes as transformers' DPTImageProcessor does. The model gives each photo the
+# same tokens as a model that is converted for the size of this photo alone.
 if wanted dpt; then
     mkdir "$work/dpt" && cp tests/data/layouts/hf_dinov2/{config.json,model.safetensors} "$work/dpt"
     sed -i 's/"model_type": "dinov2"/"model_type": "depth_anything"/' "$work/dpt/config.json"
@@ -234,8 +235,8 @@ if wanted dpt; then
 fi
 
 # Tests the dense tokens of DINOv2, also with registers, and of DINOv3, at any aspect ratio. The
-# expected outputs are those of their own code (make_naflex.py). DINOv2 resamples positions for
-# another grid in another way than timm.
+# expected outputs are those of their own code (make_naflex.py). DINOv2 and timm differ in how they
+# resample positions for another grid.
 if wanted dense; then
     photos=(tests/data/naflex/{wide,tall,square,thin}.ppm)
     dense() { # NAME OPTION...: the tokens into $work/t.npy

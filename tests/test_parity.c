@@ -9,9 +9,9 @@
  * Checks for each model:
  *   f32     each tensor within 1e-5 of PyTorch's, relative to its own maximum; f16 likewise if the
  *           checkpoint itself is f16, because conversion then loses nothing
- *   others  logits (or embedding) within the bound of dtype_bounds; these models are small and
- *           random, so they lose more than a trained model. tests/test_random.c checks the same
- *           types with a strict bound, step by step
+ *   others  logits (or embedding) within the bound of dtype_bounds. These models are small and
+ *           random, so their errors are larger than those of a trained model.
+ *           tests/test_random.c checks the same types with a strict bound, step by step
  *   all     the same bits for every tier, 1, 2 and 3 threads, every batch and together,
  *           any requested outputs, traced or not, and any executor
  */
@@ -56,7 +56,8 @@ typedef struct run_options {
     bool trace;
     bool logits, embedding, tokens, attention;
     int attention_block;
-    /* [depth] of the tokens, and then of the attention, of `batch` images; or NULL. */
+    /* Arrays [depth] of the tokens, and of the attention, of `batch` images. NULL if not
+     * requested. */
     float *blocks;
 } run_options;
 
@@ -529,8 +530,8 @@ static void vary_batches(const fixture *f, vit_isa isa, int threads) {
     }
 }
 
-/* Requests the outputs alone and together, without a trace. Leaving out one output must not change
- * a bit of the other outputs. */
+/* Requests the outputs alone and together, without a trace. A run without one of the outputs must
+ * not change a bit of the other outputs. */
 static void vary_outputs(const fixture *f, vit_isa isa) {
     run_result base;
     run_options attention = everything(f);

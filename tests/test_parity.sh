@@ -3,10 +3,10 @@
 #
 #     BIN=FOLDER tests/test_parity.sh
 #
-# FOLDER holds tools/vit-convert, and tests/test_parity unless it is "." (then build/plain does).
-# Each form of a checkpoint becomes CASE.FORM.f32.vit. For the first form of every few cases, the
-# smaller types are made too. Sanitizer builds convert only every second case; LONG=yes leaves out
-# nothing.
+# FOLDER contains tools/vit-convert and tests/test_parity. If FOLDER is ".", tests/test_parity is in
+# build/plain. Each form of a checkpoint becomes CASE.FORM.f32.vit. For some of the cases, the first
+# form is also converted to the smaller types. Builds with sanitizers convert only every second
+# case. LONG=yes converts everything.
 set -eu
 cd "$(dirname "$0")/.."
 . tests/built.sh programs

@@ -1,5 +1,5 @@
-/* test_preprocess.c - compares vit_preprocess with Pillow and NumPy, to the last bit, and checks
- * the sums of each tier.
+/* test_preprocess.c - compares vit_preprocess with Pillow and NumPy, bit for bit, and checks the
+ * sums that the kernels of each tier compute.
  *
  * The expected CRC-32s come from tests/make_preprocess.py (preprocess_vectors.h).
  */
@@ -237,7 +237,7 @@ static void test_vector(const photo_vector *v) {
     tiny_free(&file);
 }
 
-/* --- what is refused ------------------------------------------------------ */
+/* --- refusals ------------------------------------------------------------- */
 
 static void image_refused(const vit_model *model, vit_image image, vit_result expected,
                           const char *what) {

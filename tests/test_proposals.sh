@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Follows the proposals of vit-convert's messages literally. Each hand-written model of
 # tests/make_own.py is converted without options. tests/data/own/cases.txt has the true options.
-# Then the test adds a true option only if the last message contains it. So a question must contain
-# the true answer. If a model gives other logits than PyTorch's, a message must contain the wrong
-# assumption. Each --rename or --ignore that a message spells out must lead to PyTorch's logits or
-# to another message; if several exclude each other, one of them must.
+# The test then adds true options one after another, but only those that the last message contains.
+# So each question must offer the true answer. If a model gives other logits than PyTorch's, a
+# message must contain the wrong assumption. Each --rename or --ignore that a message spells out
+# must lead to PyTorch's logits or to another message; if several proposals exclude each other, one
+# of them must.
 #
 #     BIN=. bash tests/test_proposals.sh [CASE...]
 set -u
@@ -15,7 +16,7 @@ BIN=${BIN:-.}
 
 DATA=tests/data/own
 
-# convert OPTION...: returns 0 for PyTorch's logits, 1 for others, 2 for a refusal
+# convert OPTION...: returns 0 for PyTorch's logits, 1 for other logits, 2 for a refusal
 convert() {
     tried="vit-convert $* $DATA/$name/$file"
     "$BIN/tools/vit-convert" "$DATA/$name/$file" -o "$work/model.vit" "$@" \
@@ -33,7 +34,7 @@ names() {
     --set) grep -qE "(^|$word)$key=((.*$word)?$value($word|\$)|[NMS]($word|\$))" "$work/err" ;;
     --img-size) grep -q -- "--img-size HxW" "$work/err" ;;
     --rename) grep -qF -- "--rename '$2'" "$work/err" ||
-        grep -qF -- "--rename '$key=${value#*.}'" "$work/err" ;; # without the path of all
+        grep -qF -- "--rename '$key=${value#*.}'" "$work/err" ;; # the message omits the common path
     *) grep -qF -- "$1 '$2'" "$work/err" ;;
     esac
 }
@@ -103,7 +104,7 @@ proceeds() {
     fail "compare_npy does not compile"
 
 # refused: follows the options that the message spells out for a model without logits; another case
-# of the same model may have logits
+# may be the same model with logits
 refused() {
     local model
     declare -A like=([autoencoder_asked]=autoencoder_ignored [added_or_positions]=added_patch

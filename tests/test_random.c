@@ -6,11 +6,11 @@
  * or six, patches of one pixel, widths of any remainder modulo 16, head_dim times num_heads unequal
  * embed_dim, no blocks, no head, one type of weights or a different one for each layer.
  *
- * With f32 and f16, the reference computes the whole model. Where inputs are rounded (bf16, int8,
- * int4), two numbers that differ by 1e-7 may be rounded to neighbours, which are 4e-3 apart. Then
- * the reference continues from each tensor that vit.h traced, and every step has the same strict
- * bound. Only the softmax's weights and the inside of map pooling, which are rounded but not
- * traced, need a larger bound.
+ * With f32 and f16, the reference computes the whole model. With bf16, int8 and int4, inputs are
+ * rounded. Two numbers that differ by 1e-7 may be rounded to neighbours, which are 4e-3 apart. With
+ * these types, the reference continues from each tensor that vit.h traced, and every step has the
+ * same strict bound. Only the weights of the softmax and the steps inside map pooling need a larger
+ * bound, because they are rounded but not traced.
  *
  * Each model runs on every tier with one and with three threads, and with all tokens of the last
  * block or only those that the head reads. All runs must give the same bits, except that SSE2,
@@ -32,8 +32,8 @@ enum { MODELS = 640, STEMS = 90, OWN = 240, BATCH = 2, MAX_TRACED = 240, MAX_DEP
 /* The largest accepted relative errors. Over seven seeds, the largest measured errors are 7.1e-6,
  * and 1.9e-5 if differential attention subtracts nearly equal maps. If weights of the softmax are
  * rounded, the largest error is 3.4e-5. It is 7e-4 if a mask leaves only a few weights, because a
- * single weight that is rounded the other way then counts more. If the reference did not round
- * these weights, it would be 1e-2 off. */
+ * single weight that is rounded in the other direction then counts more. A reference that did not
+ * round these weights would be off by 1e-2. */
 static const double strict = 5e-5, rounded_softmax = 2e-3, rounded_pool = 0.05;
 static double worst_softmax;
 static vit_hash bits, sse2_bits;
@@ -61,8 +61,8 @@ typedef struct traced_run {
     int num_tensors;
 } traced_run;
 
-/* Records a traced tensor. If images are computed one at a time, the same name again means the next
- * image. */
+/* Records a traced tensor. If images are computed one at a time, a name that was traced before
+ * belongs to the next image. */
 static void record(void *user, const char *name, const float *data, const int shape[4]) {
     traced_run *run = user;
     traced_tensor *t = &run->tensors[run->num_tensors];
@@ -282,8 +282,8 @@ static void round_length(double *x, size_t n) {
     round_steps(x, n, lane[0] > 1e-30f ? 4060 * y : 0);
 }
 
-/* Replaces each number of a value by its whole number of steps. The number of steps is so low that
- * sums over all tokens stay below 2^24. */
+/* Replaces each number of a value by its whole number of steps. The numbers of steps are so small
+ * that sums over all tokens stay below 2^24. */
 static double round_value(double *x, size_t n, size_t tokens) {
     const float limit = (float)((1 << 24) / (32800 + (int)tokens / 2));
     float largest = 0;
@@ -431,7 +431,7 @@ static feature_map windows(const feature_map *x, size_t kernel, size_t stride, b
     return y;
 }
 
-/* Convolves x with the tensor NAME.weight. Frees x unless `keep` is true. */
+/* Convolves x with the tensor NAME.weight. If `keep` is false, frees x. */
 static feature_map convolve(reference *f, const char *name, feature_map x, bool keep,
                             size_t stride) {
     char full[80];
@@ -681,9 +681,9 @@ static void scores(const reference *f, const double *qkv, size_t ld, size_t widt
     }
 }
 
-/* Returns a weight of the softmax as it is rounded for value j. The sum of a row's weights,
- * multiplied by the steps of the values, is at most 32767 of the largest step. `steps` is NULL
- * unless the model is int8 or int4. */
+/* Returns a weight of the softmax, rounded for value j. The sum of a row's weights, each multiplied
+ * by the step of its value, is at most 32767 times the largest step. `steps` is NULL unless the
+ * model is int8 or int4. */
 static double round_weight(double x, vit_dtype dtype, const double *steps, size_t j, double whole) {
     if (!steps) {
         return dtype == VIT_BF16 ? round_bf16(x) : x;
@@ -1463,7 +1463,7 @@ static tiny_options random_options(int kind, model_group group, int stem) {
         c->num_heads = 1;
         c->head_dim = pick(1, 3);
     }
-    c->mlp_dim = pick(3, 100); /* A single number may become nearly zero. */
+    c->mlp_dim = pick(3, 100); /* With fewer numbers, all may be nearly zero. */
     c->num_classes = pick(0, 4) ? pick(1, 70) : 0;
     c->has_dist_token = pick(0, 2) == 0;
     c->representation_dim = !c->has_dist_token && pick(0, 2) == 0 ? pick(1, 50) : 0;
@@ -1643,7 +1643,7 @@ static double test_opened(const char *what, int index, const vit_model *model,
         input[i] = 2 * tiny_random(&seed);
         input[i] = c->vocab_size ? (float)pick(0, c->vocab_size - 1) : input[i];
     }
-    /* On average, the mask shows this number of four tokens. With 0 it hides all tokens. */
+    /* The mask shows on average this number of tokens out of four. 0 hides all tokens. */
     int shown = pick(0, 3);
     for (size_t i = 0; mask && i < tokens; i++) {
         mask[i] = (uint8_t)(pick(1, 4) <= shown ? pick(1, 255) : 0);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# An index always has the bytes of a single run: after vit-embed was killed or stopped, with a full
-# disk, after photos were added, changed, renamed or deleted, and with a damaged journal.
+# An index must always have the bytes of a single run. This includes runs after vit-embed was killed
+# or stopped, after a full disk, after photos were added, changed, renamed or deleted, and with a
+# damaged journal.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD
@@ -58,7 +59,7 @@ sections
 
 # --- ended ----------------------------------------------------------------------------------
 
-# kill -9 ends the run at random moments. No row that was computed may be lost.
+# kill -9 ends the run at random moments. No computed row may be lost.
 kept
 reference
 killed=0 rows=0
@@ -72,7 +73,7 @@ for round in {1..60}; do
     if [ "$size" -ge $rows ]; then pass; else fail "the journal has become shorter"; fi
     rows=$size
 done
-rm -f ./*.tmp-* # nothing else can remove them
+rm -f ./*.tmp-* # killed runs leave these files
 tried="killed $killed times"
 if [ $killed -ge 3 ]; then pass; else fail "not killed often enough"; fi
 [ -e run.npy ] || "$embed" -q set -o run.npy
@@ -110,7 +111,7 @@ again 2
 rm set/a/1[0-4]*.jpg
 reference
 again 0
-# Deleted photos are restored. They are forgotten when they outnumber the other photos.
+# Deleted photos are restored. The journal forgets deleted photos when they outnumber the others.
 cp -p photos/a/1[0-4]*.jpg set/a
 reference
 again 0
@@ -120,8 +121,8 @@ again 0
 cp -rp photos/a set
 reference
 again 100
-# A photo gets another time, but keeps its bytes. Then a photo also gets another size, and other
-# bytes.
+# A photo gets another modification time, but keeps its bytes. Then a photo gets another size and
+# other bytes.
 touch set/b/310.jpg
 reference
 again 0
@@ -159,7 +160,7 @@ again 0
 ln -sf ../b/331.jpg set/a/link.jpg
 reference
 again 0
-# The values of f16 are rounded from the same rows.
+# With --f16, the same rows are rounded to f16.
 reference --f16
 again 0 --f16
 
@@ -181,7 +182,7 @@ for computed in 149 0; do
     json 1 unreadable
     equal
 done
-rm -r set/a/1[1-9]*.jpg set/b # most rows of the journal are obsolete now
+rm -r set/a/1[1-9]*.jpg set/b # now most rows of the journal are obsolete
 for _ in 1 2; do
     try "$embed" set -o run.npy --json
     is 1
@@ -237,8 +238,8 @@ is 2
 
 # --- the journal ----------------------------------------------------------------------------
 
-# The journal is cut short, is followed by other bytes, or is damaged. The complete records before
-# this place are used.
+# The journal is truncated, is followed by other bytes, or is damaged. vit-embed uses all complete
+# records before the first defect.
 kept
 reference
 again 150
@@ -280,7 +281,7 @@ else
 fi
 wait
 equal
-# The disk is full, or nothing can be created in the folder.
+# The disk is full, or no file can be created in the folder.
 rm run.*
 try prlimit --fsize=50000: bash -c "trap '' XFSZ; exec '$embed' -q set -o run.npy 2>&1 | cat"
 out 'run.rows: cannot be written: File too large'
@@ -291,7 +292,7 @@ equal
 try "$embed" set -o /proc/no/run.npy
 is 1
 err 'cannot be created'
-# There is no journal beside a device.
+# If the output is a device, there is no journal.
 try "$embed" set/b -o /dev/null --names names
 is 0
 missing /dev/null.rows
