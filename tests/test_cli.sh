@@ -1267,7 +1267,7 @@ err 'nosuch.txt: cannot be opened'
 rm -r set/zebra set/crane
 try "$evaluate" -m "$nameless" set
 is 1
-err 'DOG: is not a class'
+err 'DOG: the name is not a class'
 mkdir -p 'ball/EIGHT ball'
 cp "$cat" ball/EIGHT*
 ln -s nowhere ball/gone

@@ -1107,7 +1107,7 @@ prints "labels          none"
 width=$("$INFO" --json m.vit | sed -n 's/.*"embed_dim": \([0-9]*\).*/\1/p')
 convert m.vit --c-array -o -
 prints "#define MODEL_OUTPUT $width"
-refuses 1 "m.safetensors: is a safetensors checkpoint" --c-array
+refuses 1 "m.safetensors: the file is a safetensors checkpoint" --c-array
 refuses 2 "--c-array and --to exclude each other" --c-array --to vit
 refuses 2 "--match-input and --match-logits need each other" --match-input x.npy
 # A longer search prints its time limit.

@@ -250,7 +250,8 @@ static void test_limit(void) {
     memset(data.data + data.size, 7, 1001000);
     data.size += 1001000;
     CHECK(!photos_decode_bytes("a", data.data, data.size, strict, &image, &r));
-    CHECK_MSG(strstr(r.text, "a: is too large: found 1001 x 1000, limit 1000000 "), "%s", r.text);
+    CHECK_MSG(strstr(r.text, "a: the image is too large: found 1001 x 1000, limit 1000000 "), "%s",
+              r.text);
     options.max_megapixels = 2;
     r = report_make();
     other = photo_decoder_open(&options, "test", 1, &r);
@@ -362,7 +363,8 @@ static void test_images(void) {
             CHECK((p.image.pixels != NULL) == (!realtime && last != 2));
             CHECK(photo_decode(&p, decoder, &why) == (last != 2));
             CHECK(last != 1 || !memcmp(p.image.pixels, "aaabbb", 6));
-            CHECK_MSG(last != 2 || !strncmp(why.text, "frame 2: is damaged", 19), "%s", why.text);
+            CHECK_MSG(last != 2 || !strncmp(why.text, "frame 2: the image is damaged", 29), "%s",
+                      why.text);
             photo_free(&p);
         }
         CHECK(last == 3 && !r.failed);

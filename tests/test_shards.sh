@@ -227,7 +227,7 @@ cat in/part-00000.tar in/part-00001.tar >cut/part-00000.tar
 try "$embed" --tar cut -o cut-out
 is 1
 err 'part-00000.tar: the archive no longer has its [0-9]+ bytes; it is embedded again'
-err 'part-00000.tar: has data after its end'
+err 'part-00000.tar: the archive has data after its end'
 
 # --- outputs that are damaged, or of something else ---------------------------------------------------
 
