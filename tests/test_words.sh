@@ -59,7 +59,7 @@ cp clip/* narrow
 sed s/visual_projection/visual_projectiom/ clip/model.safetensors >narrow/model.safetensors
 try "$convert" narrow --ignore visual_projectiom.weight --set num_classes=0 -o new.vit
 is 1
-err 'text: expected 8 values, like that of an image, found 12'
+err 'text: expected 8 values, like the embedding of an image, found 12'
 missing new.vit
 mkdir early
 sed 's/"<|startoftext|>"/"<|endoftext|>_"/; s/"<|endoftext|>"/"<|startoftext|>"/; s/<|endoftext|>_/<|endoftext|>/' \

@@ -707,7 +707,7 @@ static bool check_fields(const json_value *root, const hf_processor *processor, 
         for (i = 0; i < COUNT(of_dpt) && strcmp(of_dpt[i], item->key) != 0;) i++;
         if (i < COUNT(of_dpt) && processor == &processors[BY_DPT]) continue;
         return report_fail(r,
-                           "%.60s: this field is unknown and may change the input; remove the "
+                           "%.60s: this field is unknown, and may change the input; remove the "
                            "field if it does not",
                            item->key);
     }
