@@ -7,6 +7,7 @@
 #     firmware.sh all       every board by two compilers, and ViT-Ti: make firmware-check
 #     firmware.sh record    the same, and writes that file anew
 set -u
+export CCACHE_DISABLE=1 # a cache keeps no .ci files
 cd "$(dirname "$0")/.." || exit
 # shellcheck source=examples/firmware/boards.sh
 source examples/firmware/boards.sh
