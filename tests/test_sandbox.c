@@ -1,5 +1,5 @@
 /* test_sandbox.c - tests attacks of a hostile image through a decoder. Each attack must be stopped
- * and reported, and affect only its own image. */
+ * and reported, and must affect only its own image. */
 #define _GNU_SOURCE
 
 #include <errno.h>
@@ -44,9 +44,9 @@ static int witness = -1;
 /* The state of a child that is killed from outside. The parent and the child share this memory. */
 typedef struct victim {
     volatile pid_t pid;
-    /* `kills` is the number of tries that wait to be killed. */
+    /* `tries` counts the decodings of the image. The first `kills` of them wait to be killed. */
     volatile int tries, kills;
-    /* The latest children of this process, by their count. */
+    /* The process ids of the latest children. Child number n is at n % 64. */
     pid_t latest[64];
     volatile unsigned count;
 } victim;
@@ -55,13 +55,13 @@ static pid_t own_pid;
 
 static void note_pid(void) {
     own_pid = getpid();
-    /* All children share `killed`. */
+    /* All children share this memory. */
     killed->latest[__sync_fetch_and_add(&killed->count, 1) % 64] = own_pid;
 }
 
 /* --- a decoder that executes the command in its image ---------------------------------------- */
 
-/* The grey value of the next images of this child is changed. */
+/* The attack changes the grey value of the next images that this child decodes. */
 static int tainted;
 
 /* Decodes an image of this test. A grey image consists of 'g', the width and the height. Any other
@@ -124,7 +124,7 @@ static void loop(void) {
 
 static void wait_on(void) {
     char byte;
-    for (;;) (void)!read(0, &byte, 1); /* This action is allowed, and waits for the parent. */
+    for (;;) (void)!read(0, &byte, 1); /* This action is allowed. It waits for the parent. */
 }
 
 static void crash(void) {
@@ -143,8 +143,8 @@ static void set_high_bits(void) {
 static void requeue(void) { (void)syscall(SYS_futex, NULL, 3, 1, NULL, NULL, 0); }
 static void read_clock(void) { (void)syscall(SYS_clock_gettime, -6, NULL); }
 
-/* Sends invalid answers. One is an answer that older versions accepted, and one is an answer about
- * another image. */
+/* Sends invalid answers. Older versions accepted one of them. Another one is about another
+ * image. */
 static void say_byte(void) { (void)!write(0, "d", 1); }
 static void say_other(void) {
     const uint32_t other[2] = { 'd', 12345 };
@@ -176,8 +176,8 @@ static const struct {
     { "abort", break_heap, "the decoder of the image ", false },
     { "exit", leave, "the decoder of the image crashed (exit status 0)", false },
     { "deep", deep, "the decoder of the image crashed (", false },
-    { "loop", loop, NULL, false },     /* This attack is for with_all_signals. */
-    { "sleep", wait_on, NULL, false }, /* This attack is for test_sleep. */
+    { "loop", loop, NULL, false },     /* The function with_all_signals uses this. */
+    { "sleep", wait_on, NULL, false }, /* The function test_sleep uses this. */
     { "open", open_a_file, "made a system call that decoding does not need", false },
     { "memory", read_memory, "made a system call", false },
     { "connect", connect_somewhere, "made a system call", false },
@@ -199,7 +199,7 @@ static const struct {
 };
 enum { NUM_DEEDS = sizeof deeds / sizeof deeds[0] };
 
-/* Waits to be killed, for the first few tries. */
+/* Waits to be killed, in the first few tries. */
 static void be_killed(void) {
     killed->pid = own_pid;
     if (killed->tries++ < killed->kills) loop();
@@ -326,8 +326,9 @@ static void test_sleep(void) {
     sandbox_close(box);
 }
 
-/* Tests a job that is stopped during an image, for longer than the time limit. This time must not
- * count. The decoder waits until `tries` changes, as if it were computing. */
+/* Tests a job that is stopped during an image, for longer than the time limit. The time during
+ * which the job is stopped must not count. The decoder waits until `tries` changes, as if it were
+ * computing. */
 static void test_stopped(void) {
     const struct timespec two = { 2, 0 };
     sandbox_settings settings = settings_of();
@@ -362,8 +363,9 @@ static void *kill_all(void *arg) {
     return arg;
 }
 
-/* Tests a decoder that is killed, together with its job or for lack of memory. Another decoder must
- * then decode the image. If this decoder is killed too, the image is given up. */
+/* Tests a decoder that is killed, as by the end of its job or a lack of memory. A second decoder
+ * must then decode the image. If the second decoder is killed too, the image must be reported as
+ * unreadable. */
 static void test_killed(sandbox *box) {
     for (int kills = 1; kills <= 2; kills++) {
         report r = report_make();
@@ -395,7 +397,7 @@ static void test_killed_idle(void) {
     sandbox_close(box);
 }
 
-/* Tests a sandbox that cannot make a child. The error must not blame the image. */
+/* Tests a sandbox that cannot start a child. The message must not report the image as damaged. */
 static void test_no_child(void) {
     sandbox_settings settings = settings_of();
     struct rlimit before, few;
@@ -449,8 +451,8 @@ static bool in_process(bool (*test)(void)) {
 
 #define limit(resource, most) setrlimit(resource, &(const struct rlimit){ most, most })
 
-/* Tests a parent without standard streams. The sandbox must not use their descriptors, so writing
- * to them must fail. */
+/* Tests a parent without standard streams. The sandbox must not use the descriptors of the standard
+ * streams, so writing to these descriptors must fail. */
 static bool without_streams(void) {
     sandbox_settings settings = settings_of();
     report r = report_make();
@@ -485,7 +487,7 @@ static bool fails_with(sandbox *box, const char *deed, const char *message, bool
     return good;
 }
 
-/* Tests a signal to the whole job. It must not end an idle child. */
+/* Tests a signal to the whole job. The signal must not end an idle child. */
 static bool with_all_signals(void) {
     sandbox_settings settings = settings_of();
     report r = report_make();
@@ -532,7 +534,7 @@ static bool with_few_files(void) {
     }
     limit(RLIMIT_NOFILE, (rlim_t)lowest + 1);
     return good && is_grey(box, 1, 1, 1) &&
-           /* After this failure, the only child is gone. */
+           /* After this failure, there is no child. */
            fails_with(box, "none", "no image", false) &&
            fails_with(box, "none",
                       "no sandbox is available to decode the image: no socket: ", true);
@@ -545,8 +547,8 @@ static bool without_files_to_write(void) {
     return is_grey(sandbox_open(&settings, &r), 255, 255, 1);
 }
 
-/* Tests a limit of CPU time that is lower than an image may take. The error must not blame the
- * image. */
+/* Tests a limit of CPU time that is lower than the limit for an image. The message must not report
+ * the image as damaged. */
 static bool with_little_time(void) {
     sandbox_settings settings = settings_of();
     report r = report_make();
@@ -582,7 +584,7 @@ static void test_inherited(void) {
     CHECK(in_process(with_all_signals));
     CHECK(in_process(without_files_to_write));
     CHECK(in_process(with_little_time));
-    if (SANITIZED) return; /* Sanitizers need memory and files of their own. */
+    if (SANITIZED) return; /* Sanitizers need additional memory and files. */
     CHECK(in_process(with_few_files));
     CHECK(in_process(with_little_memory));
     CHECK(in_process(without_memory));
@@ -605,7 +607,7 @@ static void test_alone(void) {
         CHECK(maps != NULL);
         while (maps && fgets(line, sizeof line, maps)) shared += strstr(line, "rw-s ") != NULL;
         if (maps) fclose(maps);
-        CHECK_MSG(shared == 2, "%d", shared); /* The other shared memory is `killed`. */
+        CHECK_MSG(shared == 2, "%d", shared); /* The only other shared memory is `killed`. */
     }
     sandbox_close(box);
 }
@@ -681,8 +683,8 @@ static void test_orphans(void) {
     close(ends[1]);
 }
 
-/* Tests work that returns bytes. The bytes must be written to the requested memory, and not beyond
- * its end. */
+/* Tests work whose result is bytes. The bytes must be written to the requested memory, and no byte
+ * after it may change. */
 static void test_bytes(sandbox *box) {
     char note[SANDBOX_NOTE_SIZE] = "", to[5001] = { 0 };
     sandbox_request request = { "g\2\2\7", 4, 0, "seven", 5, to, 5000, note };
@@ -761,8 +763,8 @@ static void test_input(const char *data) {
     CHECK_MSG(furthest < 0.2, "an eighth differs by %g", furthest);
 }
 
-/* Tests the processes that a command has started. If the command hangs, they must end with the
- * command at its time limit. If the command ends early, they must end with it. */
+/* Tests the processes that a command has started. If the command hangs, these processes must end at
+ * the command's time limit. If the command ends early, they must end with it. */
 static void test_command(void) {
     static const char *const scripts[] = { "sleep 1000 & echo $! >&2; sleep 1000",
                                            "sleep 1000 & echo $! >&2; exit 7" };

@@ -19,7 +19,7 @@ embed=$bin/tools/vit-embed search=$bin/tools/vit-search evaluate=$bin/tools/vit-
 classify=$bin/tools/vit-classify
 run=$bin/tools/vit-run convert=$bin/tools/vit-convert
 
-usage() { # MESSAGE: a wrong command line
+usage() { # MESSAGE: passes if a wrong command line gives this message
     is 2
     quiet out
     err "$1.* \(try '$(basename "${tried%% *}") --help'\)$"
@@ -72,7 +72,7 @@ each=()
 while read -r name; do each+=("$name"); done <expected.txt
 try "$run" -m $model "${each[@]}" --embedding theirs.npy --tokens t.npy
 same all.npy theirs.npy
-# Neither the number of threads nor the batch changes a bit.
+# The number of threads and the size of batches change no bit.
 for options in '-t 1' '-t 2 -b 1' '-t 3 --batch 2' '-t 8 -b 64'; do
     # shellcheck disable=SC2086 # words
     try "$embed" -m $model photos -o other.npy --overwrite $options
@@ -80,7 +80,8 @@ for options in '-t 1' '-t 2 -b 1' '-t 3 --batch 2' '-t 8 -b 64'; do
     same all.npy other.npy
     same all.txt other.txt
 done
-# Lists keep their order. They come from a file or a pipe, and have newlines or NULs.
+# The index keeps the order of a list. A list comes from a file or a pipe, and its paths are
+# separated by newlines or NULs.
 tac expected.txt >list
 printf 'photos/b/rgb.ppm\r\n\nphotos/b/grey.jpg\n' >dos
 try "$embed" -m $model --list list --list dos -o other.npy
@@ -127,7 +128,7 @@ try "$embed" -m $model photos -o tokens.npy --pool tokens
 shape tokens.npy '5, 10, 24'
 same tokens.npy t.npy
 try "$embed" -m $model photos -o cls.npy --pool cls
-close cls.npy all.npy # what the head of this model reads
+close cls.npy all.npy # the input of this model's head
 try "$embed" -m $model photos -o avg.npy --pool avg
 shape avg.npy '5, 24'
 try "$run" -m $model "${each[@]}" --trace steps
@@ -155,7 +156,7 @@ try "$embed" -m "$root/models/cifar10-vit.vit" photos -o bundled.npy --no-exif
 is 0
 shape bundled.npy '5, 192'
 
-# Photos that cannot be read are reported, counted and left out.
+# Unreadable photos are reported, counted and left out.
 cp -r photos damaged
 echo "not an image" >damaged/b/bad.jpg
 : >damaged/a/empty.png
@@ -239,7 +240,7 @@ try "$embed" -m chans4.vit photos -o x.npy
 is 1
 err 'models of 1 or 3 channels take images, found 4'
 
-# -q omits the summary, and the progress, which appears only on terminals.
+# -q omits the summary. It also omits the progress, which appears only on terminals.
 try "$embed" -m $model photos -o other.npy -q
 is 0
 quiet err
@@ -290,7 +291,7 @@ json 24 dim
 json 3 nearest 0 row
 json photos/b/grey.jpg nearest 0 name
 json 0 unreadable
-try "$search" unit.npy photos/a/rgb.png # the cosines do not depend on lengths
+try "$search" unit.npy photos/a/rgb.png # cosines do not depend on the vectors' lengths
 same <(cut -c1-5 "$work/out") <(cut -c1-5 one)
 if posix; then
     try "$search" odd.npy photos/b/rgb.ppm --json
@@ -298,7 +299,7 @@ if posix; then
 fi
 try "$search" block.npy photos/a/rgb.png -k 1 # block.json has the layer
 out '^1.0000  photos/a/rgb.png$'
-# Queries may be vectors in files, also for an index without a description.
+# Queries may be vectors in files. This also works with an index that has no description.
 cp all.npy bare.npy
 try "$search" bare.npy --names all.txt --vector theirs.npy
 is 0
@@ -327,7 +328,8 @@ try "$search" all.npy damaged/b/bad.jpg
 is 1
 err 'no image could be read to search for'
 
-# A list of queries gives the same result as the command line. Tests comma-separated values, too.
+# A list of queries gives the same result as queries on the command line. The test also covers
+# comma-separated values.
 printf '%s\n' photos/a/rgb.png photos/b/grey.jpg >two.txt
 tr '\n' '\0' <two.txt >two.nul
 try "$search" all.npy photos/a/rgb.png photos/b/grey.jpg
@@ -339,7 +341,7 @@ for options in '--list two.txt' '--list two.nul -0' 'photos/a/rgb.png --list res
     is 0
     same "$work/out" two
 done
-# This index was made at another input size, which its record states.
+# This index was made at another input size. The record of the index states the size.
 try "$convert" "$fixtures/plain/model.safetensors" -o sizes.vit --dynamic -q
 try "$embed" -m sizes.vit --img-size 20 photos/a -o sizes.npy -q
 try "$search" sizes.npy photos/a/rgb.png -k 1
@@ -350,7 +352,8 @@ try "$embed" -m sizes.vit --max-patches 12 photos/a -o sizes.npy -q
 try "$search" sizes.npy photos/a/rgb.png -k 1
 out '^1.0000  photos/a/rgb.png$'
 
-# Tests photos that no longer exist. A path relative to another folder does not count as missing.
+# Tests photos that no longer exist. If a path is relative to another folder, the photo does not
+# count as missing.
 mv photos/b/grey.jpg kept.jpg
 try "$search" all.npy photos/a/rgb.png
 is 0
@@ -397,7 +400,7 @@ for out in shards halves; do
     [ $out = shards ] || f16=--f16
     # shellcheck disable=SC2086 # a word or none
     "$embed" -m $model --tar tars -o $out $f16 2>"$work/err"
-    for i in 0 1 2; do # what one file of all rows would be
+    for i in 0 1 2; do # the bytes of one file with all rows
         dd if=$out/img_emb/img_emb_$i.npy bs=128 skip=1 status=none
     done >$out.rows
 done
@@ -425,10 +428,10 @@ for options in '-t 1' '-t 2' '-t 3' '-t 1 --int8' '-t 2 --int8' '-t 3 --int8'; d
     [ -e first.halves ] || cp halves.hits first.halves
     same halves.hits first.halves
 done
-try "$search" shards photos/a/rgb.png -k 1 # by the model of the records
+try "$search" shards photos/a/rgb.png -k 1 # by the model that the records name
 is 0
 out '^1.0000  part-0.tar/photos/a/rgb.png$'
-try "$search" shards --vector theirs.npy -k 15 --json # more lines than vectors, which are of bad.jpg
+try "$search" shards --vector theirs.npy -k 15 --json # bad.jpg has lines, but no vectors
 is 0
 # The int8 copies are cut short, or belong to other vectors.
 touch shards/img_emb/img_emb_1.npy
@@ -552,7 +555,7 @@ try "$search" twins.npy --duplicates 0.99999 --csv
 is 0
 same <(sed -E 's/,(1|1\.0000[0-9]*|0\.99999[0-9]*),/,1,/' "$work/out") <(printf '%s\n' group,cosine,row,name \
     '0,1,0,"twins/1.png"' '0,1,1,"twins/2.png"' '0,1,3,"twins/4.png"' '1,1,2,"twins/3.jpg"' '1,1,4,"photos/b/grey.jpg"')
-# In a folder of indexes, the same groups are found. The rows are those of their files.
+# In a folder of indexes, the search finds the same groups. Row numbers count within each file.
 mkdir -p many
 try "$embed" -m $model twins/1.png twins/2.png twins/3.jpg -o many/a.npy
 try "$embed" -m $model twins/4.png photos/b/grey.jpg -o many/b.npy --f16
@@ -580,7 +583,7 @@ usage '--int8 is for a search, not for --duplicates'
 try "$search" all.npy --duplicates 1
 out '^no pair has a cosine of 1 or more$'
 
-# Tests classes from texts. The vectors of photos are used in place of those of texts.
+# Tests classes from texts. Vectors of photos serve as the vectors of texts.
 printf '%s\n' one two three four five >words
 try "$search" -m $model --classes all.npy --class-names words photos/b/grey.jpg -k 2
 is 0
@@ -600,7 +603,7 @@ try "$search" -m $model --classes all.npy --class-names words photos/b/grey.jpg 
 is 0
 same <(sed 's/,0\.[0-9]*$/,P/' "$work/out") <(printf 'image,index,label,prob\n"photos/b/grey.jpg",3,"four",P\n')
 try "$search" -m $model --classes all.npy --class-names words -k 1 photos/b
-lines out 4 # a folder is several images, which are named
+lines out 4 # the message names the images of a folder
 
 # vit-classify gives the same result in all of its modes.
 texts=(--classes all.npy --class-names words)
@@ -656,8 +659,8 @@ paste frame1 frame2 <(probs 2) |
 status=$?
 is 0
 
-# The head of this model is a projection into the space of texts, as in CLIP. Its logits are
-# compared with the texts.
+# The head of this model is a projection into the space of texts, as in CLIP. The output of the head
+# is compared with the texts.
 try "$embed" -m $model photos -o logits5.npy --pool logits
 is 0
 shape logits5.npy '5, 10'
@@ -910,15 +913,15 @@ json 0.5 above
 json 4 occurring_classes
 sed 's/"seconds": [0-9.]*//' "$work/out" >tags.json
 cp found.csv first.csv
-for threads in 1 3; do # the same from standard input, and of a file that does not say sigmoid
+for threads in 1 3; do # the same from standard input, with a model whose file has no sigmoid
     "$evaluate" -m labelled.vit --sigmoid --tags - --json --predictions found.csv \
         train -t $threads <tags.csv 2>"$work/err" | sed 's/"seconds": [0-9.]*//; s/"tags": "-"/"tags": "tags.csv"/
             s/"model": "[^"]*"/"model": "tagger.vit"/' >again.json
     same again.json tags.json
     same found.csv first.csv
 done
-# Each score is equal to that of vit-classify. In each row, the class is right, or it was found, or
-# both.
+# Each score is equal to that of vit-classify. In each row, the class is one of the right classes,
+# or was found, or both.
 if [ "$(head -n 1 found.csv)" = path,class,label,true,found,score ]; then pass; else fail head; fi
 try "$bin/tools/vit-classify" -m tagger.vit --json -k 10 train/cat/rgb.png
 for i in $(seq 0 9); do

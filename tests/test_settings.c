@@ -1,5 +1,5 @@
-/* test_settings.c - checks every row of tools/model/setting_list.h. The setting can be given,
- * reaches its field of vit_config, agrees with the tensors of vit.h, and is described.
+/* test_settings.c - checks every row of tools/model/setting_list.h. Each setting can be set,
+ * reaches its field of vit_config, agrees with the tensors of vit.h, and has a description.
  */
 #include <stddef.h>
 #include <string.h>
@@ -136,7 +136,7 @@ static bool is_preprocessing(int key) {
 }
 
 /* Checks the description of a value. Each value that a plain ViT does not have must have its own
- * words. */
+ * description. */
 static void check_described(setting_key key, double value, const vit_config *plain) {
     char before[512], after[512];
     vit_config config = *plain;
@@ -157,7 +157,7 @@ static void test_described(void) {
         const setting_row *row = &setting_rows[key];
         vit_config plain = plain_config();
         if (row->field == SETTING_NO_FIELD || is_preprocessing(key)) continue;
-        /* With the pooling of a plain ViT, the setting is not described. */
+        /* The pooling of a plain ViT has no description. */
         if (key == SETTING_POOL_PREFIX) plain.pool = VIT_POOL_AVG;
         if (row->kind == SETTING_FLAG) check_described((setting_key)key, row->plain == 0, &plain);
         for (place = 0; row->words && row->words[place].word; place++)

@@ -18,7 +18,7 @@ unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE SLURM_PROCID S
     SLURM_STEP_NUM_TASKS SLURM_ARRAY_TASK_ID PARALLEL_SEQ
 
 has() { if grep -Fq -- "$2" "$1"; then pass; else fail "$1 lacks $2: $(head -c 600 "$1")"; fi; }
-usage() { # MESSAGE: a wrong command line
+usage() { # MESSAGE: passes if a wrong command line gives this message
     is 2
     err "$1.* \(try 'vit-embed --help'\)$"
 }
@@ -37,7 +37,7 @@ pack() { tar --sort=name --owner=0 --group=0 --mtime=@0 -cf "$1" -C "$2" "${@:3}
 cd "$work" || exit 2
 mkdir in models
 ln -s "$root/models/cifar10-vit.vit" models # where every build finds it
-for i in 0 1 2 3 4 5; do # six shards of three photos, with texts and one that is none
+for i in 0 1 2 3 4 5; do # six shards, each of three photos and a file that is none
     mkdir s$i
     cp "$images/baseline.jpg" s$i/000$i.jpg
     echo -n "caption $i" >s$i/000$i.txt
@@ -73,8 +73,8 @@ has made/stats/stats_00002.json '"shard": "part-00002.tar"'
 has made/stats/stats_00002.json '"images": 3, "unreadable": 1'
 has made/stats/stats_00002.json "\"sha256\": \"$(sha256sum <made/img_emb/img_emb_00002.npy | cut -c1-64)\""
 has made/stats/stats_00002.json "\"sha256\": \"$(sha256sum <made/metadata/metadata_00002.jsonl | cut -c1-64)\""
-# The bytes are the same for shards from a folder, a list, a pipe or the words of a shell. They do
-# not depend on the number of threads, the batch or the part.
+# The bytes are the same for shards from a folder, a list, a pipe or the words of a shell. The bytes
+# do not depend on the number of threads, the batch or the part.
 printf 'in/part-00003.tar\r\n\nin/part-{00004..00005}.tar\n' >list
 try "$embed" --tar in -o folder -t 1
 is 0
@@ -155,7 +155,7 @@ for format in gnu pax ustar; do
     tar --format=$format --sort=name -cf long.tar -C long . 2>"$work/err"
     try "$embed" --tar long.tar -o long-$format
     is 0
-    if [ $format = ustar ]; then # which cannot hold it
+    if [ $format = ustar ]; then # such archives cannot store it
         has long-$format/stats/stats_long.json '"images": 0'
     else
         has long-$format/metadata/metadata_long.jsonl "\"image_path\": \"long.tar/./$long\""
@@ -221,7 +221,7 @@ try "$embed" --tar cut -o cut-out
 is 0
 err '^vit-embed: 3 shards, 2 complete before, 0 failed; 3 images'
 cp in/part-00001.tar cut
-try "$embed" --tar cut -o cut-out # only the name and the length are compared, and both are the same
+try "$embed" --tar cut -o cut-out # the run compares only names and lengths, which are the same
 is 0
 cat in/part-00000.tar in/part-00001.tar >cut/part-00000.tar
 try "$embed" --tar cut -o cut-out
@@ -270,7 +270,7 @@ mkdir none # before any task has begun
 try "$embed" --collect none in
 is 1
 out '^0 shards complete, 6 missing, 0 damaged'
-exact= # another recipe where libjpeg-turbo decodes
+exact= # a different recipe if libjpeg-turbo decodes
 grep -q libjpeg made/stats/stats_00000.json && exact=--exact
 for option in --f16 --normalize '--classify 3' '--img-size 32' --no-exif $exact; do
     # shellcheck disable=SC2086 # words
@@ -403,7 +403,7 @@ else fail "$(cat ends-out/metadata/metadata_ends.jsonl "$work/err")"; fi
 
 # --- faults ----------------------------------------------------------------------------------------
 
-# The disk is full. No incomplete shard counts as complete, and complete shards stay.
+# The disk is full. Incomplete shards must not count as complete, and complete shards must stay.
 if [ "${BIN:-.}" = . ] && mkdir full && mount -t tmpfs -o size=64k tmpfs full 2>/dev/null; then
     head -c 40k /dev/zero >full/ballast
     try "$embed" --tar in -o full/out --pool tokens
@@ -425,9 +425,9 @@ if [ "${BIN:-.}" = . ] && unshare -m mount -t tmpfs tmpfs /proc 2>/dev/null; the
 else
     [ "${BIN:-.}" != . ] || skip 'a system without /proc' 'it needs root'
 fi
-# If the file of the model is replaced, the opened model stays in use. If the file is overwritten,
-# the run fails.
-is_open() { # PID FILE: waits until it is
+# If another file replaces the model's file, the run keeps the model that it has opened. If the
+# model's file is overwritten in place, the run fails.
+is_open() { # PID FILE: waits until the process has opened the file
     for _ in $(seq 200); do
         grep -q "/$2$" "/proc/$1/maps" && break
         sleep 0.1
@@ -462,7 +462,7 @@ meanwhile written.vit written dd if=x of=written.vit bs=1 seek=500000 conv=notru
 is 1
 err '^vit-embed: written.vit: the file changed while it was in use'
 missing written/stats/stats_00001.json
-# A shard that is made again has no record until its files exist.
+# While a shard is made again, its record is missing until the other files exist.
 cp -r made again
 truncate -s -1 again/metadata/metadata_00001.jsonl
 block() { rm again/img_emb/img_emb_00001.npy && mkdir again/img_emb/img_emb_00001.npy; }

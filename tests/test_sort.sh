@@ -21,8 +21,8 @@ usage() { # REGEX
 }
 cd "$work" || exit 2
 
-# Ten classes whose labels are invalid as names of folders. vit-classify gives the class of each
-# photo.
+# The labels of these ten classes are invalid as names of folders. vit-classify gives the class of
+# each photo.
 printf '%s\n' 'a/b\c' 'con' '.hidden' 'Car' 'car' 'what?' 'dots...' '"x" <y> | *' 'caf'$'\303\251' \
     "$(printf 'long%.0s' {1..60})" >labels.txt
 : >out
@@ -94,7 +94,7 @@ fi
 
 # --- links, copies, moves -------------------------------------------------------------------------
 
-sorted() { # FOLDER: each photo is once in the folder of its class; FOLDER/... are the paths
+sorted() { # FOLDER: passes if each photo is once in the folder of its class
     local image name found=0 base
     for image in "${!class[@]}"; do
         name=${image##*/} base=${name%.ppm}
@@ -160,7 +160,7 @@ if posix; then
     if [ "$(readlink s/*/3.ppm)" = "$(realpath in/a/3.ppm)" ]; then pass; else fail "link"; fi
 fi
 
-# A file or folder that already has the name of a photo stays, and the photo becomes NAME-2.
+# A file or folder that already has the name of a photo stays. The photo then gets the name NAME-2.
 rm -rf in s
 cp -r kept in
 place="s/${class[in/a/1.ppm]}"
@@ -183,7 +183,8 @@ if posix; then
     same "$place/1-2.ppm" kept/a/1.ppm
 fi
 
-# A photo that is named twice is moved once. The second time, it is reported as missing.
+# A photo that the command line names twice is moved once. The second time, the photo is reported as
+# missing.
 rm -rf in s
 cp -r kept in
 try "$classify" -m m.vit --sort s --move in/a/1.ppm in/a/1.ppm in/a/2.ppm
@@ -192,8 +193,8 @@ err '^vit-classify: in/a/1.ppm: (the image is gone: it was moved, or was an oper
 same "s/${class[in/a/2.ppm]}/2.ppm" kept/a/2.ppm
 same "s/${class[in/a/1.ppm]}/1.ppm" kept/a/1.ppm
 
-# With --above, photos whose class is not likely enough stay. --json and --csv contain the new path
-# of each photo.
+# With --above, photos whose class is not likely enough are not sorted. --json and --csv contain the
+# new path of each photo.
 rm -rf in s
 cp -r kept in
 try "$classify" -m m.vit --sort s --copy --above 1 in/a
@@ -213,7 +214,7 @@ out '"sorted": "s/.*/3.ppm"'
 try "$classify" -m m.vit --sort s --copy --json --above 1 in/a/3.ppm
 out '"sorted": null'
 
-# Tests labels that stay equal even with their numbers.
+# Tests labels that are equal even if their numbers are appended.
 printf '%s\n' a A 'a (0)' d e f g h i j >alike.txt
 try "$convert" "$root/tests/data/fixtures/plain/model.safetensors" --labels alike.txt -o alike.vit
 try "$classify" -m alike.vit --sort s2 --copy in/a/3.ppm
@@ -223,7 +224,7 @@ missing s2
 
 # --- failures -------------------------------------------------------------------------------------
 
-# There is a file in place of the folder.
+# A file has the name of the output folder.
 : >taken
 try "$classify" -m m.vit --sort taken --copy in/a
 is 1
@@ -274,7 +275,7 @@ for way in "${ways[@]}"; do
         # shellcheck disable=SC2086
         "$classify" -m m.vit --sort s $way many >/dev/null 2>&1 &
         pid=$!
-        for _ in {1..200}; do # until some are there
+        for _ in {1..200}; do # until some photos are there
             [ "$(find s -name '*.ppm' 2>/dev/null | wc -l)" -ge 5 ] && break
             sleep 0.005
         done

@@ -54,8 +54,8 @@ static void test_random(int models, bool unnamed) {
         found += match(&tensors, &r);
     }
     printf("%d of %d random models were found%s\n", found, models, unnamed ? " by order" : "");
-    /* 37 % of the models are found, and 0.5 % of the models without names. A much lower or higher
-     * share would show a change. */
+    /* Matching finds 37 % of the models, and 0.5 % of the models without names. A much lower or
+     * higher share would mean that the rules of matching have changed. */
     CHECK(found >= models * (unnamed ? 2 : 300) / 1000);
     CHECK(found <= models * (unnamed ? 10 : 450) / 1000);
 }
@@ -76,7 +76,7 @@ static void test_many(const char *what, const char *format, int modulus, int vec
     start = clock();
     (void)match(&tensors, &r);
     printf("%s: %.2f s: %.60s\n", what, (double)(clock() - start) / CLOCKS_PER_SEC, r.text);
-    /* Without sanitizers, matching takes far less time. */
+    /* Without sanitizers, matching takes much less time. */
     CHECK(clock() - start < 20 * CLOCKS_PER_SEC);
 }
 

@@ -83,7 +83,7 @@ static void test_odd_scores(void) {
         { NAN, true }, { 0.5f, false }, { INFINITY, true }, { NAN, false }
     };
     const precision_counts none = { 0, 0, 0 };
-    CHECK(near(precision_average(scores, 4), (1.0 + 2.0 / 4) / 2)); /* NaN is sorted last. */
+    CHECK(near(precision_average(scores, 4), (1.0 + 2.0 / 4) / 2)); /* Scores of NaN come last. */
     CHECK(isnan(precision_average(scores, 0)));
     scores[0] = (precision_score){ 1, true };
     CHECK(precision_average(scores, 1) == 1);

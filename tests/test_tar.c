@@ -70,7 +70,7 @@ static void test_names(void) {
     memcpy(t.bytes + at + 345, "some/where", 10);
     memset(t.bytes + at, 'c', 100);
     tar_writer_sum(t.bytes + at);
-    /* The bytes after the magic number of GNU tar are not a prefix. */
+    /* The format of GNU tar has no prefix, so these bytes are not one. */
     at = tar_writer_header(&t, '0', "gnu.jpg", 0);
     memcpy(t.bytes + at + 257, "ustar  ", 8);
     memcpy(t.bytes + at + 345, "12345670", 8);
@@ -136,7 +136,7 @@ static void test_sizes(void) {
     tar_writer_sum(t.bytes + at);
     tar_writer_data(&t, "123456789012345", 15);
     CHECK_ALL(t, "binary 5\npax 600\nspaces 15\n");
-    /* The checksum adds signed bytes, as in old programs. */
+    /* The checksum of this header adds signed bytes, as old programs did. */
     t = empty();
     at = tar_writer_header(&t, '0', "\xe4.jpg", 0);
     {
@@ -197,7 +197,7 @@ static void test_refused_members(void) {
     tar_writer_text(&t, "a\177.jpg", "");
     tar_writer_pax(&t, "path=");
     tar_writer_text(&t, "", "");
-    /* This is a folder in the format that had no types yet. */
+    /* This is a folder in the oldest format, which has no types. */
     (void)tar_writer_header(&t, '0', "folder/", 0);
     CHECK_ALL(t, "a?[2J?.jpg 0 has control characters in its name\n"
                  "a?.jpg 0 has control characters in its name\n 0 has no name\n"
@@ -261,7 +261,7 @@ static void test_refused_archives(void) {
     at = tar_writer_header(&t, '0', "b.jpg", 0);
     t.bytes[at + 3]++;
     CHECK_REFUSED(t, "the archive is damaged: the checksum of the header at byte 1024 is wrong");
-    at = tar_writer_header(&t, 'S', "map.jpg", 600); /* The rest of the map should follow. */
+    at = tar_writer_header(&t, 'S', "map.jpg", 600); /* The rest of the sparse map is missing. */
     t.bytes[at + 482] = 1;
     tar_writer_sum(t.bytes + at);
     CHECK_REFUSED(t, "the archive is cut short");
@@ -437,8 +437,8 @@ static void test_samples(void) {
     tar_writer_free(&t);
 }
 
-/* Tests the texts of a sample. The first error is reported. JSON values that have another form are
- * skipped. */
+/* Tests the texts of a sample. The first error is reported. JSON values of another form are
+ * ignored. */
 static void test_texts(void) {
     static const uint8_t large[SAMPLE_MAX_TEXT + 1] = { 1 };
     static samples s;
@@ -471,8 +471,8 @@ static void test_texts(void) {
     tar_writer_free(&t);
 }
 
-/* Tests a sample with too many images. The rest must become a separate sample, and nothing may be
- * lost. */
+/* Tests a sample with too many images. The remaining images must become a separate sample, and no
+ * image may be lost. */
 static void test_many_images(void) {
     static samples s;
     tar_writer t = empty();

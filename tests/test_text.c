@@ -1,5 +1,5 @@
 /* test_text.c - compares text encoders with PyTorch. It converts the models of tests/make_text.py
- * and runs them on every instruction set, in every type, with one text and several, short and
+ * to every type, and runs them on every instruction set, with one text and with several, short and
  * padded.
  *
  *     test_text tests/data
@@ -33,7 +33,7 @@ static bool convert(const char *name, vit_dtype dtype) {
     o.config = config;
     o.tokenizer = tokenizer;
     settings_start(&o.given, "--set");
-    /* No file contains the number of heads of MobileCLIP's image encoder. */
+    /* The files do not contain the number of heads of MobileCLIP's image encoder. */
     settings_put(&o.given, SETTING_NUM_HEADS, 2);
     good = c && convert_run(&o, c, &r);
     CHECK_MSG(good, "%s: %s", name, r.text);
@@ -52,8 +52,8 @@ static double distance(const float *found, const npy_array *expected) {
     return most / largest;
 }
 
-/* Runs all texts as one batch of the session. `numbers` contains the ids as integers. If it is
- * NULL, the ids are passed as floats. */
+/* Runs all texts as one batch of the session. `numbers` contains the ids as integers. If `numbers`
+ * is NULL, the ids are passed as floats. */
 static void run(vit_session *session, const npy_array *ids, const int *numbers, float *found) {
     vit_input in = { 0 };
     vit_outputs out = { 0 };

@@ -212,12 +212,12 @@ static void test_any_order(const vit_model *model, const float *expected) {
 /* --- children -------------------------------------------------------------------- */
 
 #if defined(__SANITIZE_THREAD__)
-enum { CHILD_STARTS_THREADS = 0 }; /* The sanitizer cannot follow threads in a child process. */
+enum { CHILD_STARTS_THREADS = 0 }; /* TSan cannot follow threads in a child process. */
 #else
 enum { CHILD_STARTS_THREADS = 1 };
 #endif
 
-/* Runs in a child process. The child uses the model of the parent and its own pool. */
+/* Runs in a child process. The child uses the parent's model, and makes its own pool. */
 static int be_child(const vit_model *model, const float *expected) {
     float logits[BATCH * CLASSES];
     vit_threads *pool;

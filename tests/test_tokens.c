@@ -76,8 +76,8 @@ static void compare(const char *name, const tokenizer_blob *blob, const int *exp
     free(ids);
 }
 
-/* Tests a text that is too long. It must keep its first ids and the end. The number of dropped ids
- * must be reported. */
+/* Tests a text that is too long. The result must have the first ids and the id that marks the end.
+ * The number of dropped ids must be reported. */
 static void test_cut(const tokenizer_blob *blob) {
     vit_tokenizer t;
     vit_text_ids note;
@@ -85,7 +85,7 @@ static void test_cut(const tokenizer_blob *blob) {
     const char
         *words = "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a "
                  "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a";
-    /* With the begin and the end, these 75 words fill the context. */
+    /* With the ids that mark the begin and the end, these 75 words fill the context. */
     const size_t size = strlen(words);
     CHECK(vit_tokenizer_open(blob->data, blob->size, &t) == VIT_OK);
     CHECK(size == 149 && t.context == 77);
@@ -155,7 +155,8 @@ static size_t load_u32(const unsigned char *p) {
     return (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
 }
 
-/* Tests hostile bytes in the header and the tables. No call may read or write beyond their end. */
+/* Tests hostile bytes in the header and the tables. No call may read or write beyond the end of the
+ * header or of a table. */
 static void test_hostile(const tokenizer_blob *blob, const char *text) {
     static const unsigned char values[] = { 0, 1, 4, 0x7f, 0x80, 0xff };
     unsigned char *copy = malloc(blob->size);
@@ -315,8 +316,8 @@ static void test_facts(const char *folder) {
 }
 
 /* Tests damaged .model files. A file that is cut short or has a changed byte must be refused or
- * give ids. It must not cause a crash, or lose content without a message. A damaged .gz file must
- * be refused, wherever the damage is. */
+ * give ids. It must not cause a crash, nor may content be lost without a message. A damaged .gz
+ * file must be refused, whatever byte is damaged. */
 static void test_damaged(const char *folder) {
     static const struct {
         const char *from, *name;
@@ -342,7 +343,8 @@ static void test_damaged(const char *folder) {
                 r = report_make();
                 if (!tokenizer_build(&from, &blob, &r)) refused++;
                 CHECK((blob.data == NULL) == (r.text[0] != '\0'));
-                /* In a .gz file, this excludes the time, the level, the system and the name. */
+                /* In a .gz file, changes to the time, the level, the system and the name have no
+                 * effect. */
                 if (row == 1 && (cut || at < 4 || at > 16))
                     CHECK_MSG(!blob.data, "byte %d", (int)at);
                 free(blob.data);
@@ -401,8 +403,8 @@ static void test_spiece(const char *folder) {
     CHECK(remove(path) == 0);
 }
 
-/* Tests a tokenizer.json beside a SentencePiece model. It replaces the parts of the model that it
- * contains. */
+/* Tests a tokenizer.json beside a SentencePiece model. The tokenizer.json replaces the parts of the
+ * model that it contains. */
 static void test_precompiled(const char *folder) {
     tokenizer_blob blob;
     vit_tokenizer t;

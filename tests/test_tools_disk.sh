@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes the disk full at every possible point: a limit on file sizes gives an error or a signal.
-# Earlier files must stay, no other file may be left, and the program must report the failure.
+# Simulates a disk that becomes full, at several sizes of each output. A limit on file sizes causes
+# an error or a signal. Earlier files must stay, no other file may be left, and the program must
+# report the failure.
 set -u
 cd "$(dirname "$0")/.."
 bin=${BIN:-.}
@@ -27,7 +28,7 @@ writes() {
         echo before >"$output"
         (trap '' XFSZ && exec prlimit --fsize=$limit: "$@") 2>&1 >/dev/null </dev/null |
             cat >"$work/err"
-        status=${PIPESTATUS[0]} # the message through a pipe: it is a file too
+        status=${PIPESTATUS[0]} # a pipe, because the limit would apply to a file
         check "$([ $status = 1 ] && echo yes)" "status $status"
         check "$(grep -q 'cannot be written: File too large' "$work/err" && echo yes)" "no message"
         check "$(kept "$output")" "files changed"
@@ -37,7 +38,7 @@ writes() {
         check "$(kept "$output")" "files changed by a signal"
     done
     limit=none
-    tried="${tried//"$output"//proc/no}" # where root cannot write either
+    tried="${tried//"$output"//proc/no}" # even root cannot write there
     # shellcheck disable=SC2086 # words
     $tried >/dev/null 2>"$work/err" </dev/null
     status=$?
@@ -82,8 +83,8 @@ done
 limit=none
 photo=examples/cat.ppm
 
-# refused TEXT COMMAND...: passes for exit status 1, one message that contains TEXT, and no file
-# left behind
+# refused TEXT COMMAND...: passes if COMMAND exits with status 1, prints one message that contains
+# TEXT, and leaves no file behind
 refused() {
     local text=$1 status
     shift
@@ -107,7 +108,7 @@ folder=$work/$(many d 150)/$(many e 150) # a path of more than 300 characters
 mkdir -p "$folder"
 cp $photo "$folder/photo.ppm"
 cp "$model" "$folder/model.vit"
-long=$(many n 250).npy      # a name that a file can have, but with nothing after it
+long=$(many n 250).npy      # a valid name, but too long for any suffix
 too_long=$(many n 300).npy
 latin1=$work/$'caf\xe9' latin1_json='caf\xef\xbf\xbd' # no UTF-8; in JSON, U+FFFD stands for it
 greek=$work/$(many α 120).npy
@@ -164,7 +165,7 @@ void *readdir64(void *folder) { return readdir(folder); }' |
     refused "deep: cannot be read: Input/output error" env LD_PRELOAD="$work/unread.so" \
         "$bin/tools/vit-embed" -m "$model" -o "$work/a.npy" "$work/deep"
 
-    # A file with $CUT in its path loses all but a page once it is mapped.
+    # Once a file with $CUT in its path is mapped, the file is truncated to one page.
     cat >"$work/cut.c" <<'END'
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -214,7 +215,8 @@ END
     loses .i8 "$bin/tools/vit-search" -m $large "$work/shards" $photo --int8
 fi
 
-# A folder is removed while a program works, before its output exists or with the output in it.
+# A folder is removed while a program works, either before the output exists or together with the
+# output.
 for command in "tools/vit-run -m $model - --logits" "tools/vit-embed -m $model --list - -o" \
     "tools/vit-look attention -m $model - -o"; do
     given=$photo
@@ -233,7 +235,8 @@ for command in "tools/vit-run -m $model - --logits" "tools/vit-embed -m $model -
     check "$([ $status = 1 ] && echo yes)" "status $status"
 done
 
-# This folder is read-only. root may write in it, so the test runs as nobody if this is possible.
+# This folder is read-only. root may write in such a folder, so the test runs as the user nobody if
+# possible.
 mkdir "$work/locked"
 echo before >"$work/locked/a.npy"
 chmod 555 "$work/locked"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fails each allocation of whole programs in turn, those of the C library too. The program must end
-# by itself, either with a message and a failure status, or with its usual output. Files must appear
-# whole or not at all. (test_converter_memory.c finds leaks.)
+# Makes each allocation of whole programs fail in turn, including those of the C library. The
+# program must end by itself, either with a message and a failure status, or with its usual output.
+# Each file must be complete or must not exist. (test_converter_memory.c finds leaks.)
 set -u
 cd "$(dirname "$0")/.."
 bin=${BIN:-.}

@@ -1,5 +1,6 @@
-/* test_values.c - checks each enum of a model. Values up to the last must be accepted, and others
- * refused. Each value must give different outputs, so a new value without effect is reported.
+/* test_values.c - checks each enum of a model. Values up to the last must be accepted, and all
+ * other values must be refused. Each value must give different outputs, so the test reports a new
+ * value without effect.
  */
 #define VIT_TOOLS
 #include "../vit.h"

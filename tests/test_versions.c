@@ -27,8 +27,8 @@ static int read_input(const char *folder) {
     return whole;
 }
 
-/* Checks that the logits are equal to the recorded logits. For types that round their inputs, they
- * may differ slightly. */
+/* Checks that the logits are equal to the recorded logits. For types that round their inputs, the
+ * logits may differ slightly. */
 static void compare(const char *name, int exact, const char *hex, const float *logits) {
     for (int i = 0; i < CLASSES; i++) {
         char *end;
@@ -54,7 +54,7 @@ static void run(const char *name, vit_model *model, int isa, const char *kind, c
     params.isa = (vit_isa)isa;
     CHECK(vit_workspace_size(model, &params) <= sizeof workspace);
     CHECK(vit_session_init(&session, model, &params, workspace, sizeof workspace) == VIT_OK);
-    /* The tolerance in this file was chosen for types whose inputs are not rounded. */
+    /* The tolerance in this .vit file is for types whose inputs are not rounded. */
     if (strcmp(kind, "narrow") == 0)
         CHECK(vit_selftest(&session, scratch, logits, &error) == VIT_ERROR_SELFTEST &&
               error < 1e-3f);

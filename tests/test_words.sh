@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests words in the programs: a text encoder converted with its tokenizer, classes and searches by
-# texts, and every wrong input. The models have random weights (make_text.py), so the test checks
-# that programs agree with each other.
+# Tests how programs use texts: the conversion of a text encoder with its tokenizer, classes and
+# searches by texts, and every wrong input. The models have random weights (make_text.py), so the
+# test checks that programs agree with each other.
 #
 #     BIN=. bash tests/test_words.sh
 set -u

@@ -33,12 +33,12 @@ typedef struct tiny_options {
     const char *extra_section; /* tag of a section to add, with 8 bytes; NULL for none */
     int extra_section_required;
     int fits16; /* 1: weights in int8 obey the rule of section "fits16" */
-    /* output to store in section "selftest"; NULL for the output that the model has */
+    /* output to store in section "selftest"; NULL for the model's own output */
     const float *selftest;
 } tiny_options;
 
 typedef struct tiny_file {
-    /* content of the file, aligned to 64 bytes, in a block of exactly `size` bytes */
+    /* the bytes of the file, aligned to 64 bytes, in a block of exactly `size` bytes */
     unsigned char *data;
     size_t size;
 } tiny_file;
