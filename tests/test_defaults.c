@@ -174,7 +174,7 @@ static const row image_processors[] = {
       TYPE("depth_anything"), DPT_FILE "\"ensure_multiple_of\": 2, \"size\": 8}",
       "resize_height=6 resize_width=8" },
     { "DPT's patches have no limit", HF_DINOV2, HEADS " max_patches=12", TYPE("depth_anything"),
-      DPT_FILE "\"ensure_multiple_of\": 2}", "!max_patches 12: crop_rounding=nearest has no" },
+      DPT_FILE "\"ensure_multiple_of\": 2}", "!max_patches 12: crop_rounding=nearest does not" },
     { "DPT's sides of other lengths", HF_DINOV2, HEADS, TYPE("depth_anything"),
       DPT_FILE "\"ensure_multiple_of\": 4}", "!ensure_multiple_of 4: expected the patch size, 2" },
     { "DPT's sides of any length", HF_DINOV2, HEADS, TYPE("depth_anything"),

@@ -236,12 +236,12 @@ static void test_refused(const char *folder) {
         { "tokenizer.json",
           "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}},\"added_tokens\":[{\"id\":1,\"content\":\"b\","
           "\"lstrip\":true}]}",
-          "'b' is single_word" },
+          "'b' sets single_word" },
         { "tokenizer.json", "{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0.1]]}}",
           "expected a float" },
         { "tokenizer.model", "x", "SentencePiece" },
         { "tokenizer.model", "", "SentencePiece" },
-        { "spiece.model", "\x0a\x03\x0a\x01\x61", "no unknown piece" },
+        { "spiece.model", "\x0a\x03\x0a\x01\x61", "no piece of type UNKNOWN" },
         { "spiece.model", "\x0a\x02\x18\x09", "unknown type" },
         { "spiece.model", "\x0a\x05\x0a\x01\x61\x18\x02\x12\x02\x18\x03", "model_type is 3" },
         { "bpe_simple_vocab_16e6.txt", "x\na b c\n", "line 2" },
@@ -380,8 +380,8 @@ static void test_spiece(const char *folder) {
         /* These tries are wrong: 2 units whose root has no child, 1 byte, and a leaf at the
          * root. */
         { UNKNOWN_PIECE "\x1a\x0e\x12\x0c\x08\0\0\0\0\x04\0\0\0\0\0\0", 25, NULL },
-        { UNKNOWN_PIECE "\x1a\x0e\x12\x0c\x01\0\0\0\0\x04\0\0\0\0\0\0", 25, "a trie of 1" },
-        { UNKNOWN_PIECE "\x1a\x0e\x12\x0c\x10\0\0\0\0\x04\0\0\0\0\0\0", 25, "a trie of 16" },
+        { UNKNOWN_PIECE "\x1a\x0e\x12\x0c\x01\0\0\0\0\x04\0\0\0\0\0\0", 25, "gives 1 bytes as" },
+        { UNKNOWN_PIECE "\x1a\x0e\x12\x0c\x10\0\0\0\0\x04\0\0\0\0\0\0", 25, "gives 16 bytes as" },
         { UNKNOWN_PIECE "\x1a\x0e\x12\x0c\x08\0\0\0\0\x05\0\0\0\0\0\0", 25, "damaged" },
     };
     char path[256];
