@@ -240,7 +240,7 @@ static void name_three(structure_parts *p, const matrix_list *list) {
         if (!structure_order_tells(p, three, 3, "query, key and value")) return;
         for (k = 0; k < 3; k++) structure_name(three[k], roles[k], by_order);
         structure_note_add(p->result, "query, key and value in the order of the file",
-                           "their names do not show it", "--rename THEIRS=OURS");
+                           "their names do not distinguish them", "--rename THEIRS=OURS");
         return;
     }
 }
@@ -335,7 +335,7 @@ static void name_gated(matrix_list *list, structure_parts *p) {
     structure_name(two[1], "mlp.up", is_named ? structure_by_name : by_order);
     if (!is_named)
         structure_note_add(p->result, "the first of a gated MLP's layers as the gate",
-                           "their names do not show it", "--rename THEIRS=OURS");
+                           "the names of the layers do not show the gate", "--rename THEIRS=OURS");
 }
 
 /* Returns the index, 0 or 1, of the part that comes first according to the words of both parts; -1
