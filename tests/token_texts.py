@@ -43,7 +43,7 @@ def character(r, low=0, high=0x10FFFF):
     while True:
         code = r.randint(low, high)
         if unicodedata.category(chr(code)) not in ("Cn", "Cs") or 0x40000 <= code < 0xE0000:
-            return chr(code)  # of those that are not assigned, only what newer Unicode has not either
+            return chr(code)  # unassigned only if newer Unicode agrees
 
 
 def part(r):

@@ -4,9 +4,10 @@
 #     BPE=bpe_simple_vocab_16e6.txt.gz MODULE=node_modules/tokenizers JSON="a/tokenizer.json ..." \
 #     MODELS="a.model ..." bash tests/tokens.sh [COUNT [SEED]]
 #
-# BPE needs ftfy and Debian's python3-regex; JSON the npm package tokenizers; MODELS Debian's
-# python3-sentencepiece. Without a variable its part is skipped. Texts come 100,000 at a time. The
-# last line is "N passed, N failed", of parts.
+# BPE requires ftfy and Debian's python3-regex, JSON requires the npm package tokenizers, and MODELS
+# requires Debian's python3-sentencepiece. Without one of these variables, its part is skipped. The
+# script compares 100,000 texts at a time. The last line is "N passed, N failed", where N counts
+# parts.
 set -u
 cd "$(dirname "$0")/.."
 count=${1:-1000000}

@@ -1,5 +1,5 @@
 // wasi.mjs - runs a program compiled for wasm32-wasi: node tests/wasi.mjs PROGRAM.wasm ARGUMENTS...
-// It sees the current folder.
+// The program can access the current folder.
 import { readFile } from 'node:fs/promises';
 import { WASI } from 'node:wasi';
 

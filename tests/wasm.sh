@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # wasm.sh - runs the numerical tests as WebAssembly in Node, with and without SIMD128. Then it
-# compares examples/web/vit with native builds: photos, all methods, all types of weights, with 1, 2
-# and 4 threads and with relaxed SIMD; errors; memory. The last line is "N passed, N failed".
+# compares examples/web/vit with native builds: photos, all methods and all types of weights, with
+# 1, 2 and 4 threads, and with relaxed SIMD. It also tests errors and the use of memory. The last
+# line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 work=build/wasm
@@ -9,7 +10,7 @@ mkdir -p "$work"
 passed=0 failed=0
 
 # count NAME COMMAND...: adds the counts in the last line of the command, "N passed, N failed". The
-# command's status must be 1 if some have failed, and 0 otherwise
+# command's status must be 1 if a check has failed, and 0 if none has
 count() {
     local name=$1 line status before=$failed
     shift
@@ -42,12 +43,13 @@ check() {
 # --- the tests, as programs ---------------------------------------------------------------------
 
 # V8's fast calls of Node's WASI damage the heap. In Node 20, 9 of 12 runs of test_preprocess ended
-# with SIGSEGV in JavaScript after main() had returned 0, with each of V8's compilers. Without fast
-# calls, none of 24 runs ended in this way. Node's issue 53087 reports the same failure and remedy
-# for another program.
+# with SIGSEGV in JavaScript after main() had returned 0, with each of V8's compilers. With fast
+# calls switched off, none of 24 runs ended in this way. Node's issue 53087 reports the same failure
+# and remedy for another program.
 wasi_flags=(--no-warnings --no-turbo-fast-api-calls)
 
-# run_test NAME TIER FLAGS...: compiles the test with FLAGS, and runs it. TIER only names the files
+# run_test NAME TIER FLAGS...: compiles the test with FLAGS, and runs it. TIER only appears in the
+# names of the files
 run_test() {
     check "$1 compiles" clang --target=wasm32-wasi -std=c99 -O2 "${@:3}" -DVIT_SCALAR -DVIT_TEXT_ENCODER -DVIT_NO_THREADS \
         -DVIT_IMPLEMENTATION= -I. -Itools -Wl,-z,stack-size=1048576 "tests/$1.c" \
@@ -100,8 +102,8 @@ relaxed_flags=(--experimental-wasm-relaxed-simd --no-liftoff)
 [ -e $relaxed ] || echo "no clang-19, so relaxed SIMD is not tested"
 
 # "calibrated" is int8 whose weights obey the rule of section "fits16", on which relaxed SIMD
-# relies. The largest measured difference is 1e-6. It is larger for types with coarse steps, where a
-# number may be rounded to the next step: bf16 3.9e-3, int8 8.6e-3, int4 1.3e-2.
+# relies. The largest measured difference is 1e-6. The difference is larger for types with coarse
+# steps, where a number may be rounded to the next step: bf16 3.9e-3, int8 8.6e-3, int4 1.3e-2.
 for type in f32:1e-5 f16:1e-5 bf16:0.02 int8:0.05 calibrated:0.05 int4:0.05; do
     dtype=${type%:*} tolerance=${type#*:}
     model=$work/$dtype.vit
@@ -121,7 +123,7 @@ for type in f32:1e-5 f16:1e-5 bf16:0.02 int8:0.05 calibrated:0.05 int4:0.05; do
     compare relaxed $dtype $tolerance 2 "${relaxed_flags[@]}"
 done
 
-# --- the bindings: every method against the native programs, and what is wrong ------------------
+# --- the bindings: every method against the native programs, and errors ------------------
 
 native=build/nofma
 check "native programs without FMA" make -s TARGET=nofma CPPFLAGS='-DVIT_NO_FMA -DVIT_NO_SIMD' \

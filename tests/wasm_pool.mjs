@@ -35,7 +35,7 @@ await fails(starting('import { parentPort } from "node:worker_threads";' +
             'a worker does not start: no memory', 'says why');
 await fails(() => Model.open(new Uint8Array(64), { threads: 3 }), '.vit', 'no model');
 
-// A task that traps: index 1 calls a missing function.
+// In this task, index 1 calls a missing function and traps.
 const pool = new Pool(module, 2);
 await pool.start();
 let message = 'no error';
@@ -47,7 +47,7 @@ try {
 check(message === 'a worker has failed', `a task that traps: ${message}`);
 pool.close();
 
-/** In the same memory, which grows for a large photo. */
+/** Computes logits after the module's memory has grown for a large photo. */
 async function logitsOf(threads, side) {
     const model = await Model.open(bytes, { threads });
     const before = model.memory;
@@ -64,13 +64,13 @@ for (const threads of [2, 4, 9]) {
     check(logits.every((x, i) => Object.is(x, wanted[i])), `${threads} threads: other bits`);
 }
 
-// Many jobs with more workers than CPUs: no index is lost or computed twice.
+// With many jobs and more workers than CPUs, no index may be lost or computed twice.
 const busy = await Model.open(bytes, { threads: 4 });
 check(busy.threads === 4, `${busy.threads} threads`);
 for (let i = 0; i < 30; i++) {
     const { logits } = busy.run(photo, { logits: true });
     check(logits.every((x, k) => Object.is(x, wanted[k])), `run ${i}: other bits`);
 }
-// The pool is not closed: waiting workers do not keep the program running.
+// The pool is not closed, because waiting workers must not keep the program running.
 
 summary();

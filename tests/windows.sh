@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# windows.sh [NAME...] - runs programs and tests built by MinGW-w64 under Wine: the C tests, the
-# scripts that test programs, and tests of Windows alone; with arguments, only those whose names
-# begin with one of them. The same tests also run on Linux. A table at the end has both counts, and
-# every difference needs a reason below. `make test-windows` builds what this needs.
+# windows.sh [NAME...] - runs programs and tests that MinGW-w64 has built, under Wine: the C tests,
+# the scripts that test programs, and tests for Windows alone. With arguments, it runs only the
+# tests whose names begin with one of them. The same tests also run on Linux. A table at the end has
+# the counts on both systems. For each difference, this script must contain a reason. `make
+# test-windows` builds what this needs.
 set -u
 cd "$(dirname "$0")/.."
 . tests/jobs.sh
@@ -14,8 +15,8 @@ wine=/usr/lib/wine/wine64
 mkdir -p "$work" "$WINEPREFIX"
 [ -d "$WINEPREFIX/drive_c" ] || $wine wineboot --init >/dev/null 2>&1
 
-# Finds a program by the name that the scripts use. It is in the folder of its own copy, or in
-# build/windows.
+# Finds a program by the name that the scripts use. The program is in the folder of its own copy, or
+# in build/windows.
 for program in tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run tools/vit-classify \
     tools/vit-evaluate tools/vit-embed tools/vit-get tools/vit-learn tools/vit-search tools/vit-look tests/test_parity; do
     mkdir -p "$work/bin/${program%/*}"
@@ -29,13 +30,14 @@ EOF
 done
 ln -sfn "$PWD/models" "$bin/models"
 
-# The programs for Linux are in a similar folder, so that the scripts run in the same way.
+# The programs for Linux are in a similar folder, so that the scripts run in the same way on both
+# systems.
 linux=$work/linux
 mkdir -p "$linux"
 ln -sfn "$PWD/tools" "$PWD/examples" "$linux"
 ln -sfn "$PWD/build/plain/tests" "$linux/tests"
 
-# Long tests are only run in part, as in tests/run.sh.
+# Only parts of long tests are run, as in tests/run.sh.
 declare -A part=([test_damage]=10 [test_match]=6 [test_structure]=20 [test_random]="120 10 20")
 
 # The reasons why a test does not run, or counts differently than on Linux.
@@ -94,7 +96,7 @@ done
 # shellcheck disable=SC2086 # several words
 for source in tests/test_*.c; do
     name=$(basename "$source" .c)
-    [ -e "$bin/tests/$name.exe" ] || continue # the Makefile leaves some out
+    [ -e "$bin/tests/$name.exe" ] || continue # the Makefile does not build all tests for Windows
     [ "$name" = test_parity ] && continue # by its driver, above
     if [ "$name" = test_random ]; then run test_random.windows same_bits
     else run "$name.windows" $wine "$bin/tests/$name.exe" tests/data ${part[$name]-}; fi

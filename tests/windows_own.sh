@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# windows_own.sh - tests of Windows alone, under Wine: names in Greek, paths of more than 260
-# characters, files open in another program, full disks, lists with CR and LF, binary pipes. The
-# programs must write the same files as on Linux, and CMake must find the DLL. tests/windows.sh
+# windows_own.sh - runs tests for Windows alone, under Wine: names in Greek, paths of more than 260
+# characters, files that another program has opened, full disks, lists with CR and LF, binary pipes.
+# The programs must write the same files as on Linux, and CMake must find the DLL. tests/windows.sh
 # calls it. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -162,7 +162,7 @@ is 0
 mkdir disk
 if mount -t tmpfs -o size=64k tmpfs disk 2>/dev/null; then # only root may
     echo before >disk/a.npy
-    head -c 64k /dev/zero >disk/ballast 2>/dev/null # Wine gives no reason if a part still fits
+    head -c 64k /dev/zero >disk/ballast 2>/dev/null # Wine reports no reason if a part still fits
     try vit-run.exe -m μοντέλο.vit γάτα.jpg --tokens disk/a.npy
     is 1
     err '^vit-run: disk/a.npy: cannot be written: No space left on device$'

@@ -1,5 +1,5 @@
-// access.mjs - accessibility: axe-core in light, dark and on a phone; the page without a mouse;
-// nothing wider than the screen.
+// access.mjs - tests accessibility: axe-core in the light page, in the dark page and on a phone;
+// the page without a mouse. No element may be wider than the screen.
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { cat, pathOf } from './files.mjs';
@@ -64,7 +64,7 @@ function focused() {
              inside: box.bottom > 0 && box.top < innerHeight };
 }
 
-/** Every stop of the Tab key, until it leaves the page. */
+/** Lists the elements that the Tab key reaches, until the focus leaves the page. */
 async function walk(page, most = 80) {
     const stops = [];
     await page.locator('a.skip').focus();
@@ -172,7 +172,7 @@ async function keyboard() {
     await visited.close();
 }
 
-/** With forced colours, only backgrounds that carry information stay. */
+/** With forced colours, the backgrounds that carry information must stay. */
 async function forcedColours() {
     await visit('forced colours: bars, and what is chosen', { forcedColors: 'active' },
         async (visited) => {

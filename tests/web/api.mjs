@@ -2,8 +2,8 @@
 //
 //     node tests/web/api.mjs PROGRAMS WORK KIND:THREADS,... MODEL.vit...
 //
-// PROGRAMS is a folder with tools/ and examples/ built with VIT_NO_FMA, WORK one to write in. The
-// last line is "N passed, N failed".
+// PROGRAMS is a folder with tools/ and examples/ that were built with VIT_NO_FMA. WORK is a folder
+// for temporary files. The last line is "N passed, N failed".
 import { readFile } from 'node:fs/promises';
 import { readPpm } from '../../examples/web/vit/ppm.mjs';
 import { Model } from '../../examples/web/vit/vit.mjs';

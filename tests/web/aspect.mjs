@@ -1,5 +1,5 @@
-// aspect.mjs - models that keep each photo's aspect ratio: the page's outputs are those of the native
-// programs, and its converter makes the same files.
+// aspect.mjs - tests models that keep each photo's aspect ratio. The page must give the outputs of
+// the native programs, and its converter must write the same files.
 import { copyFileSync, mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { convert, download, native, sameBytes } from './checkpoints.mjs';
@@ -14,7 +14,7 @@ const names = ['wide', 'tall', 'square', 'thin'];
 const photos = names.map((name) => `aspect-${name}.png`);
 const gap = resolve('tests/data/naflexvit/naflexvit_base_patch16_gap');
 
-/** Name, arguments of vit-convert. */
+/** Each row has a name and the arguments of vit-convert. */
 const models = [
     ['SigLIP 2 NaFlex', 'tests/data/naflex'],
     ['naflexvit with classes', gap],
@@ -24,8 +24,8 @@ const models = [
          'crop_mode=aspect', 'crop_rounding=nearest'].flatMap((value) => ['--set', value])],
 ];
 
-/** Runs in the page: all outputs of each photo, with the photos in one order and then in the other,
- * from the photo or from its input. */
+/** Runs in the page. Computes all outputs of each photo, in the order of the list and in the
+ * reverse order, from the photo or from its input. */
 async function runInPage({ model, photos: files }) {
     const { decode } = await import('/decode.mjs');
     const { Model } = await import('/vit/vit.mjs');

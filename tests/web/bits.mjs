@@ -1,6 +1,6 @@
-// bits.mjs - vit/vit.mjs in the browser: the pixels of PNGs, and the logits for every type of
-// weights by every module, must equal those of Node and of a native build with VIT_NO_FMA, bit for
-// bit.
+// bits.mjs - tests vit/vit.mjs in the browser. The pixels of PNGs must equal those of Node and of a
+// native build with VIT_NO_FMA, bit for bit. So must the logits of every module for every type of
+// weights.
 import { readFileSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { decode } from '../../examples/web/decode.mjs';
@@ -14,7 +14,7 @@ const images = ['rgb', 'grey', 'rgba', 'palette', 'palette4', 'grey16', 'interla
 const photos = [...images, ...['noise', 'noise_grey', 'noise_alpha', 'cat'].map((name) =>
     pathOf(`${name}.png`))];
 
-/** Runs in the page: the logits of each photo, as bits. */
+/** Runs in the page. Returns the logits of each photo, as bits. */
 async function logitsInPage({ model, photos: names, options }) {
     const { decode: read } = await import('/decode.mjs');
     const { Model: Opened } = await import('/vit/vit.mjs');
@@ -29,7 +29,7 @@ async function logitsInPage({ model, photos: names, options }) {
     return { module, threads, found };
 }
 
-/** The bits in Node, of the same files. */
+/** Returns the bits that Node computes from the same files. */
 async function logitsInNode(model, names) {
     const opened = await Model.open(readFileSync(pathOf(model)), { threads: 2, module: 'simd' });
     const found = [];
@@ -51,7 +51,7 @@ function compare(found, wanted, names, where) {
     });
 }
 
-/** Only two photos without SIMD, because it is slow. */
+/** The module without SIMD is slow, so it gets only two photos. */
 const modules = [['simd', 1], ['simd', 2], ['relaxed', 1], ['relaxed', 2], ['scalar', 1]];
 
 export default async function bits() {

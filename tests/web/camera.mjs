@@ -1,5 +1,5 @@
-// camera.mjs - frames of Chromium's fake camera, which shows the cat; no camera, and one that is
-// not allowed.
+// camera.mjs - tests the page with Chromium's fake camera, which shows the cat, without a camera,
+// and without permission to use it.
 import { pathOf } from './files.mjs';
 import { shownClasses } from './classes.mjs';
 import { expect, same, visit } from './harness.mjs';

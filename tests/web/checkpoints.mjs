@@ -1,5 +1,5 @@
-// checkpoints.mjs - a checkpoint is dropped, the form filled in, the model opened and downloaded:
-// its bytes are those of vit-convert.
+// checkpoints.mjs - drops a checkpoint on the page, fills in the form, opens the model and
+// downloads it. The file must have the bytes that vit-convert writes.
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
@@ -8,13 +8,13 @@ import { json, pathOf, write } from './files.mjs';
 import { shownClasses } from './classes.mjs';
 import { expect, same, skip, visit } from './harness.mjs';
 
-/** Built with VIT_NO_FMA, as WebAssembly has no fused multiply-add. */
+/** This program is built with VIT_NO_FMA, because WebAssembly has no fused multiply-add. */
 const converter = resolve('build/nofma/tools/vit-convert');
 
-/** The .vit file of the native program with the same arguments. */
+/** Returns the .vit file that the native program writes with the same arguments. */
 export function native(file, args, ...beside) {
     const cwd = pathOf('native');
-    rmSync(cwd, { recursive: true, force: true }); // what lies beside a checkpoint is read
+    rmSync(cwd, { recursive: true, force: true }); // the program reads files beside a checkpoint
     mkdirSync(cwd, { recursive: true });
     for (const path of [file, ...beside]) copyFileSync(path, resolve(cwd, basename(path)));
     const { status, stderr } = spawnSync(converter, ['-q', ...args, '-o', 'model.vit',
@@ -30,7 +30,7 @@ async function press(visited) {
     await visited.work(() => dialog(visited.page).getByRole('button', { name: 'Convert' }).click());
 }
 
-/** The file that the page offers after the conversion. */
+/** Returns the file that the page offers after the conversion. */
 export async function download({ page }) {
     await dialog(page).getByText('Converted, and open').waitFor();
     await dialog(page).getByRole('button', { name: 'Close' }).click();

@@ -1,11 +1,11 @@
-// classes.mjs - photos, however they come: their classes and probabilities are those of
-// tools/vit-classify.
+// classes.mjs - adds photos to the page in every way. Their classes and probabilities must be those
+// of tools/vit-classify.
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { cat, convert, embeddings, json, model, pathOf } from './files.mjs';
 import { expect, same, servers, skip, visit } from './harness.mjs';
 
-/** [{ name, percent }] as the page shows them. */
+/** Returns the displayed classes as [{ name, percent }]. */
 export function shownClasses(page) {
     return page.locator('#bars li:not(.none)').evaluateAll((rows) => rows.map((row) => ({
         name: row.querySelector('.name').textContent,
@@ -29,7 +29,8 @@ function brightness() {
     return { mean: sum / side ** 2, most: Math.round(most) };
 }
 
-/** Pixels of JPEG differ by decoder; `apart` in percent. */
+/** Decoders of JPEG give different pixels, so probabilities may be `apart` percentage points
+ * apart. */
 async function compare(page, photo, modelPath, apart) {
     const { top } = json('tools/vit-classify', '-m', modelPath, '--json', photo);
     const shown = await shownClasses(page);
@@ -45,7 +46,7 @@ async function compare(page, photo, modelPath, apart) {
     return `${shown[0].name} ${shown[0].percent} %`;
 }
 
-/** The cosines of the first photo's embedding to the others, by tools/vit-embed. */
+/** Returns the cosines between the first photo's embedding and the others, from tools/vit-embed. */
 function cosinesOf(photos) {
     const bytes = embeddings(photos);
     const start = 10 + bytes.readUInt16LE(8);

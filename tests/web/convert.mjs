@@ -1,7 +1,8 @@
-// convert.mjs - compares the converter in WebAssembly with the native one: bytes, messages and
-// status; files read and written in pieces; damaged files, little memory, wrong arguments.
+// convert.mjs - compares the converter in WebAssembly with the native converter: bytes, messages
+// and status. It covers files that are read and written in pieces, damaged files, little memory and
+// wrong arguments.
 //
-//     node tests/web/convert.mjs VIT_CONVERT       a native one, built with VIT_NO_FMA
+// node tests/web/convert.mjs VIT_CONVERT a native program, built with VIT_NO_FMA
 //
 // WEB_TEST_DATA may name a folder with deit_tiny_patch16_224.safetensors, which is then converted
 // too.
@@ -20,7 +21,8 @@ const converter = await Converter.open();
 const bytesOf = async (blob) => new Uint8Array(await blob.arrayBuffer());
 const same = (a, b) => !!a && !!b && Buffer.compare(Buffer.from(a), Buffer.from(b)) === 0;
 
-/** { status, stderr, report, bytes } of the native program in a folder with these files. */
+/** Returns { status, stderr, report, bytes } of the native program, which runs in a folder with
+ * these files. */
 function convertNatively(files, args, checkpoint, name) {
     fs.rmSync(work, { recursive: true, force: true });
     for (const file of files) {
@@ -52,7 +54,7 @@ async function compare(title, files, args) {
     return ours;
 }
 
-/** The module leaves GGUF out, and says so. */
+/** The module does not support GGUF, and its message must state this. */
 async function refusesGguf(title, file) {
     const { status, stderr } = await converter.convert([file], []);
     const says = `vit-convert: ${file.name}: GGUF: not supported by this build; give the weights`;
@@ -63,7 +65,7 @@ const filesIn = (folder) => fs.readdirSync(folder)
     .filter((name) => fs.statSync(path.join(folder, name)).isFile())
     .map((name) => ({ name, file: fs.readFileSync(path.join(folder, name)) }));
 
-/** The one that is the checkpoint comes first. */
+/** Sorts the files so that the checkpoint comes first. */
 const first = (files, name) => [...files].sort((a, b) => (b.name === name) - (a.name === name));
 
 // --- every layout and every kind of file ---------------------------------------------------------
@@ -171,7 +173,7 @@ await throws('a source that throws', RangeError, 'the file is gone',
 const shorter = await converter.convert([{ name: 'a.pth', file: { size: 100, read: () => 0 } }]);
 check(shorter.status === 1 && shorter.stderr.includes('file became shorter'), shorter.stderr);
 
-/** Blobs as a browser's worker has them, whose bytes can be read at once. */
+/** A Blob as in a browser's worker, where its bytes can be read synchronously. */
 class WorkersBlob {
     constructor(parts = []) {
         this.bytes = Buffer.concat(parts.map((part) => part.bytes ?? part));
@@ -205,7 +207,7 @@ const again = await converter.convert(
 const output = new Output();
 const text = Buffer.alloc(3.5 * (1 << 20), 'pieces of a file; ');
 for (let at = 0; at < text.length; at += 70000) output.write(at, text.subarray(at, at + 70000));
-output.write(1 << 20, Buffer.from('PIECES'));   // back into what is a Blob by now
+output.write(1 << 20, Buffer.from('PIECES'));   // back into a part that is already a Blob
 text.write('PIECES', 1 << 20);
 const inMemory = output.pieces.filter((piece) => piece instanceof Uint8Array);
 check(inMemory.length === 1 && output.size === text.length, `${inMemory.length} in memory`);
@@ -268,7 +270,7 @@ await throws('a trap', Error, 'vit-convert ended unexpectedly: unreachable',
 
 // --- little memory -------------------------------------------------------------------------------
 
-/** The module with a limit of memory pages. */
+/** Returns the module with a limit on the number of its memory pages. */
 function withPages(bytes, pages) {
     for (let at = 8; at < bytes.length;) {
         const leb = (from) => {

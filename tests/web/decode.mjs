@@ -1,5 +1,5 @@
 // decode.mjs - tests the page's own decoders: PNGs of every kind with known samples, PGM and PPM,
-// and damaged files. In Node; no browser decodes anything here.
+// and damaged files. The test runs in Node, so no browser decodes anything.
 import { crc32, deflateSync } from 'node:zlib';
 import { decode } from '../../examples/web/decode.mjs';
 import { expect, same, test } from './harness.mjs';
@@ -22,7 +22,7 @@ const depthsOf = { 0: [1, 2, 4, 8, 16], 2: [8, 16], 3: [1, 2, 4, 8], 4: [8, 16],
 const passes = [[0, 0, 8, 8], [4, 0, 8, 8], [0, 4, 4, 8], [2, 0, 4, 4], [0, 2, 2, 4], [1, 0, 2, 2],
                 [0, 1, 1, 2]];
 
-/** The bytes of a row of samples, packed. */
+/** Packs a row of samples into bytes. */
 function packed(samples, depth) {
     const row = Buffer.alloc(Math.ceil(samples.length * depth / 8));
     samples.forEach((sample, i) => {
@@ -48,7 +48,7 @@ function filtered(rows, step) {
     }));
 }
 
-/** { file, data }: a PNG of random samples, and its pixels. */
+/** Returns { file, data }: a PNG of random samples, and its pixels. */
 function makePng({ colour, depth, interlaced, width, height, more = [] }) {
     const channels = channelsOf[colour];
     const palette = Buffer.from(Array.from({ length: 3 << depth }, () => random(256)));

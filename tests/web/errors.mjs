@@ -1,8 +1,10 @@
-// errors.mjs - errors of vit.mjs: arguments, models, sources; and no leaks.
+// errors.mjs - tests the errors of vit.mjs about arguments, models and sources, and that nothing
+// leaks.
 //
 //     node --expose-gc tests/web/errors.mjs MODEL.vit TINY.vit
 //
-// Every cut of TINY is opened: it should be small. The last line is "N passed, N failed".
+// The test opens TINY cut at every byte, so TINY should be small. The last line is "N passed, N
+// failed".
 import { openAsBlob } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -108,7 +110,7 @@ const kind = await throws(() => model.positions({ kind: 'rotary' }), VitError,
 check(kind.result === -9 && kind.resultString.includes('not supported'), `${kind.resultString}`);
 check(equal(model.run(photo, { logits: true }).logits, wanted), 'the same logits afterwards');
 
-// Other pixels of the same colours.
+// These photos have the same colours in other formats.
 const rgba = Uint8ClampedArray.from({ length: 4800 }, (_, i) =>
     (i % 4 === 3 ? i : photo.data[3 * (i >> 2) + i % 4]));
 const wide = new Uint8Array(130 * 30);
@@ -153,7 +155,7 @@ for (const method of methods) {
 await throws(() => model.memory, Error, 'the model is closed', 'closed: memory');
 check(model.labels.length === 10 && model.info.config.depth > 0, 'its card is still there');
 
-// In one memory, and in one of its own for each.
+// Models are opened in one memory, and each in its own memory.
 const url = new URL('../../examples/web/vit/vit-scalar.wasm', import.meta.url);
 const engine = await Engine.start(await loadModule(url, false), 1);
 function openIn(data) {
@@ -197,7 +199,7 @@ check(workers === 0, `${workers} workers outlived their models, closed before al
 const beyond = await throws(() => engine.allocate(2 ** 32), VitError, 'out of memory', '4 GB');
 check(beyond.result === -3, `result ${beyond.result}`);
 await throws(() => engine.allocate(2 ** 40), VitError, 'out of memory', 'more than any');
-engine.allocate(2 ** 31); // addresses with the highest bit set
+engine.allocate(2 ** 31); // addresses whose highest bit is set
 const high = openIn(bytes);
 const card = JSON.parse(engine.text(engine.attempt('info', high)));
 check(high >>> 0 > 2 ** 31 && card.config.depth > 0, 'a model above 2 GB');

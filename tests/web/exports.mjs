@@ -1,6 +1,6 @@
-// exports.mjs - calls the module's exports with invalid numbers: pointers to nowhere and into other
-// data, arbitrary lengths. Each call ends, and so does the next allocation, with an answer or a
-// trap; to release something twice is a trap.
+// exports.mjs - calls the module's exports with invalid numbers: invalid pointers, pointers into
+// other data, arbitrary lengths. Each call must return or trap, and so must the next allocation.
+// Releasing memory twice must trap.
 //
 //     node tests/web/exports.mjs MODEL.vit WIDE.vit
 //
@@ -19,7 +19,7 @@ import { check, summary } from '../checks.mjs';
 const PATIENCE = 20000; // milliseconds for all calls of an export, and
 const source = new URL('../../examples/web/vit/', import.meta.url);
 
-/** Parameters: m a model, p a pointer, i a number. */
+/** The types of the parameters: m is a model, p a pointer, i an integer, d a double. */
 const signatures = {
     open: 'piii', close: 'm', result_string: 'i', info: 'm', sizes: 'm', input: 'm',
     preprocess: 'mpiiii', classify: 'mi', top: 'm', scores: 'mp', forward: 'mppi',
@@ -34,7 +34,8 @@ const wild = {
 };
 const HALF = 1 << 19; // contents of the bytes at p: zeros, then noise
 
-/** Every wrong value of each parameter, with the others right; then all parameters wrong. */
+/** Yields every wrong value of each parameter, with right values of the others. Then yields calls
+ * whose parameters are all wrong. */
 function* callsOf(signature, right, { m, p }) {
     const pointers = [...wild.p, p, p + HALF, m + 64];
     const valuesOf = (kind) => ('mp'.includes(kind) ? pointers : wild[kind]);
@@ -45,7 +46,7 @@ function* callsOf(signature, right, { m, p }) {
     }
 }
 
-/** An instance with a model, and parameters that each function takes. */
+/** Returns an instance with a model, and valid parameters for each function. */
 async function begin(module, bytes) {
     const engine = await Engine.start(module, 1);
     const copy = () => {
@@ -71,7 +72,7 @@ async function begin(module, bytes) {
         right[name]?.() ?? [...signatures[name]].map((kind) => ({ m, p, i: 1, d: 1 })[kind]) };
 }
 
-/** The results of the calls of one export. */
+/** Makes all calls of one export, and counts their results. */
 async function callAll({ file, name, bytes }) {
     const module = await loadModule(new URL(file, source), false);
     const ends = { returned: 0, refused: 0, trapped: 0 };
@@ -84,7 +85,7 @@ async function callAll({ file, name, bytes }) {
         try {
             const returned = exports[name](...parameters);
             ends[returned === 0 ? 'refused' : 'returned']++;
-            // The next calls may trap; they must return.
+            // The next calls may trap, but must not hang.
             for (const size of [16, 70000]) exports.release(exports.allocate(size));
         } catch (error) {
             if (!(error instanceof WebAssembly.RuntimeError)) throw error;
@@ -95,7 +96,7 @@ async function callAll({ file, name, bytes }) {
     return { ends, most };
 }
 
-/** The same in a worker, which can be terminated. */
+/** Runs callAll() in a worker, which can be terminated. */
 function watched(data) {
     const worker = new Worker(new URL(import.meta.url), { workerData: data });
     let last = null, timer = null;

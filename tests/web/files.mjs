@@ -19,18 +19,18 @@ export const runTool = (program, ...args) => execFileSync(program, args, {
     encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 1 << 28,
 });
 
-/** The JSON that a program prints. */
+/** Returns the JSON that a program prints. */
 export const json = (program, ...args) => JSON.parse(runTool(program, ...args));
 
 export const convert = (...args) => runTool('tools/vit-convert', '-q', ...args);
 
-/** The .npy file of photos' embeddings, each of length 1. */
+/** Returns the .npy file of the photos' embeddings, each of length 1. */
 export function embeddings(photos) {
     runTool('tools/vit-embed', '--normalize', '-o', pathOf('embeddings.npy'), ...photos);
     return readFileSync(pathOf('embeddings.npy'));
 }
 
-/** 0 to 1, the same numbers each time. */
+/** Returns random numbers from 0 to 1, the same ones in each run. */
 export function random(seed) {
     let state = seed >>> 0;
     return () => {
@@ -41,7 +41,8 @@ export function random(seed) {
     };
 }
 
-/** A copy with up to eight changed bytes, or with a part that is missing, doubled or noise. */
+/** Returns a copy of a file with up to eight changed bytes, or with a part that is missing,
+ * repeated or replaced by noise. */
 export function damage(bytes, next) {
     const copy = Uint8Array.from(bytes);
     const place = () => Math.floor(next() * copy.length);
@@ -77,7 +78,7 @@ function chunk(type, data) {
     return Buffer.concat([length, body, crc]);
 }
 
-/** colour: 0 grey, 2 RGB, 6 RGBA; rows without their filter bytes. */
+/** Makes a PNG. colour: 0 grey, 2 RGB, 6 RGBA. The rows have no filter bytes. */
 export function png(width, height, depth, colour, rows) {
     const size = rows.length / height;
     const lines = Buffer.alloc(height * (size + 1));
@@ -91,7 +92,7 @@ export function png(width, height, depth, colour, rows) {
                           chunk('IDAT', deflateSync(lines)), chunk('IEND', Buffer.alloc(0))]);
 }
 
-/** { width, height, pixels } of a PPM without comments. */
+/** Reads a PPM without comments: { width, height, pixels }. */
 export function readPpm(path) {
     const bytes = readFileSync(path);
     const header = /^P6\s(\d+)\s(\d+)\s255\s/.exec(bytes.toString('latin1', 0, 40));
@@ -101,7 +102,7 @@ export function readPpm(path) {
 
 // --- a camera -----------------------------------------------------------------------------------
 
-/** A photo as a frame of YUV 4:2:0, `scale` times as large. */
+/** Converts a photo to a frame of YUV 4:2:0 that is `scale` times as large. */
 function yuv({ width, height, pixels }, scale) {
     const [w, h] = [width * scale, height * scale];
     const frame = Buffer.alloc(w * h * 3 / 2);
@@ -118,7 +119,7 @@ function yuv({ width, height, pixels }, scale) {
     return frame;
 }
 
-/** What Chromium's fake camera shows, again and again. */
+/** Makes the video that Chromium's fake camera repeats. */
 function y4m(photos, scale) {
     const [{ width, height }] = photos;
     const header = `YUV4MPEG2 W${width * scale} H${height * scale} F10:1 Ip A1:1 C420jpeg\n`;
@@ -126,7 +127,7 @@ function y4m(photos, scale) {
         ...photos.flatMap((photo) => [Buffer.from('FRAME\n'), yuv(photo, scale)])]);
 }
 
-/** Noise about a colour. */
+/** Makes a picture of noise around a colour. */
 function coloured(colour, side, next) {
     const pixels = Uint8Array.from({ length: 3 * side * side }, (_, i) =>
         Math.max(0, Math.min(255, colour[i % 3] + 64 * next() - 32)));
@@ -137,7 +138,7 @@ export const colours = { red: [200, 40, 40], green: [40, 180, 40], blue: [40, 60
 
 // --- all of them --------------------------------------------------------------------------------
 
-/** The bundled model in all types of weights, PNGs of photos, wrong files. */
+/** Makes the bundled model in all types of weights, PNGs of photos, and wrong files. */
 export function makeAll() {
     mkdirSync(made, { recursive: true });
     const weights = pathOf('weights.safetensors');
@@ -179,7 +180,7 @@ export function makeAll() {
     write('text.vit', 'A text, whatever its name says.\n');
 }
 
-/** Logits of a build without fused multiply-adds: { file: [bits in hexadecimal] }. */
+/** Returns the logits of a build without fused multiply-add: { file: [bits in hexadecimal] }. */
 export function nativeLogits(modelPath, photos) {
     const lines = runTool(resolve(built, 'reference'), made, modelPath, ...photos).trim().split('\n');
     return lines.map((line) => line.split(' ').slice(1));

@@ -1,6 +1,6 @@
-// firefox.mjs - the page in Debian's Firefox, driven by puppeteer-core: photos, threads, a view, a
-// checkpoint, a wrong file. Where there is no Firefox it is skipped; `make test-web SUITES=firefox`
-// installs it.
+// firefox.mjs - tests the page in Debian's Firefox, driven by puppeteer-core: photos, threads, a
+// view, a checkpoint, a wrong file. The suite is skipped if Firefox is missing. `make test-web
+// SUITES=firefox` installs Firefox.
 import { createRequire } from 'node:module';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,7 @@ function dropIn(files) {
                                                         cancelable: true }));
 }
 
-/** One page; any message of the page or its scripts is a failure. */
+/** Opens the page. Any message of the page or its scripts is a failure. */
 class Visit {
     static async open(browser, { server = servers.isolated, query = '' } = {}) {
         const visit = new Visit();

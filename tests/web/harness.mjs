@@ -61,7 +61,8 @@ const headersOfScripts = {
 };
 const madeTypes = { '.mjs': 'text/javascript', '.html': 'text/html' };
 
-/** A file of the tests. A script has the headers of the page's scripts: `policy`. */
+/** Sends a file that the tests made. A script gets the headers `policy`, like the page's
+ * scripts. */
 async function sendMade(name, response, policy) {
     const bytes = await readFile(resolve(made, name)).catch(() => null);
     const headers = { 'Content-Type': madeTypes[extname(name)] ?? 'application/octet-stream' };
@@ -70,8 +71,9 @@ async function sendMade(name, response, policy) {
 }
 
 /**
- * Serves the page, and under /made/ the files that the tests made; `requests` lists the paths.
- * `useless` adds a service worker that does nothing; `lacks` names the files that are missing.
+ * Serves the page, and under /made/ the files that the tests made. The result's `requests` lists
+ * the requested paths. `useless` replaces the service worker by one that does nothing. `lacks`
+ * matches the paths of missing files.
  */
 async function startServer({ isolation = true, useless = false, lacks = null } = {}) {
     const requests = [];
@@ -94,8 +96,8 @@ async function startServer({ isolation = true, useless = false, lacks = null } =
     return { url, requests, close: () => { server.closeAllConnections(); server.close(); } };
 }
 
-/** The proxy for every host except localhost: a request that arrives here would have left the
- * machine. */
+/** Starts the proxy for every host except localhost. A request that arrives at the proxy would have
+ * left the machine. */
 async function startTrap() {
     const caught = [];
     const server = createServer((request, response) => {
@@ -116,8 +118,8 @@ const trap = await startTrap();
 const browsers = new Map();
 
 /**
- * One browser process for each set of flags, started when it is first used. The browser looks for
- * updates at an address where no server listens.
+ * Returns the browser process for a set of flags, and starts it when it is first used. Browsers
+ * look for updates at an address where no server listens.
  */
 export async function browserWith(...flags) {
     const key = flags.join(' ');
@@ -138,9 +140,9 @@ export async function closeAll() {
     for (const server of Object.values(servers)) server.close();
 }
 
-/** Servers: with the headers for threads; without these headers; without them and with a service
- * worker that sets none; without the best module; without compressed modules; without any module;
- * without the example; without words.wasm. */
+/** The servers, in this order: with the headers for threads; without these headers; without the
+ * headers and with a service worker that does not add them; without the best module; without
+ * compressed modules; without any module; without the example; without words.wasm. */
 export const servers = {
     isolated: await startServer(),
     plain: await startServer({ isolation: false }),
@@ -177,12 +179,12 @@ function observe() {
     }).observe(document, { subtree: true, attributeFilter: ['data-state'] });
 }
 
-/** A browser profile of its own, with the page in it. */
+/** A visit to the page in a new browser profile. */
 export class Visit {
     /**
-     * `flags` go to the browser; `isolation` is true if the server sets the headers;
-     * `serviceWorkers` is 'allow' or 'block'; `query` is part of the page's address; the others are
-     * Playwright's options.
+     * `flags` go to the browser. `isolation` is true if the server sets the headers.
+     * `serviceWorkers` is 'allow' or 'block'. `query` is part of the page's address. All other
+     * options are Playwright's.
      */
     static async open({ flags = [], isolation = true, serviceWorkers = 'block', query = '',
                         path = '', ready = true, server, ...options } = {}) {
@@ -220,7 +222,7 @@ export class Visit {
         context.on('weberror', (error) => problems.push(`uncaught: ${error.error().message}`));
     }
 
-    /** Messages and requests that the test expects. */
+    /** Records the messages and requests that the test expects. */
     overlook(pattern) {
         this.overlooked = pattern;
     }
@@ -240,7 +242,7 @@ export class Visit {
             performance.now() - observed.changed > quiet, [before, QUIET], { polling: 20 });
     }
 
-    /** Drops files as from the desktop. */
+    /** Drops files on the page, as from the desktop. */
     async dropOnly(files, selector = '#drop') {
         await this.page.locator(selector).scrollIntoViewIfNeeded();
         const box = await this.page.locator(selector).boundingBox();
@@ -272,7 +274,7 @@ export class Visit {
     }
 }
 
-/** A test that consists of one visit. */
+/** Returns a test that consists of one visit. */
 export async function visit(name, options, action) {
     await test(name, async () => {
         const visited = await Visit.open(options);

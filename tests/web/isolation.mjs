@@ -1,5 +1,5 @@
-// isolation.mjs - the page with and without threads and SIMD: headers of the server, of the service
-// worker, or none; engines that lack features.
+// isolation.mjs - tests the page with and without threads and SIMD. The server or the service
+// worker sends the headers, or nothing does. Some engines lack features.
 import { cat, model, pathOf } from './files.mjs';
 import { shownClasses } from './classes.mjs';
 import { Visit, expect, same, seen, servers, test, visit } from './harness.mjs';
@@ -7,7 +7,7 @@ import { Visit, expect, same, seen, servers, test, visit } from './harness.mjs';
 const noSimd = '--js-flags=--no-enable-sse4-1';
 const noWasm = '--js-flags=--jitless';
 
-/** The texts that the page shows while it computes, and for the cat. */
+/** Checks the texts that the page shows while it computes, and for the cat. */
 async function computes(visited, threads, kind) {
     const { page } = visited;
     await visited.drop(pathOf('cat.png'));

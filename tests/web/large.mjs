@@ -1,5 +1,5 @@
-// large.mjs - photos of 12 megapixels: a JPEG is decoded at a fraction of its size, as it is turned,
-// with nearly the pixels of the whole photo, and at once.
+// large.mjs - tests photos of 12 megapixels. A JPEG must be decoded at a fraction of its size,
+// quickly, in every orientation, and to nearly the pixels of the whole photo.
 import { Visit, expect, same, test } from './harness.mjs';
 
 const WIDTH = 4000, HEIGHT = 3000;
@@ -16,7 +16,7 @@ async function decodeInPage({ width, height }) {
     canvas.getContext('2d').drawImage(picture, 0, 0, width, height);
     const plain = new Uint8Array(await (await canvas.convertToBlob({
         type: 'image/jpeg', quality: 0.9 })).arrayBuffer());
-    /** An APP1 segment after the first marker: a big-endian TIFF with one entry, the
+    /** Inserts an APP1 segment after the first marker: a big-endian TIFF with one entry, the
      * orientation. */
     const turned = (orientation) => new Blob([plain.subarray(0, 2), Uint8Array.of(
         0xff, 0xe1, 0, 34, 0x45, 0x78, 0x69, 0x66, 0, 0, 0x4d, 0x4d, 0, 42, 0, 0, 0, 8, 0, 1,

@@ -1,5 +1,6 @@
-// learn.mjs - vit-learn in WebAssembly, from embeddings, against the native one, from photos: the same
-// bytes, messages and report. The files open in native programs and give the classes. Wrong input.
+// learn.mjs - compares vit-learn in WebAssembly, which gets embeddings, with the native vit-learn,
+// which gets photos. The bytes, messages and reports must be the same. The files must open in
+// native programs and give the classes. Wrong input must be refused.
 //
 //     node tests/web/learn.mjs NATIVE MODEL...   the folder of native programs, built with VIT_NO_FMA
 //
@@ -29,7 +30,7 @@ const noise = () => {
     return (seed >>> 24) % 64 - 32;
 };
 
-/** A noisy picture of a colour. */
+/** Makes a noisy picture of a colour. */
 function photo(colour) {
     const data = new Uint8Array(SIDE * SIDE * 3);
     const level = noise() / 2;
@@ -84,7 +85,7 @@ const times = ['embed_seconds', 'learn_seconds'];
 const timeless = (report) => report && JSON.stringify(report, (key, value) =>
     (times.includes(key) ? undefined : value));
 
-/** The bytes of the learnt file, or null. */
+/** Compares both programs. Returns the bytes of the learnt file, or null. */
 async function compare(title, model, photos, args = []) {
     const ours = await learner.learn(fs.readFileSync(model), photos, args);
     const theirs = learnNatively(model, photos, args);

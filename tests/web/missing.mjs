@@ -1,5 +1,5 @@
-// missing.mjs - modules that a server or a folder lacks, or has damaged: the next best one runs, and
-// a missing module is requested once.
+// missing.mjs - tests servers and folders where modules are missing or damaged. The next best
+// module must run, and a missing module must be requested only once.
 //
 //     node tests/web/missing.mjs TINY.vit CLIP.vit
 //
@@ -30,7 +30,8 @@ const [best, next] = choices;
 const cases = new Map();
 const page = Buffer.from('<!doctype html><title>Not found</title><p>Go to the first page.');
 
-/** The server's answer for a file: null serves it, a number is a status, and bytes replace it. */
+/** A folder's function gives the response for a file: null serves the file, a number is a status,
+ * and bytes replace the file. */
 const server = createServer((request, response) => {
     const [, folder, name] = request.url.split('/');
     const found = cases.get(folder);
@@ -49,7 +50,7 @@ function folderOf(instead) {
     return { base, requests, asked: (name) => requests.filter((other) => other === name).length };
 }
 
-/** The module that runs, or the message. */
+/** Returns the module that runs, or the message. */
 async function opens(options) {
     try {
         const model = await Model.open(tiny, { threads: 1, ...options });

@@ -16,7 +16,7 @@ export function writePpm(path, { width, height, data }) {
     writeFileSync(path, Buffer.concat([Buffer.from(`P6\n${width} ${height}\n255\n`), data]));
 }
 
-/** Pixels of no meaning: rgb8. */
+/** Makes a photo of random pixels in rgb8. */
 export function noise(width, height, seed = 1) {
     let state = seed;
     const data = Uint8Array.from({ length: 3 * width * height }, () => {

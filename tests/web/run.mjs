@@ -1,4 +1,5 @@
-// run.mjs - the page in Debian's Chromium; `make test-web` installs what that needs.
+// run.mjs - tests the page in Debian's Chromium. `make test-web` installs the packages that this
+// requires.
 //
 //     node tests/web/run.mjs [--references] [SUITE...]
 //

@@ -1,4 +1,4 @@
-// server.mjs - examples/web/serve.mjs: its answers, refusals and messages.
+// server.mjs - tests examples/web/serve.mjs: its responses, refusals and messages.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync,
@@ -53,7 +53,7 @@ const runtime = 250000, everything = 800000; // bytes of all files; one visit fe
 
 const kb = (bytes) => (bytes / 1000).toFixed(0);
 
-/** The paths that pages fetch: all files except those for Node or for readers. */
+/** The paths of the files that pages fetch: all files except those for Node and documentation. */
 function pathsIn(folder, under = '/') {
     return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
         if (entry.isDirectory()) return pathsIn(join(folder, entry.name), `${under}${entry.name}/`);

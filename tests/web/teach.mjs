@@ -1,6 +1,6 @@
-// teach.mjs - photos in boxes become classes: by mouse, keyboard and camera. The file has the bytes of
-// vit-learn and opens in native programs; what is taught is there in the next visit, until it is
-// cleared; wrong boxes.
+// teach.mjs - teaches the page classes from photos in boxes, by mouse, keyboard and camera. The
+// file must have the bytes that vit-learn writes, and must open in native programs. The next visit
+// must show the same boxes, until they are cleared. The suite also covers wrong boxes.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
@@ -14,8 +14,8 @@ const photosOf = (name, count = 6) =>
     Array.from({ length: count }, (_, i) => pathOf(`${name}${i}.png`));
 const unseen = (name) => pathOf(`${name}7.png`);
 
-/** The .vit file of a vit-learn built without fused multiply-adds, because WebAssembly has none.
-    boxes: { class: paths }. */
+/** Returns the .vit file that vit-learn writes. This vit-learn is built without fused multiply-add,
+    because WebAssembly has none. boxes: { class: paths }. */
 function native(boxes, base = model, args = []) {
     const cwd = pathOf('native-learn');
     rmSync(cwd, { recursive: true, force: true });
@@ -63,7 +63,7 @@ async function downloaded({ page }) {
 const equal = (a, b, what) => expect(Buffer.compare(a, b) === 0,
     `${what}: ${a.length} bytes, expected the ${b.length} of vit-learn`);
 
-/** The numbers of boxes, photos and lessons that the browser keeps. */
+/** Returns the numbers of boxes, photos and lessons that the browser keeps. */
 const stored = ({ page }) => page.evaluate(() => new Promise((done, fail) => {
     const request = indexedDB.open('vit-teach', 1);
     request.onerror = () => fail(request.error);

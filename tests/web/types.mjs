@@ -1,5 +1,6 @@
-// types.mjs - checks the declarations of examples/web/vit with TypeScript in strict mode: consumer.mts
-// must compile, wrong calls in it must be refused, and everything declared must exist.
+// types.mjs - checks the declarations of examples/web/vit with TypeScript in strict mode:
+// consumer.mts must compile, TypeScript must refuse the wrong calls in it, and everything that is
+// declared must exist.
 import { createRequire } from 'node:module';
 import { basename, resolve } from 'node:path';
 import { built, expect, same, test } from './harness.mjs';
@@ -11,7 +12,7 @@ const options = {
     lib: ['lib.es2022.d.ts', 'lib.dom.d.ts'],
 };
 
-/** The messages of TypeScript, one per line. */
+/** Returns the messages of TypeScript, one per line. */
 function complaints(program) {
     return ts.getPreEmitDiagnostics(program).map(({ file, start, messageText }) => {
         const line = file ? file.getLineAndCharacterOfPosition(start).line + 1 : 0;
@@ -20,7 +21,7 @@ function complaints(program) {
     });
 }
 
-/** Names of classes, functions and constants that a file of declarations exports. */
+/** Returns the names of classes, functions and constants that a file of declarations exports. */
 function declaredIn(program, path) {
     const checker = program.getTypeChecker();
     const module = checker.getSymbolAtLocation(program.getSourceFile(path));

@@ -7,9 +7,9 @@ import { Visit, built, expect, same, test } from './harness.mjs';
 
 const references = resolve('tests/web/reference');
 const LARGEST = 200000;     // bytes of all references
-const APART = 40;           // difference in levels of 255 that counts; antialiasing changes less
-const SHARE = 0.01;         // of the pixels may
-const MEAN = 2;             // of all differences
+const APART = 40;           // a pixel differs if a colour differs by more levels, of 255
+const SHARE = 0.01;         // the share of pixels that may differ
+const MEAN = 2;             // the largest mean of all differences
 
 export const look = (...args) => json('tools/vit-look', ...args, '--json', '-o', pathOf('look.png'));
 const catPng = pathOf('cat.png');
@@ -86,7 +86,7 @@ export function sameRange(caption, { images }, image = 0) {
     expect(shown.length === 2, `"${caption}": no range`);
 }
 
-/** The middle of a patch in the cat's grid of 8 x 8: its place on a map, and in the photo's
+/** Returns the middle of a patch in the cat's grid of 8 x 8: its place on a map, and in the photo's
  * pixels. */
 const inMap = async (page, name, row, column) => {
     const canvas = await page.locator(`#${name}-map canvas`).boundingBox();

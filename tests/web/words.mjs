@@ -1,5 +1,6 @@
-// words.mjs - words sort the photos and name classes, as in vit-search and vit-classify, for CLIP
-// and SigLIP; texts that are too long, wrong or without photos; models without words; the converter.
+// words.mjs - tests words that sort the photos and name classes. With CLIP and SigLIP, the results
+// must be those of vit-search and vit-classify. The suite also covers texts that are too long or
+// wrong, pages without photos, models without words, and the converter.
 import { copyFileSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { makeChecker } from './access.mjs';
@@ -14,7 +15,8 @@ const photos = [...Object.keys(colours).flatMap((name) => [0, 1, 2].map((i) => `
                 'cat.png', 'noise.png'].map(pathOf);
 const LONG = 'one two three four five six seven';
 
-/** Folders of checkpoint, configuration and tokenizer, and their .vit files. */
+/** The folders have a checkpoint, its configuration and its tokenizer. The .vit files are made from
+ * them. */
 function makeModels() {
     for (const [name, output] of [['hf_clip', clip], ['hf_siglip', siglip]]) {
         const folder = pathOf(name);
@@ -47,8 +49,8 @@ async function name(visited, texts, template = '') {
 const found = ({ page }) => page.locator('#found button').evaluateAll((buttons) =>
     buttons.map(({ title, dataset }) => ({ name: title, cosine: Number(dataset.cosine) })));
 
-/** Checks that values agree to within APART and have the same order, except where two are that close to
- * each other. */
+/** Checks that values agree to within APART and have the same order. Two values that differ by less
+ * than APART may change places. */
 function compare(shown, native, value, what) {
     same(shown.map((one) => one.name).sort(), native.map((one) => one.name).sort(), what);
     for (const [i, { name: at, [value]: is }] of shown.entries()) {
@@ -224,7 +226,7 @@ async function states() {
     });
 }
 
-/** The rows of a .npy file of floats. */
+/** Returns the rows of a .npy file of floats. */
 function rowsOf(path, count) {
     const bytes = readFileSync(path);
     const data = Uint8Array.from(bytes.subarray(10 + bytes.readUInt16LE(8)));
@@ -233,7 +235,7 @@ function rowsOf(path, count) {
     return Array.from({ length: count }, (_, i) => values.subarray(i * width, (i + 1) * width));
 }
 
-/** The message of the error that a call throws; '' if it throws none. */
+/** Returns the message of the error that a call throws, or '' if it throws no error. */
 async function thrownBy(action) {
     try {
         await action();
@@ -291,7 +293,7 @@ async function inNode() {
     });
 }
 
-/** The page's converter leaves words out, and says so. */
+/** The page's converter leaves text encoders out, and prints a message about it. */
 async function converted() {
     await visit('words: the converter of the page says that it leaves them out', {},
         async (visited) => {

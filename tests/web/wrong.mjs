@@ -1,5 +1,5 @@
-// wrong.mjs - files that are mislabelled, too large, truncated or damaged: the page names them in a
-// message and keeps working.
+// wrong.mjs - drops files that are mislabelled, too large, truncated or damaged. The page must name
+// each file in a message and keep working.
 import { mkdirSync, readFileSync } from 'node:fs';
 import { deflateRawSync } from 'node:zlib';
 import { convert, damage, model, pathOf, random, write } from './files.mjs';
@@ -33,7 +33,7 @@ export default async function wrongFiles() {
     const { page } = visited;
     const error = () => page.locator('#error').innerText();
 
-    /** The page still classifies with the previous model. */
+    /** Checks that the page still classifies with the previous model. */
     const usable = async () => {
         await visited.drop(pathOf('cat.png'));
         const [{ name, percent }] = await shownClasses(page);
@@ -121,7 +121,7 @@ export default async function wrongFiles() {
     await damagedFiles('PNGs', readFileSync(pathOf('noise.png')), 'png', atOnce);
 }
 
-/** A valid checkpoint of a megabyte whose input takes 3.2 GB. */
+/** Makes a valid checkpoint of a megabyte whose input takes 3.2 GB. */
 function giant() {
     const shapes = {
         'cls_token': [1, 1, 4], 'pos_embed': [1, 1 + 256 * 255, 4], 'norm.weight': [4],
@@ -139,7 +139,7 @@ function giant() {
     return Buffer.concat([length, Buffer.from(header), Buffer.alloc(end)]);
 }
 
-/** An archive of 130 KB with an array of 128 MB. */
+/** Makes an archive of 130 KB with an array of 128 MB. */
 function bomb() {
     const name = Buffer.from('head.weight.npy'), size = 1 << 27;
     const data = deflateRawSync(Buffer.alloc(size));
@@ -177,7 +177,7 @@ function makeFiles() {
     for (const folder of ['album', 'nothing']) mkdirSync(pathOf(folder), { recursive: true });
 }
 
-/** The seed makes all runs equal; files are dropped in groups of `together`. */
+/** Damages files and drops them in groups of `together`. The seed makes all runs equal. */
 async function damagedFiles(what, bytes, ending, together) {
     await test(`${damages} damaged ${what}: the page stays usable`, async () => {
         const visited = await Visit.open();

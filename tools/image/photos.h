@@ -19,12 +19,12 @@ typedef struct photo_list {
     size_t capacity; /* private */
 } photo_list;
 
-/* Finds the images of operands. An operand is a file, whatever it contains, or a folder. A folder
- * stands for all images in it and in its subfolders. The images are recognised by their suffixes
- * and sorted by path; hidden files are left out. Images of formats that cannot be decoded are
- * included, because the program must report them. If there are more than `max` images, keeps `max`
- * of them, evenly spaced, so each class keeps its share of the images. A folder without images is
- * an error. */
+/* Finds the images that operands name. An operand is a file, whatever it contains, or a folder. A
+ * folder stands for all images in it and in its subfolders. The images are recognised by their
+ * suffixes and sorted by path; hidden files are left out. Images of formats that cannot be decoded
+ * are included, because the program must report them. If there are more than `max` images, keeps
+ * `max` of them, evenly spaced, so each class keeps its share of the images. A folder without
+ * images is an error. */
 bool photos_find(photo_list *list, const text_list *operands, int max, report *r);
 void photos_free(photo_list *list);
 
@@ -39,8 +39,8 @@ bool photos_names(const char *folder, photo_list *names, report *r);
 /* True if a file name has the suffix of an image, such as ".jpg" or ".PNG". */
 bool photos_is_name(const char *name);
 
-/* True if the path is a folder. False for a path that refers to standard input, such as /dev/stdin,
- * while standard input is closed. */
+/* True if the path is a folder. If standard input is closed, returns false for a path that refers
+ * to standard input, such as /dev/stdin. */
 bool photos_is_folder(const char *path);
 
 /* These functions append to a list; zero the list before the first call. photos_add appends the
@@ -66,9 +66,9 @@ typedef struct photo_options {
 
 /* Decodes image files. All programs use such a decoder; no other code in tools/ includes
  * image_file.h. A decoder has confined processes (sandbox.h) for num_threads threads (0: one thread
- * per core), unless options disable them or the system has no sandbox. If the system has a sandbox
- * but no confined process can be started, no image is decoded, and the message gives the reason.
- * Open the decoder before the program starts threads and allocates large data. */
+ * per core), unless the options disable these processes or the system has no sandbox. If the system
+ * has a sandbox but no confined process can be started, no image is decoded, and the message gives
+ * the reason. Open the decoder before the program starts threads and allocates large data. */
 typedef struct photo_decoder photo_decoder;
 
 /* The command decodes files of other formats, which are recognised by their first bytes: HEIC,
@@ -90,7 +90,7 @@ photo_decoder *photo_decoder_open(const photo_options *options, const char *prog
                                   int num_threads, report *r);
 void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
 
-/* Rows of a program's options (cli/options.h) for decoding. */
+/* The rows of a program's options (cli/options.h) that concern decoding. */
 #define PHOTO_OPTIONS(photos)                                                                      \
     { 0,        "no-exif",          NULL, "ignore the EXIF orientation, as timm does",             \
       CLI_FLAG, &(photos)->no_exif, 0,    0 },                                                     \
@@ -127,18 +127,20 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
 /* Returns the largest size of an image file in bytes; larger files are refused. */
 size_t photos_max_bytes(const photo_options *options);
 
-/* Names the decoder of JPEGs, for --version: "libjpeg-turbo 2.1.5" or "stb_image 2.27". */
+/* Returns the name of the decoder of JPEGs, for --version: "libjpeg-turbo 2.1.5" or "stb_image
+ * 2.27". */
 const char *photos_library(void);
 /* Describes how photos are decoded, for records and --json: "libjpeg-turbo 2.1.5, reduced" (or
- * "exact"), or "stb_image 2.27". If there is a command, ", others by 'heif-convert %i %o'"
- * follows. */
+ * "exact"), or "stb_image 2.27". If there is a command for other formats, ", others by
+ * 'heif-convert %i %o'" follows. */
 enum { PHOTOS_MAX_COMMAND = 200, PHOTOS_DECODING_SIZE = 64 + PHOTOS_MAX_COMMAND };
 const char *photos_decoding(const photo_options *options, char text[PHOTOS_DECODING_SIZE]);
 
 /* These functions decode an image file, or its bytes in memory. Any thread may call them. The file
  * "-" is standard input, which must contain one image and not a stream of frames. For bytes in
- * memory, messages use `name`. Free the image with photos_free_image; on failure the image is
- * empty. If the decoder ignores damage in the file, a message is printed on stderr. */
+ * memory, messages contain `name` in place of the path. Free the image with photos_free_image; on
+ * failure the image is empty. If the decoder ignores damage in the file, a message is printed on
+ * stderr. */
 bool photos_decode(const char *name, photo_decoder *decoder, vit_image *image, report *r);
 bool photos_decode_bytes(const char *name, const void *data, size_t size, photo_decoder *decoder,
                          vit_image *image, report *r);
@@ -153,11 +155,11 @@ bool photos_prepare(const vit_model *model, const vit_image *image, float *input
 bool photos_bytes(const char *name, const photo_decoder *decoder, void **data, size_t *size,
                   report *r);
 
-/* Decodes and preprocesses an image file in one step. This is faster, because the confined process
- * returns only the model's input. Also, a JPEG that is much larger than the input is decoded at a
- * fraction of its size, unless photo_options.exact is set. `data` has the bytes of the file; if
- * `data` is NULL, the file `name` is read. If the decoder ignored damage, r->text describes it, and
- * r->failed is false. */
+/* Decodes and preprocesses an image file in one step. This is faster than two steps, because the
+ * confined process returns only the model's input. A JPEG that is much larger than the input is
+ * also decoded at a fraction of its size, unless photo_options.exact is set. `data` has the bytes
+ * of the file; if `data` is NULL, the file `name` is read. If the decoder ignored damage, r->text
+ * describes it, and r->failed is false. */
 bool photos_input(const char *name, const void *data, size_t size, photo_decoder *decoder,
                   const vit_model *model, float *input, report *r);
 
