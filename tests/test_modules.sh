@@ -81,7 +81,7 @@ says "no state dict \"teacher\"; expected one of model, model_ema.module"
 same labels.pt "${hand[@]}"
 says 'labels          3 from labels.pt, the first "bird"'
 same more_labels.pt "${hand[@]}"
-says "labels          none: the checkpoint names 4 classes, the model has 3"
+says "labels          none: the checkpoint names 4 classes, but the model has 3"
 
 # In a checkpoint without names, tensors are named after the operators that read them.
 same frozen.pt --set crop_mode=center --set crop_pct=0.9 --set interpolation=bicubic

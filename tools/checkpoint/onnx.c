@@ -757,7 +757,7 @@ typedef struct onnx_blocks {
     int64_t rows, columns, size, count;
     unsigned bits;
     /* The bytes, scales and zero points of one row. `zeros` is NULL if there are no zero points. If
-     * are_packed is true, it holds packed bytes, otherwise numbers. */
+     * are_packed is true, `zeros` holds packed bytes; otherwise it holds numbers. */
     float *bytes, *scales, *zeros;
     bool are_packed;
 } onnx_blocks;

@@ -337,8 +337,8 @@ static bool read_known_labels(const char *name, int classes, class_names *labels
     if (classes == IMAGENET_CLASSES)
         return labels_from_imagenet(&labels->list, r) || report_file(r, "--labels");
     (void)report_fail(r,
-                      "imagenet: expected a model of the %d classes of ImageNet-1k, found %d; "
-                      "give a FILE with their names",
+                      "imagenet: expected a model of the %d classes of ImageNet-1k, found %d "
+                      "classes; give a FILE with the names of the classes",
                       IMAGENET_CLASSES, classes);
     return report_file(r, "--labels");
 }

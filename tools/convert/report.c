@@ -224,8 +224,8 @@ static void print_end(const blueprint *b, const char *program) {
     const model_end end = end_of(b);
     if (match_is_by_embedding(b->match))
         report_error(program, NULL,
-                     "--match-logits holds the embedding, which is the input of the head: vit-run "
-                     "--embedding writes the embedding, vit-run --logits writes the logits");
+                     "--match-logits holds the embedding, which is the input of the head. vit-run "
+                     "--embedding writes the embedding, and vit-run --logits writes the logits");
     if (end == MODEL_END_UNIT)
         report_error(program, NULL,
                      "the original gives %s: vit-run gives the embedding before it is divided by "
@@ -331,8 +331,8 @@ static void print_architecture(const description *d, const vit_config *k) {
 
 static void print_labels(const class_names *names, size_t unused, int classes) {
     if (names->list.count == 0 && unused > 0)
-        printf("%-15s none: the checkpoint names %zu classes, the model has %d\n", "labels", unused,
-               classes);
+        printf("%-15s none: the checkpoint names %zu classes, but the model has %d\n", "labels",
+               unused, classes);
     else if (names->list.count == 0)
         printf("%-15s none%s\n", "labels",
                classes > 0 ? "; --labels FILE gives the classes names, one per line" : "");

@@ -91,7 +91,7 @@ static bool put_heads(const described *d, vit_config *c, findings *f, report *r)
     if (c->num_heads < 1 || c->num_heads > 1024 || c->embed_dim % c->num_heads)
         return report_fail(r,
                            "the text encoder's heads: expected a divisor of its width, %d, found "
-                           "%d; give --config FILE with them",
+                           "%d; give --config FILE with the number of heads",
                            c->embed_dim, c->num_heads);
     c->head_dim = c->embed_dim / c->num_heads;
     c->attn_scale = (float)pow(c->head_dim, -0.5);
@@ -114,7 +114,9 @@ static bool put_activation(const described *d, const vit_config *image, vit_conf
     if (word) {
         c->activation = setting_find_any_word(SETTING_ACTIVATION, word);
         return c->activation >= 0 ||
-               report_fail(r, "the text encoder's hidden_act %.40s: this version of vit.h lacks it",
+               report_fail(r,
+                           "the text encoder's hidden_act %.40s: this version of vit.h lacks this "
+                           "activation",
                            word);
     }
     c->activation = image->activation;
@@ -233,7 +235,8 @@ bool text_read_tokenizer(text_encoder *text, const char *path, const json_value 
             path, t.num_ids - 1, t.end);
     return t.num_ids <= c->vocab_size ||
            report_fail(r,
-                       "%s: expected ids below %d, the rows of the text encoder's table, found %d",
+                       "%s: expected ids below %d, the number of rows of the text encoder's "
+                       "table, found id %d",
                        path, c->vocab_size, t.num_ids - 1);
 }
 

@@ -299,7 +299,7 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
     memcpy(w->meta, VIT_FILE_MAGIC, 8);
     store32(w->meta + VIT_HEADER_VERSION, VIT_FILE_VERSION);
     store32(w->meta + VIT_HEADER_NUM_SECTIONS, sections);
-    /* Starts as true, and becomes false if a panel breaks the rule of fits16. */
+    /* An entry of fits16 starts as true, and becomes false if a panel breaks the rule. */
     for (i = 0; i < w->count; i++)
         if (w->tensors[i].dtype == VIT_I8) w->meta[w->fits16 + i] = 1;
     store64(w->meta + VIT_HEADER_FILE_SIZE, w->file_size);

@@ -272,7 +272,8 @@ static bool assume_structure(const assumer *a) {
     if (!assume_size(a) || !assume_overlap(a) || !assume_rows(a)) return false;
     for (i = 0; i < COUNT(norms); i++)
         if (norms[i].used && settings_origin(a->all, norms[i].key) == FROM_TENSORS &&
-            !assume(a, norms[i].key, 1, "its tensor is stored, so the norm is presumably used"))
+            !assume(a, norms[i].key, 1,
+                    "the file stores this norm, so the model presumably uses it"))
             return false;
     return true;
 }

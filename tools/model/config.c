@@ -464,8 +464,8 @@ static bool put_resample(settings *s, const json_value *root, const hf_processor
 }
 
 /* Returns the fraction of the resized image that the crop keeps. The fraction is slightly reduced.
- * Otherwise the size of the input divided by the fraction could be rounded to less than the resized
- * size. */
+ * Without this reduction, the size of the input divided by the fraction could be rounded to less
+ * than the resized size. */
 static double share(int64_t crop, int64_t size) {
     return crop == size ? 1 : (double)crop / ((double)size + 1e-6);
 }

@@ -745,8 +745,8 @@ static bool resolve_activation(resolver *m, report *r) {
            ask_for_lack(m, "activation", "cannot be seen in the tensors", options, r);
 }
 
-/* Asks for the pooling if the name implies another norm after the pooling than the tensors have.
- * The head of such a model was changed. */
+/* Asks for the pooling if the name implies a norm after the pooling that the tensors lack, or the
+ * reverse. The head of such a model was changed. */
 static bool check_pool(const resolver *m, report *r) {
     const vit_config *c = m->config;
     const settings *name = &m->all[FROM_NAME];

@@ -31,7 +31,8 @@ typedef struct key_bias_evidence {
 } key_bias_evidence;
 
 /* Evidence from the tensors beyond single settings. The inspection of a checkpoint fills in this
- * struct. Evidence for settings that --match-input or --match-folder decides is removed again. */
+ * struct. If --match-input or --match-folder decides a setting, the evidence for this setting is
+ * removed again. */
 typedef struct settings_seen {
     int position_rows;      /* number of rows of pos_embed; 0 without pos_embed */
     int relative_positions; /* number of columns of blocks.0.attn.rel_pos; 0 without that table */

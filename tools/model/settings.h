@@ -93,7 +93,7 @@ enum {
     MERGE_RELU = VIT_RELU,
 };
 
-/* The values of attn_root. A well-known tutorial uses the last one. */
+/* The values of attn_root. A well-known tutorial uses the last value. */
 enum { ATTN_ROOT_HEAD_DIM, ATTN_ROOT_EMBED_DIM, ATTN_ROOT_EMBED_DIM_AFTER };
 
 /* The settings from one source. A double holds integers and indices of words exactly. */
