@@ -107,7 +107,7 @@ static void softmax(float *x, size_t n) {
 
 /* Equation (1): z_0 = [class; x_1 E; x_2 E; ...] + E_pos. A patch has P x P pixels in C channels. A
    linear layer, E, turns a patch's C P P values into a token. Learned tokens come first: the
-   class token and, in DeiT, the distillation token. They gather information from the patches. */
+   class token and, in DeiT, the distillation token. These gather information from the patches. */
 static matrix embed(const vit_model *model, const float *image) {
     const vit_config *c = &model->config;
     const size_t side = (size_t)c->patch_size, across = (size_t)c->grid_width;

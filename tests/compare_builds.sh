@@ -9,7 +9,7 @@
 # of this script. The script compares
 #
 #   - exit statuses and files of vit-convert: five types, many options, calibration, and back
-#   - what tests/compare_builds.c prints, compiled in each: hashes of outputs and traced
+#   - the output of tests/compare_builds.c, compiled in each: hashes of outputs and traced
 #     tensors, on each instruction set of this machine; no workspace may be larger
 #   - the files that vit-run writes, and the results of classify and evaluate
 #

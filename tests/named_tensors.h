@@ -1,6 +1,6 @@
-/* named_tensors.h - makes safetensors checkpoints in memory. They test the recognition of models by
- * the structure of their tensors. A checkpoint has tensors with given names and small shapes, or is
- * a whole model in which the names of the tensors depend on random bytes.
+/* named_tensors.h - makes safetensors checkpoints in memory, for tests that recognise models by the
+ * structure of their tensors. A checkpoint has tensors with given names and small shapes, or is a
+ * whole model in which the names of the tensors depend on random bytes.
  */
 #ifndef NAMED_TENSORS_H
 #define NAMED_TENSORS_H

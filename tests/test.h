@@ -2,7 +2,7 @@
  * numbers of passed and failed assertions at the end.
  *
  *     CHECK(x == 3);                              names the expression when it is false
- *     CHECK_MSG(x == 3, "case %s: x = %d", s, x)  and says more
+ *     CHECK_MSG(x == 3, "case %s: x = %d", s, x)  and prints more
  *     test_skip("a full disk", "no tmpfs");       counts a part that cannot run here, and names it
  *     return test_summary();                      last line "N passed, N failed"; 0 if none failed
  *

@@ -4,8 +4,8 @@
  *     test_checkpoint [tests/data]
  *
  * The fixtures come from tests/make_checkpoints.py. A table has each broken input, and a word that
- * the message must contain. Damage at any position must not cause a crash, nor an access to other
- * memory that sanitizers would report.
+ * the message must contain. Damage at any position must not cause a crash or an access to other
+ * memory, which sanitizers would report.
  */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 
@@ -1508,8 +1508,8 @@ static void put_settings(bytes *p) {
     put(p, model, sizeof model - 1);
 }
 
-/* The reader visits only a limited number of values. This test makes it reach the limit at each
- * kind of value. */
+/* The reader visits only a limited number of values. The test makes the reader reach the limit at
+ * each kind of value. */
 static void test_steps(void) {
     bytes p = { 0 };
     int i;
@@ -1837,7 +1837,7 @@ static void make_npz(bytes *b, const bytes *npy, const char *name) {
     make_zip(b, &spec, 1);
 }
 
-/* Tests entries that are not arrays. They must be left out and reported. */
+/* Tests entries that are not arrays. Such entries must be left out and reported. */
 static void test_npz_skips(void) {
     zip_spec specs[2] = { { "a.npy", NULL, 0, 0, 0, 0, 0, 0 },
                           { "readme", "text", 4, 0, 0, 0, 0, 0 } };
@@ -2169,8 +2169,8 @@ static void write_made(const char *name, const bytes *b) {
     CHECK(file && fwrite(b->data, 1, b->size, file) == b->size && fclose(file) == 0);
 }
 
-/* Writes an index and opens it. The index must be accepted if `word` is NULL. Otherwise it must be
- * refused with a message that contains the word. */
+/* Writes an index and opens it. The index must be accepted if `word` is NULL. If `word` is not
+ * NULL, the index must be refused with a message that contains the word. */
 static void check_index(const char *what, const bytes *text, const char *word) {
     report r = report_make();
     checkpoint *c;

@@ -619,7 +619,7 @@ out '^     3 ( *[0-9.]+ %  [^;]*;){9} '
 same <(head -n 3 "$work/tagged") "$work/out"
 feed "$work/three.ppm" --frames auto --above 1
 out '^     1 +no class reaches the probability of --above$'
-# Smoothing does not change the first frame, nor a stream of equal frames.
+# Smoothing changes neither the first frame nor a stream of equal frames.
 cat "$ppm" "$ppm" "$ppm" >"$work/still"
 feed "$work/still" --frames auto --smooth 2
 is 0
@@ -1062,7 +1062,7 @@ usage 'is the same file as the output'
 try "$run" -m "$model" --input x.npy more
 usage 'either images or --input'
 
-# Wrong files are refused, and no output is left.
+# vit-run refuses wrong files, and leaves no output behind.
 try "$run" -m "$model" bad.jpg --logits z.npy
 is 1
 err 'bad.jpg: the file is not an image'

@@ -23,7 +23,8 @@ if grep -q 'without a sandbox' err; then
     exit
 fi
 
-# These are inputs of other kinds. The following programs can decode photos only with --no-sandbox.
+# The inputs are folders, lists, an archive, an index and shards. With the evil decoder, only
+# --no-sandbox can make the index and the shards.
 mkdir -p set/{cat,ship} ten/{0..9}
 for i in {0..9}; do cp "$cat" ten/$i; done
 cp "$cat" "$images/rgb.png" set/cat

@@ -987,7 +987,7 @@ refuses 1 ".vit file: a model, not a checkpoint; --to safetensors turns a .vit f
 cp whole m.safetensors
 refuses 1 "is a safetensors checkpoint" --to safetensors
 
-# Tests an int4 file that vit-convert 0.1.0 wrote.
+# Tests an int4 file that version 0.1.0 of vit-convert wrote.
 old="blocks.0.attn.qkv.weight: int4 of vit.h 0.1.0, which computed it in f32: convert the checkpoint"
 cp "$ROOT/tests/data/convert/int4_v0.1.0.vit" m.safetensors
 refuses 1 "$old" --to safetensors

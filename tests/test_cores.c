@@ -123,7 +123,7 @@ static void test_numbers(void) {
     check_max("max 100000\n", 0);
     check_max("100000 100000\n", 1);
     check_max("200000 100000\n", 2);
-    check_max("150000 100000\n", 2); /* This quota is one and a half CPUs. */
+    check_max("150000 100000\n", 2); /* The quota is one and a half CPUs. */
     check_max("50000 100000\n", 1);
     check_max("1000 100000\n", 1);
     check_max("200001 100000\n", 3);

@@ -44,7 +44,8 @@ typedef struct damage_case {
     const char *rename_items[MAX_OPTIONS];
     text_list rename;
     const char *img_size, *arch, *weights;
-    /* If true, even the undamaged file is refused. Otherwise the file is damaged in all ways. */
+    /* If true, even the undamaged file is refused. If false, the test damages the file in all
+     * ways. */
     bool refused;
 } damage_case;
 
@@ -394,8 +395,8 @@ static bool ends_with(const char *name, const char *ending) {
     return length >= end && !strcmp(name + length - end, ending);
 }
 
-/* Returns true if the absence of the tensor cannot be detected, because there are models without
- * this tensor that are otherwise equal. */
+/* Returns true if the absence of the tensor cannot be detected, because some valid models have no
+ * such tensor and are equal in everything else. */
 static bool may_be_absent(const outcome *base, const char *name) {
     static const char *const ends[] = {
         "register_tokens",                     /* DINOv2's files may have none */
@@ -483,7 +484,7 @@ static void test_missing(const damage_case *t, const outcome *base) {
 
 /* Changes one letter of a key. The message must contain the old key or the new key, unless the
  * tensors are matched by structure. If the key distinguished two layouts, the message contains the
- * key that the other layout lacks. */
+ * key that is missing in the other layout. */
 static void test_renamed(const damage_case *t, const outcome *base) {
     outcome o;
     int i;

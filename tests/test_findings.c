@@ -355,8 +355,8 @@ static void test_json(void) {
 }
 
 /* Tests measured effects. A measured effect replaces the usual effect of an assumption. An
- * assumption without effect is minor. An assumption that is more often wrong comes before others,
- * even if its effect is smaller. */
+ * assumption without effect counts as minor. An assumption that is more often wrong comes before
+ * others, even if its effect is smaller. */
 static void test_effects(void) {
     static const struct {
         const char *what, *otherwise;

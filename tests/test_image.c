@@ -376,7 +376,7 @@ static void test_png_exif(void) {
         CHECK(orientation_of(&cut) == 1 || size >= chunk + 38);
         free(cut.data);
     }
-    /* This is the length of a chunk that is shorter or longer than it should be. */
+    /* The stated length of this chunk is too small or too large. */
     for (int length = 0; length < 256; length++) {
         file.data[chunk - 1] = (unsigned char)length;
         CHECK(orientation_of(&file) == (length < 20 ? 1 : 8) || length > 34);

@@ -14,8 +14,8 @@
  *
  * Each model runs on every tier with one and with three threads, and with all tokens of the last
  * block or only those that the head reads. All runs must give the same bits, except that SSE2,
- * which has no fused multiply-add, gives bits of its own. The test prints a checksum of these bits
- * and one of the models' files; tests/cross.sh compares both checksums between CPUs.
+ * which has no fused multiply-add, gives different bits. The test prints a checksum of these bits
+ * and a checksum of the models' files. tests/cross.sh compares both checksums between CPUs.
  */
 #define VIT_TOOLS
 #include "../vit.h"

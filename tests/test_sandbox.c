@@ -169,7 +169,8 @@ static const struct {
     const char *name;
     void (*deed)(void);
     const char *message;
-    /* True if the attack is left out with the address sanitizer, which handles it itself. */
+    /* True if builds with the address sanitizer omit the attack, because the sanitizer handles it
+     * itself. */
     bool plain;
 } deeds[] = {
     { "crash", crash, "the decoder of the image crashed (", false },

@@ -316,8 +316,8 @@ static void test_facts(const char *folder) {
 }
 
 /* Tests damaged .model files. A file that is cut short or has a changed byte must be refused or
- * give ids. It must not cause a crash, nor may content be lost without a message. A damaged .gz
- * file must be refused, whatever byte is damaged. */
+ * give ids. The file must not cause a crash. If content is lost, there must be a message. A damaged
+ * .gz file must be refused, whatever byte is damaged. */
 static void test_damaged(const char *folder) {
     static const struct {
         const char *from, *name;

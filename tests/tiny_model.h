@@ -1,7 +1,7 @@
 /* tiny_model.h - builds small .vit files in memory, for tests without files on disk.
  *
  *     tiny_options o = tiny_defaults();      8x8 image, patch 4, 2 blocks, width 16, 5 classes
- *     o.config.depth = 1;                    change what the test is about
+ *     o.config.depth = 1;                    change the tested setting
  *     tiny_file f = tiny_build(&o);          weights from o.seed
  *     vit_model_open_memory(f.data, f.size, VIT_OPEN_VERIFY, &model);
  *     tiny_free(&f);

@@ -47,8 +47,8 @@ const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-
     "img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self' blob:; " +
     "worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** Shared memory needs the first two headers. They require every file to state which sites may read
- * it. */
+/** Shared memory needs the first two headers. These two require every file to state which sites may
+ * read the file. */
 const isolationHeaders = {
     'Cross-Origin-Opener-Policy': 'same-origin',
     'Cross-Origin-Embedder-Policy': 'require-corp',

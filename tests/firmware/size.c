@@ -1,5 +1,6 @@
-/* size.c - the smallest firmware: opens a model, prepares a session and runs it. It is never run;
- * only its size is measured. The build makes least.h from a model, without the model's data.
+/* size.c - the smallest firmware: opens a model, prepares a session and runs it. The program is
+ * never run. Only its size is measured. The build makes least.h from a model, without the model's
+ * data.
  */
 #include "least.h"
 

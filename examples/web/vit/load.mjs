@@ -79,7 +79,7 @@ export function provide(files) {
 
 export const isProvided = ({ file }) => provided.has(file);
 
-/** Returns the address of NAME.wasm. It lies in the folder of `base`, unless the module was
+/** Returns the address of NAME.wasm. The module lies in the folder of `base`, unless it was
  * provided. */
 export function addressOf(name, base) {
     if (provided.has(name)) return new URL(`provided:${name}`);

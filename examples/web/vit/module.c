@@ -249,7 +249,7 @@ const vit_prediction *web_top(const web_model *m) { return m->top; }
 
 void web_scores(const web_model *m, float *logits) { vit_scores(&m->model, logits); }
 
-/* --- what a model looks at -------------------------------------------------------------------- */
+/* --- attention and tokens --------------------------------------------------------------------- */
 
 static bool check_attention(const web_model *m, int block, int patch, int head, report *r) {
     const vit_config *c = &m->model.config;

@@ -316,7 +316,7 @@ export class Model {
         });
     }
 
-    // --- what a model looks at ----------------------------------------------------------------
+    // --- attention and tokens -----------------------------------------------------------------
 
     get #grid() {
         return { rows: this.#sizes.rows, columns: this.#sizes.columns };
