@@ -327,7 +327,7 @@ says "assumed in_chans=1: this makes patches square (--set in_chans=N)" \
     "assumed patch_order=chw: "
 accepts $H --set in_chans=1
 if grep -q "assumed in_chans" err; then fail "in_chans is told"; else pass; fi
-refuses 1 "a patch of 16 values is not in_chans 3 x a square; give --set in_chans=N" $H \
+refuses 1 "a patch of 16 values is not in_chans 3 times a square number; give --set in_chans=N" $H \
     --set in_chans=3
 # The values of trained filters show the order of an unknown layer. The same weights must give the
 # same model in either order.

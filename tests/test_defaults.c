@@ -187,9 +187,9 @@ static const row image_processors[] = {
       "crop_mode=squash resize_height=8 resize_width=16 img_height=8 img_width=16 "
       "interpolation=bilinear " HALF },
     { "DPT's size between two", HF_DINOV2, HEADS, TYPE("depth_anything"),
-      DPT_SQUASH "\"size\": 12, \"ensure_multiple_of\": 8}", "!size 12x12: expected sides with" },
+      DPT_SQUASH "\"size\": 12, \"ensure_multiple_of\": 8}", "!size 12x12: expected sides whose" },
     { "DPT's size of nothing", HF_DINOV2, HEADS, TYPE("depth_anything"),
-      DPT_SQUASH "\"size\": 3, \"ensure_multiple_of\": 8}", "!size 3x3: expected sides with" },
+      DPT_SQUASH "\"size\": 3, \"ensure_multiple_of\": 8}", "!size 3x3: expected sides whose" },
     { "DPT pads", HF_DINOV2, HEADS, TYPE("depth_anything"),
       DPT_SQUASH "\"size\": 8, \"do_pad\": true, \"size_divisor\": 14}",
       "!do_pad true: this version of vit.h does not pad" },

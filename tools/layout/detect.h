@@ -82,7 +82,7 @@ typedef struct attributes_told {
     const char *activation_doubt;
     model_end end;
     bool head_is_plain; /* true if the code calls no activation outside the blocks */
-    /* True if the stated input size must be ignored unless it fits the tensors. */
+    /* If true, a stated input size that does not fit the tensors is ignored. */
     bool size_is_hint;
 } attributes_told;
 

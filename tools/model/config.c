@@ -546,8 +546,8 @@ static bool put_multiples(settings *s, const json_value *root, hf_frame *input, 
     input->width = nearest_multiple(size.width, multiple);
     return (input->height && input->width) ||
            report_fail(r,
-                       "size %lldx%lld: expected sides with a single nearest multiple of %lld "
-                       "pixels (ensure_multiple_of), above 0",
+                       "size %lldx%lld: expected sides whose nearest multiple of %lld pixels "
+                       "(ensure_multiple_of) is unique and above 0",
                        (long long)size.height, (long long)size.width, (long long)multiple);
 }
 

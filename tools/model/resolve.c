@@ -191,13 +191,13 @@ static bool resolve_flat_patch(resolver *m, report *r) {
         (depth % (int64_t)chans || !choices_is_square(depth / (int64_t)chans, &side)))
         return report_fail(r,
                            "--match-input has %.0f channels, [C, H, W], but a patch has %lld "
-                           "values, which is not %.0f x a square",
+                           "values, which is not %.0f times a square number",
                            chans, (long long)depth, chans);
     if (!(chans > 0) || fmod((double)depth, chans) != 0 ||
         !choices_is_square((int64_t)((double)depth / chans), &side))
         return report_fail(r,
-                           "patch_embed.proj.weight: a patch of %lld values is not in_chans "
-                           "%.0f x a square; give --set in_chans=N",
+                           "patch_embed.proj.weight: a patch of %lld values is not in_chans %.0f "
+                           "times a square number; give --set in_chans=N",
                            (long long)depth, chans);
     settings_put(tensors, SETTING_PATCH_SIZE, side);
     return true;

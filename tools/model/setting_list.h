@@ -199,9 +199,12 @@
     X(STEM_WIDTH, stem_width, INTEGER, COPIED, 0, NEITHER,                                       \
       "channels of the stem's first convolution")                                                \
     X(STEM_STAGE1, stem_stage1, INTEGER, COPIED, 0, NEITHER, "blocks of the stem's first stage") \
-    X(STEM_STAGE2, stem_stage2, INTEGER, COPIED, 0, NEITHER, "blocks of its second stage")       \
-    X(STEM_STAGE3, stem_stage3, INTEGER, COPIED, 0, NEITHER, "blocks of its third stage")        \
-    X(STEM_STAGE4, stem_stage4, INTEGER, COPIED, 0, NEITHER, "blocks of its fourth stage")       \
+    X(STEM_STAGE2, stem_stage2, INTEGER, COPIED, 0, NEITHER,                                     \
+      "blocks of the stem's second stage")                                                       \
+    X(STEM_STAGE3, stem_stage3, INTEGER, COPIED, 0, NEITHER,                                     \
+      "blocks of the stem's third stage")                                                        \
+    X(STEM_STAGE4, stem_stage4, INTEGER, COPIED, 0, NEITHER,                                     \
+      "blocks of the stem's fourth stage")                                                       \
     X(PATCH_SIZE, patch_size, INTEGER, COPIED, 0, BOTH, "side of a patch in pixels")             \
     X(PATCH_STRIDE, patch_stride, INTEGER, COPIED, 0, NEITHER,                                   \
       "pixels from one patch to the next; 0: patch_size")                                        \
@@ -224,7 +227,7 @@
     X(POS_SINCOS, pos_sincos, WORD, NO_FIELD, 0, NEITHER,                                        \
       "computed positions, if none are stored")                                                  \
     X(POS_FIRST_ROWS, pos_first_rows, FLAG(NULL, NULL), NO_FIELD, 0, NEITHER,                    \
-      "use the first rows of a longer pos_embed")                                                \
+      "1 uses the first rows of a longer pos_embed")                                             \
     X(POS_RESAMPLE, pos_resample, WORD, WORKED_OUT, VIT_RESAMPLE_TIMM, NEITHER,                  \
       "library whose resampling of positions is used")                                           \
     X(DYNAMIC_IMG_SIZE, dynamic_img_size, FLAG(NULL, "any input size"), COPIED, 0, NAMED,        \
@@ -318,7 +321,7 @@
     X(RESIZE_HEIGHT, resize_height, INTEGER, WORKED_OUT, 0, NEITHER, "height before the crop")   \
     X(RESIZE_WIDTH, resize_width, INTEGER, WORKED_OUT, 0, NEITHER, "width before the crop")      \
     X(MAX_PATCHES, max_patches, INTEGER, NO_FIELD, 0, NEITHER,                                   \
-      "most patches of a photo for crop_mode=aspect; 0: as for the input size")                  \
+      "limit of patches per photo for crop_mode=aspect; 0: as many as the input size has")       \
     X(OWN_SIZES, own_sizes, FLAG(NULL, NULL), NO_FIELD, 0, NEITHER,                              \
       "1: the published code keeps the size of each photo")                                      \
     X(SELFTEST_SEED, selftest_seed, INTEGER, COPIED, 1, NEITHER, "seed of the self-test input")  \

@@ -535,7 +535,8 @@ bool preprocessing_resolve(const settings all[FROM_COUNT], int stored_chans, vit
 
 /* === Another patch embedding === */
 
-/* Checks that the patches can be turned into other patches. They must be squares side by side. */
+/* Checks that the patches can be turned into other patches. The patches of the checkpoint must be
+ * squares side by side. */
 static bool check_cut(const vit_config *c, int chans, int patch, report *r) {
     const char *option = patch != c->patch_size ? "--patch-size" : "--in-chans";
     char word[32];
