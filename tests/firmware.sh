@@ -226,9 +226,9 @@ figures_of() {
     fi
 }
 
-# No figure may exceed its value in $figures by more than 1 %. The arena, which does not depend on
-# the compiler, may not exceed it by a byte. The values belong to one version of each compiler;
-# other versions are only reported.
+# No figure may exceed its value in $figures by more than 1 %. The arena does not depend on the
+# compiler, and must not grow by a byte. The values belong to one version of each compiler; other
+# versions are only reported.
 no_growth() {
     figures_of "$1" "$2" | awk -v file=$figures -v version="$(version_of "$1")" '
         { for (i = 3; i < NF; i += 2) found[$i] = $(i + 1); compiler = $1; board = $2 }

@@ -2169,7 +2169,7 @@ static void test_fit(void) {
     vit_session_close(&all.session);
     free(all.workspace);
     CHECK(vit_model_fit(&b.model, &photos[0], &fitted) == VIT_OK);
-    /* A fitted model keeps its size, so this call only copies it. */
+    /* A fitted model keeps its size, so this call only copies the model. */
     CHECK(vit_model_fit(&fitted, &photos[1], &fitted) == VIT_OK);
     CHECK(fitted.config.img_width > fitted.config.img_height);
     fitted = b.model;

@@ -305,7 +305,7 @@ same "$work/auto.npy" "$work/scalar.npy"
 
 # --- invalid models -----------------------------------------------------------------------
 
-# opens FILE MESSAGE: passes if every program prints MESSAGE about FILE as its model
+# opens FILE MESSAGE: passes if every program prints MESSAGE when FILE is its model
 opens() {
     local program
     for program in "$info $1" "$run -m $1 $root/examples/cat.ppm" "$evaluate -m $1 $work" \

@@ -1,5 +1,5 @@
 /* test_heads.c - reads the number of heads from small models trained with 1, 2, 4 and 8 heads
- * (make_trained.py), and checks that uninformative weights give none.
+ * (make_trained.py), and checks that uninformative weights give no number.
  */
 #include <math.h>
 #include <stdio.h>

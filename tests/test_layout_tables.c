@@ -237,7 +237,7 @@ static void note_layout(const char *path, bool is_refused) {
     layout_map map;
     size_t i;
     CHECK_MSG(checkpoint_open(path, &c, &r) || is_refused, "%s", r.text);
-    /* Files that only fit with --rename have no layout here. */
+    /* Files that require --rename have no layout here. */
     if (c && layout_detect(c, &map, &r)) {
         for (i = 0; layout_all[i]; i++)
             if (layout_all[i] == map.layout) has_checkpoint[i] = true;

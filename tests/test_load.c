@@ -922,8 +922,8 @@ static void overwrite_layers(tiny_file *f, const vit_model *model, int byte, uin
     }
 }
 
-/* Tests hostile weights. No file may make a forward pass or unpacking access other memory, on any
- * instruction set. */
+/* Tests hostile weights. Whatever a file contains, a forward pass and unpacking must not access
+ * other memory, on any instruction set. */
 static void test_hostile_weights(void) {
     static const int bytes[] = { 0, 0x7f, 0x80, 0xff, 256, 256, 256 };
     uint32_t state = 77;

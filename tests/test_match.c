@@ -328,7 +328,8 @@ static bool list_open(match_table *table) {
     bool good;
     int from;
     if (!b) return false;
-    o.match_folder = "any"; /* The folder is only needed so that there is something to match. */
+    o.match_folder = "any"; /* The folder is only needed so that the search has something to
+                             * match. */
     for (from = 0; from < FROM_COUNT; from++) settings_start(&b->facts.all[from], "");
     good = checkpoint_open(o.checkpoint, &b->checkpoint, &r) &&
            layout_detect(b->checkpoint, &b->facts.map, &r) &&

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# run.sh - builds main.c for some boards, lets each classify images under QEMU, compares the results
-# with this machine's and prints the size of each program. `make firmware` calls it.
+# run.sh - builds main.c for some boards, classifies images on each board under QEMU, compares the
+# results with this machine's results, and prints the size of each program. `make firmware` calls
+# it.
 #
 #     run.sh [-c gcc|clang] [-O LEVEL] [-m MODEL.vit] [-a] [BOARD]...
 #

@@ -65,7 +65,7 @@ async function search() {
     }
 }
 
-/** Compares the displayed photo with the one displayed before it, if that still exists. */
+/** Compares the displayed photo with the previously displayed photo, if that photo still exists. */
 function update() {
     const photos = readPhotos();
     const enough = photos.length > 1 && Boolean(state.selected);

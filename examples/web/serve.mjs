@@ -114,8 +114,8 @@ const isText = (path) => !['.gz', '.jpg', '.png', '.wasm'].includes(extname(path
 const takesGzip = (request) =>
     /(^|,)\s*gzip\s*(?!;\s*q=0(\.0*)?\s*(,|$))(;|,|$)/i.test(request.headers['accept-encoding'] ?? '');
 
-/** Sends a file. If the client accepts gzip, sends FILE.gz if it exists and is not older, or else
- * compresses text. */
+/** Sends a file. If the client accepts gzip, sends FILE.gz if that file exists and is not older
+ * than FILE. Without such a file, compresses text. */
 async function send(root, { path, found, file }, request, reply) {
     const packed = await openIn(root, `${path}.gz`);
     try {
@@ -204,7 +204,7 @@ export function handler({ isolation = true, root = here, host = 'localhost' } = 
                      ...(isolation ? isolationHeaders : {}) };
     return (request, response) => {
         answer(request, response, { root, hosts }, common).catch(() => {
-            if (response.headersSent) response.destroy(); // no visitor or no file any more
+            if (response.headersSent) response.destroy(); // the visitor left or the file is gone
             else refuse(response, 500, 'the file cannot be read', common);
         });
     };

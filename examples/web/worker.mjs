@@ -159,7 +159,8 @@ async function each(keys, text, action) {
     return results;
 }
 
-/** Returns the likeliest classes. Of equal ones, the class with the lower number comes first. */
+/** Returns the likeliest classes. Of equally likely classes, the class with the lower number comes
+ * first. */
 function best(outputs) {
     const logits = naming ? words.logits(jointOf(outputs), naming.embeddings) : outputs.logits;
     if (!logits) return null;
@@ -204,7 +205,8 @@ async function eachAttention(key, blocks, use) {
     }
 }
 
-/** Returns one token's (-1: all tokens' mean) attention to the patches, in one head. */
+/** Returns the attention of one token to the patches, in one head. Token -1 stands for the mean of
+ * all tokens. */
 function rowOf(maps, head, from) {
     const { num_heads, num_tokens, num_patches } = model.info.config;
     const tokens = Math.sqrt(maps.length / num_heads);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # fuzz.sh - runs the fuzzers, as many at once as there are cores.
 #
-#     tests/fuzz/fuzz.sh SECONDS [NAME...]       each for so long
-#     tests/fuzz/fuzz.sh RUNSx [NAME...]         or so many runs ("100000000x")
+#     tests/fuzz/fuzz.sh SECONDS [NAME...]       each for SECONDS
+#     tests/fuzz/fuzz.sh RUNSx [NAME...]         each for RUNS runs ("100000000x")
 #
 # BIN=build/msan chooses the fuzzers of the memory sanitizer; "0x" runs them on the findings of the
 # other fuzzers. Each fuzzer begins with the seeds of make_corpus and its earlier findings:

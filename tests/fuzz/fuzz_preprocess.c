@@ -47,7 +47,7 @@ static int num_rows(const vit_image *image) {
     return image->height + (image->format == VIT_PIXEL_NV12 ? (image->height + 1) / 2 : 0);
 }
 
-/* The pixels end where their block ends; missing ones are zero. */
+/* The pixels end where their block ends; missing pixels are zero. */
 static uint8_t *take_pixels(input *in, vit_image *image, size_t size) {
     uint8_t *pixels = calloc(size, 1);
     if (!pixels) exit(1);

@@ -24,8 +24,8 @@ function checkText(text, what) {
     }
 }
 
-/** A line of vit-learn's list. The comma at the end of the line keeps a class whole whose name
- * contains ';' or '|'. */
+/** A line of vit-learn's list. Because of the comma at the end of the line, the name of a class may
+ * contain ';' or '|'. */
 function lineOf({ name, classes }) {
     checkText(name, 'the name of a photo');
     for (const one of classes) checkText(one, 'the name of a class');

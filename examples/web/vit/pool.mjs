@@ -30,8 +30,8 @@ const STACK = 1 << 18;     // bytes for each worker; the tasks of vit.h need a t
 const INITIAL = 64;        // pages of 64 KiB, as in the module,
 const LARGEST = 65535;     // and the maximum
 const LOOKS = 100;         // reads of a value between two reads of the clock
-// Milliseconds that a thread polls before it sleeps. They exceed the pauses of a forward pass,
-// because an operating system may run two threads that wake each other in turns on one core.
+// Milliseconds that a thread polls before it sleeps. These times exceed the pauses in a forward
+// pass. An operating system may run two threads that wake each other on one core, in turns.
 const LONG = 0.5;
 const SHORT = 0.02;        // if threads share cores anyway
 const START = 20000;       // milliseconds for a worker to start,
@@ -67,8 +67,8 @@ function changes(control, at, value, ms) {
 }
 
 /**
- * Polls for at most `longest` milliseconds, then sleeps. The time is halved whenever polling
- * failed, as when two threads share a core, and becomes longer when it succeeded.
+ * Polls for at most `longest` milliseconds, then sleeps. The polling time is halved after polling
+ * has failed, as when two threads share a core. It becomes longer after polling has succeeded.
  */
 export class Waiter {
     constructor(longest) {
