@@ -2698,7 +2698,7 @@ static void write_model(const bench *b) {
     }
 }
 
-/* Fails each allocation in turn. The call must return an error and leak nothing. */
+/* Makes each allocation fail in turn. The call must return an error and leak nothing. */
 static void test_allocation_failures(void) {
     static failing_call *const calls[] = {
         call_classify,
@@ -2741,8 +2741,8 @@ static int next_descriptor(void) {
     return file;
 }
 
-/* Lets the n-th of the calls fail that find and read the file. The function must give a message,
- * and must leave no file open. */
+/* Makes call number n fail, among the calls that find and read the file. The function must give a
+ * message, and must leave no file open. */
 static void open_fails(unsigned flags, long n, vit_result expected, const char *detail) {
     vit_model model;
     int before = next_descriptor();
@@ -2923,7 +2923,7 @@ static void test_pool_arguments(void) {
 }
 
 #if defined(SYSTEM_FAILS)
-/* Lets the creation of each mutex, condition variable and thread fail, one after the other. */
+/* Makes the creation of each mutex, condition variable and thread fail, one after the other. */
 static void test_pool_failures(void) {
     for (long n = 0; n < 8; n++) {
         vit_threads *pool = NULL;

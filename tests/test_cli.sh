@@ -236,8 +236,8 @@ try "$classify" -m "$nameless" --csv -k 1 "$cat"
 out ',1,[0-9],"",0'
 try "$classify" -m "$model" --csv --json "$cat"
 usage 'either --json or --csv, not both'
-# Many photos are computed on one thread each, few photos on all threads together. Threads and
-# batches change no result.
+# Many photos are computed on one thread each, few photos on all threads together. The number of
+# threads and the size of batches change no result.
 try "$classify" -m "$model" "$work/tree" "$cat" "$other"
 is 0
 cp "$work/out" "$work/all_of_them"
@@ -754,7 +754,7 @@ status=$?
 is 1
 err 'bundled model was not found; give a model with -m'
 
-# The output of these programs is lost.
+# The output of these programs cannot be written.
 for pair in "$classify -m $model $cat" "$info $model" "$run -m $model $cat" \
     "$info --json $model"; do
     tried="$pair >/dev/full"

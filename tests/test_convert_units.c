@@ -296,7 +296,8 @@ static void check_resampled(vit_pos_resample how, const grid_case *g, FILE *file
     free(expected);
 }
 
-/* Compares resampled positions with the cases of make_resample.py, which PyTorch computed. */
+/* Compares resampled positions with those that PyTorch computed for the cases of
+ * make_resample.py. */
 static void test_resample(const char *data) {
     static const grid_case cases[] = {
         { 14, 14, 24, 24, 1 }, { 24, 24, 14, 14, 2 }, { 14, 14, 7, 28, 1 },
@@ -387,8 +388,8 @@ static void check_adapted(const patch_case *p, FILE *file) {
     free(expected);
 }
 
-/* Compares resampled patch embeddings with the cases of make_resample.py, which PyTorch's
- * pseudo-inverse computed. */
+/* Compares resampled patch embeddings with those that PyTorch's pseudo-inverse gave for the cases
+ * of make_resample.py. */
 static void test_adapt(const char *data) {
     static const patch_case cases[] = {
         { 3, 16, 1, 16, VIT_RESAMPLE_TIMM },        { 3, 8, 4, 8, VIT_RESAMPLE_TIMM },

@@ -1,5 +1,5 @@
-/* test_converter_memory.c - fails each allocation, each read and each write of a file in
- * whole conversions, one after the other.
+/* test_converter_memory.c - makes each allocation, each read and each write of a file fail in whole
+ * conversions, one after the other.
  *
  *     test_converter_memory tests/data [MOST]
  *

@@ -7,7 +7,8 @@
  *
  *     test_damage tests/data [SHARE [CASE...]]
  *
- * With a SHARE above 1, each case tries only every SHARE-th damage, and starts at a different one.
+ * With a SHARE above 1, each case tries only every SHARE-th damage. Each case starts at a different
+ * damage.
  */
 #define _POSIX_C_SOURCE 200809L
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds for one architecture (VIT_FIXED and other macros for small builds) give the bits of a full
-# build, and refuse other models. The last line is "N passed, N failed".
+# Builds for one architecture (VIT_FIXED and other macros for small builds) must give the bits of a
+# full build, and must refuse other models. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 . tests/built.sh programs

@@ -294,7 +294,8 @@ err 'img_emb_00000.npy: the output is an input, part-00000.tar: writing the outp
 everything . >../after
 same ../before ../after
 
-# Tests two outputs that are the same file, which exists before the run or not.
+# Tests two outputs that are the same file. This file exists before the run, or it does not exist
+# yet.
 for name in x ./x folder/../x; do
     keeps - "$embed" -m m.vit p -o x --names "$name"
     keeps - "$run" -m m.vit q.png --logits x --tokens "$name"
