@@ -24,8 +24,8 @@ declare -A compilers=([aarch64]=aarch64-linux-gnu-gcc [armhf]=arm-linux-gnueabih
     [s390x.clang]="clang --target=s390x-linux-gnu"
     [i686.sse2]="i686-linux-gnu-gcc -msse2 -mfpmath=sse")
 
-# build TARGET COMPILER FLAGS PROGRAM...: builds into build/cross/TARGET. Of a variant, only the
-# header's tests are built
+# build TARGET COMPILER FLAGS PROGRAM...: builds into build/cross/TARGET. A variant contains only
+# the header's tests
 build() {
     local target=$1 compiler=$2 flags=$3 modules=
     shift 3

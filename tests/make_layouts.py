@@ -1920,7 +1920,7 @@ def gguf(path, tensors):
         f.write(head + b"\0" * (-len(head) % 32) + blob)
 
 
-# clip.cpp calls the first layer of an MLP "down", llama.cpp since 2025 "up".
+# clip.cpp calls the first layer of an MLP "down". Since 2025 llama.cpp calls it "up".
 OLD_MLP = (("mlp.fc1", "ffn_down"), ("mlp.fc2", "ffn_up"))
 NEW_MLP = (("mlp.fc1", "ffn_up"), ("mlp.fc2", "ffn_down"))
 

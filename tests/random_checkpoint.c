@@ -17,8 +17,8 @@
  *     extra=NAME:2,3                         add one (up to 16)
  *     nan=NAME  inf=NAME  big=NAME           put NaN, infinity, 70000 into it
  *
- * Tensors have the order of .vit files, and the header is like that of `vit-convert --to
- * safetensors` writes it, so a round trip gives the same file.
+ * Tensors have the order of .vit files, and the header has the form that `vit-convert --to
+ * safetensors` writes, so a round trip gives the same file.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -159,8 +159,8 @@ async function each(keys, text, action) {
     return results;
 }
 
-/** Returns the likeliest classes. Of equally likely classes, the class with the lower number comes
- * first. */
+/** Returns the likeliest classes. If classes are equally likely, the class with the lower number
+ * comes first. */
 function best(outputs) {
     const logits = naming ? words.logits(jointOf(outputs), naming.embeddings) : outputs.logits;
     if (!logits) return null;

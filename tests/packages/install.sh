@@ -186,7 +186,7 @@ for language in C CXX; do
     done
 done
 
-# A project that uses one of the programs builds them.
+# CMake builds the programs for a project that uses one of them.
 mkdir "$work/programs"
 cp tests/packages/programs/CMakeLists.txt "$work/programs"
 check "programs: configures" $clean cmake -S "$work/programs" -B "$work/programs/out" \
