@@ -80,11 +80,12 @@ help: ## 1: print this
 packages-%:
 	@sh tools/install-packages.sh $*
 
-# A script may call make. That make gets the variables of the command line, but not the jobs.
+# If a script calls make, the called make gets the variables of the command line, but not its
+# options, such as -j.
 SCRIPT = MAKELEVEL=0 MAKEFLAGS='$(MAKEOVERRIDES)' bash
 
 # Compiled files depend on a file that holds the flags and the section of this Makefile that uses
-# them. It is rewritten only if one of the two changes, so new flags recompile only the affected
+# them. The file is rewritten only if its contents change, so new flags recompile only the affected
 # files.
 define FLAGS
 build/$(1)/flags: FORCE $(4)
@@ -157,9 +158,10 @@ ifdef TARGET # one more, under build/$(TARGET)/: for another compiler, CPU or co
 $(eval $(call VARIANT,build/$(TARGET)/,$(TARGET),,$(MODULES)))
 endif
 
-# clang compiles the fuzzers, and the same modules with sanitizers and coverage counters. Tracing
-# comparisons would take ten times as long; dictionaries and seeds replace it. The programs in
-# build/msan/ run the fuzzers' findings again, under the memory sanitizer.
+# clang compiles the fuzzers, and the modules that they test, with sanitizers and coverage counters.
+# If the fuzzers traced comparisons, they would take ten times as long. Dictionaries and seeds
+# replace the tracing. The programs in build/msan/ run the fuzzers' findings again, under the memory
+# sanitizer.
 FUZZERS = $(patsubst tests/fuzz/fuzz_%.c,build/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_FLAGS = -fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp $(SANITIZE_FLAGS) -O2 \
              -fsanitize-ignorelist=tests/fuzz/ignore.txt
@@ -323,7 +325,7 @@ build/wasi/%.o: %.c $(WEB)/wasi.h build/wasi/flags
 	clang -std=c99 -D_FILE_OFFSET_BITS=64 $(WARNINGS) $(CONVERT_FLAGS) $(CONVERT_WASI) $(STB_FLAGS) \
 	    -ffunction-sections -fdata-sections -I. -Itools -MMD -MP -c $< -o $@
 
-# vit-learn takes embeddings in place of photos, by embeddings.c.
+# With embeddings.c, vit-learn reads embeddings instead of photos.
 LEARN_ROOMS   = $(addprefix convert/,runner unpack vit_writer) $(addprefix infer/,classes learned tags) \
                 $(addprefix model/,card settings) numbers/precision os/common vit-learn
 LEARN_SOURCES = $(wildcard tools/base/*.c tools/cli/*.c) $(LEARN_ROOMS:%=tools/%.c) \
@@ -423,8 +425,8 @@ test-wasm: packages-wasm ## 4: the numerical tests in WebAssembly, and the bindi
 	@$(MAKE) --no-print-directory -s all $(WASM_MODULES) $(WASI_MODULES)
 	@$(SCRIPT) tests/wasm.sh
 
-# test-web needs the browser's driver, from npm, and a program that computes logits without fused
-# multiply-add, as WebAssembly does.
+# test-web needs the browser's driver, from npm, and a native program that, like WebAssembly,
+# computes logits without fused multiply-add.
 build/web/installed: tests/web/package.json
 	@mkdir -p $(@D)
 	cp $< build/web

@@ -1,4 +1,4 @@
-/* attention.c - draws the class token's attention in the last block, the mean of its heads. The
+/* attention.c - draws the class token's attention in the last block, averaged over the heads. The
  * picture (PGM) has a pixel for each patch.
  *
  *     cc -O2 attention.c -o attention -lm -lpthread

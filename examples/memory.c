@@ -17,7 +17,7 @@ static int fail(int status, const char *what, const char *why) {
     return status;
 }
 
-/* Returns a file's bytes, or NULL. The caller frees them. malloc aligns them to 16, as required. */
+/* Returns a file's bytes, or NULL. The caller frees the bytes. malloc aligns to 16, as required. */
 static void *read_file(const char *path, size_t *size) {
     FILE *file = fopen(path, "rb");
     if (!file) return NULL;

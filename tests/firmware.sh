@@ -145,8 +145,8 @@ symbols="model_data model_size arena arena_size input logits memcpy memmove mems
     __aeabi_memcpy __aeabi_memcpy4 __aeabi_memclr __aeabi_memclr4 __aeabi_memclr8 __aeabi_memset
     __aeabi_memset4 __aeabi_memmove __aeabi_memmove4" # used by a program and its C library
 
-# least COMPILER BOARD DTYPE FLAGS...: makes $least.o of tests/firmware/size.c, and $least.elf,
-# linked without any of these symbols
+# least COMPILER BOARD DTYPE FLAGS...: makes $least.o of tests/firmware/size.c, and $least.elf, in
+# which these symbols are addresses without code or data
 # shellcheck disable=SC2086 # flags are words
 least() {
     local compiler=$1 board=$2 dtype=$3 define=
@@ -170,7 +170,7 @@ at_most() {
     [ "$2" -le "$1" ]
 }
 
-# Prints its input. Fails if that is not empty.
+# Prints its input. Fails if the input is not empty.
 nothing() {
     ! grep .
 }

@@ -1,6 +1,6 @@
-/* hostile_model.c MODEL - writes the model to standard output. It replaces each long run of '@' in
- * labels and provenance by a forged line and all control sequences for terminals. The converter,
- * which checks labels, never gets these bytes.
+/* hostile_model.c MODEL - writes the model to standard output, with hostile labels and provenance.
+ * In them, each long run of '@' becomes a forged line and control sequences for terminals. The
+ * bytes are put in after the conversion, because the converter checks labels.
  */
 #include <stdio.h>
 #include <stdlib.h>

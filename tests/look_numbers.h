@@ -1,5 +1,5 @@
 /* Written by make_look.py: the results of scikit-learn and NumPy. */
-/* clang-format off */ /* its rows are a table */
+/* clang-format off */ /* the numbers form a table */
 static const double variance0[4] = {
     0.3159307789953487, 0.19859846353568117, 0.1339062995393824, 0.08173741088723804,
 };

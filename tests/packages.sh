@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # packages.sh [NAME...] - runs tests/packages/NAME.sh. Without names it runs all of them. As many
-# run at once as there are cores, and the longest begin first. The script keeps the output of each
-# in build/log/packages/NAME, for the release's TESTED.md. The first line of a log has the commit,
-# the day and the system.
+# tests run at once as there are cores, and the longest tests begin first. The script keeps the
+# output of each test in build/log/packages/NAME, for the release's TESTED.md. The first line of a
+# log has the commit, the day and the system.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 logs=build/log/packages failures=build/log/packages.failed

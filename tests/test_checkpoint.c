@@ -388,7 +388,7 @@ static void test_tiny_files(void) {
     CHECK(accepted == 0);
 }
 
-/* === Other containers, refused by name === */
+/* === Other containers: the refusal names the container === */
 
 static void test_unknown_containers(void) {
     static const struct {

@@ -108,7 +108,7 @@ for program in "$classify" "$evaluate" "$info" "$run"; do
     err "^$name: standard output: (No space left on device|write failed)$" # lost before the end
 done
 
-# In all programs, --help ends with the exit status. The message about a wrong option contains
+# In all programs, --help ends with the exit status. The message about an unknown option contains
 # --help and the name under which the program was called.
 mkdir "$work/called"
 for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,get,info,look,run,search}; do
@@ -136,9 +136,9 @@ for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,get,info,
     done
 done
 
-# An option has the same letter in all programs, and takes a value in all or in none. (Exceptions:
-# --labels prints a model's labels in vit-info, and takes a file in vit-convert. --list prints
-# models in vit-get, and takes a list of photos in other programs.)
+# An option has the same letter in all programs. If it takes a value in one program, it takes a
+# value in all programs. (Exceptions: --labels prints a model's labels in vit-info, and takes a file
+# in vit-convert. --list prints models in vit-get, and takes a list of photos in other programs.)
 : >"$work/rows"
 for program in bench classify convert embed evaluate get info learn 'look '{attention,tokens,similarity,positions,filters} run search; do
     # shellcheck disable=SC2086 # words
@@ -345,7 +345,8 @@ for count in '-k 3' -k3 --top=3 '--top 3'; do
     head -n 3 "$work/five" >"$work/three"
     same "$work/out" "$work/three"
 done
-# A model with a variable input size gives the same results as one converted for that size.
+# A model with a variable input size gives the same results at a size as a model that was converted
+# for this size.
 dynamic=$work/dynamic.vit fixed=$work/fixed.vit
 try "$convert" "$fixtures/dynamic/model.pth" -o "$dynamic" --set norm_eps=1e-6
 is 0

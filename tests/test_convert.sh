@@ -794,7 +794,8 @@ prints "on 8 images"
 
 # --- architectures ---------------------------------------------------------------------------
 
-# The name of an architecture accepts every model of its width and depth.
+# With the name of an architecture, vit-convert accepts every model of this architecture's width and
+# depth.
 random dim=192 depth=12 mlp=768 patch=16 rows=14 cols=14
 accepts --arch deit_tiny_patch16_224
 prints "deit_tiny_patch16_224 (--arch)" "shorter side to 248" "mean 0.485 0.456 0.406" "12 x 444,864"

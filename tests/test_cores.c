@@ -249,7 +249,8 @@ static void check_num_cores(const char *what, int expected) {
     vit_threads_destroy(pool);
 }
 
-/* Tests all limits together. The lowest of the CPUs online, the affinity and the quota counts. */
+/* Tests all limits together. The default is the lowest of three numbers: the CPUs online, the CPUs
+ * of the affinity, and the CPUs of the quota. */
 static void test_all(void) {
     const int online = vit__online_cores();
     check_num_cores("no /proc", online);

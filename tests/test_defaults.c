@@ -515,8 +515,8 @@ static double field_of(const vit_config *c, const char *name) {
 }
 
 /* Tests each field of config.json and preprocessor_config.json that can change a result. The field
- * gets an unusual value, which must change a setting or be refused by name. The other fields of the
- * file come after it. */
+ * gets an unusual value, which must change a setting or lead to a refusal that names the field. The
+ * other fields of the file come after it. */
 #define FIELD(text) "{\"model_type\": \"vit\", " text "}"
 #define PLAIN       "activation=gelu norm_eps=1e-12 head_activation=softmax has_qkv_bias=1 " VIT_IMAGES
 

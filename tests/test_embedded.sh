@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the files of tools/packaging/embedded. CMake runs the files for ESP-IDF and Zephyr with
 # substitutes for these systems' functions, which record their arguments. With the other files,
-# CMake builds a project for three Cortex-M. The test parses the manifests, and compiles each
+# CMake builds a project for three Cortex-M CPUs. The test parses the manifests, and compiles each
 # system's sources and the program of examples/firmware/EMBEDDED.md. It checks the classes that the
 # program finds under QEMU. It also runs the program of examples/firmware/README.md.
 set -u

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Tests two tables of models/COVERAGE.md. The first lists families beyond timm's list of 2026-08;
-# tests/make_families.py wrote the models and PyTorch's outputs. The second lists models that
-# give the same tensors, settings and output as safetensors, GGUF (F32) and ONNX;
-# tests/make_containers.py wrote the files. The test compares the rows of COVERAGE.md with the
-# rows that it computes, except for the digits of differences.
+# Tests two tables of models/COVERAGE.md. The first table lists families beyond timm's list of
+# 2026-08; tests/make_families.py wrote the models and PyTorch's outputs. The second table lists
+# models that give the same tensors, settings and output as safetensors, GGUF (F32) and ONNX;
+# tests/make_containers.py wrote the files. The test compares the rows of COVERAGE.md with the rows
+# that it computes, except for the digits of differences.
 #
 #     bash tests/test_families.sh            compares
 #     bash tests/test_families.sh --table    prints the tables for COVERAGE.md

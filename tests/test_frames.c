@@ -288,7 +288,7 @@ static void test_follow(void) {
     CHECK(!frames_follow(data.data, data.size));
     append_with_thumbnail(&data);
     CHECK(frames_follow(data.data, data.size));
-    /* The bytes are in the thumbnail, but the search finds them too. */
+    /* These bytes lie in the thumbnail, where the search finds them too. */
     memcpy(data.data + 20, "MPF", 4);
     CHECK(!frames_follow(data.data, data.size));
 }
@@ -298,7 +298,7 @@ static void test_follow(void) {
 /* Writes the bytes to a file. Returns its path. */
 static const char *write_file(const bytes *data) {
     static char path[] = "/tmp/test_frames.XXXXXX";
-    /* True if this path has been chosen. The chosen path may also contain an X. */
+    /* True once mkstemp has chosen the path. The chosen path may still contain an X. */
     static bool named;
     FILE *file;
     if (!named && close(mkstemp(path))) exit(2);

@@ -387,8 +387,8 @@ static void test_png_exif(void) {
     free(file.data);
 }
 
-/* Tests the warning about 16-bit grey images. No other image must give it, because only these look
- * different in Pillow. */
+/* Tests the warning about 16-bit grey images. No other image may cause the warning, because only
+ * 16-bit grey images look different in Pillow. */
 static void test_grey16(void) {
     static const struct {
         const char *name;

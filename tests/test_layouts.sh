@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One model under the names of each library must give the same .vit tensors, bit for bit, and the
-# same settings. Features that vit.h cannot run are refused by name. tests/make_layouts.py wrote the
-# cases. Run from the root of the repository.
+# same settings. If a model has a feature that vit.h cannot run, the refusal must name the feature.
+# tests/make_layouts.py wrote the cases. Run from the root of the repository.
 #
 #     BIN=. bash tests/test_layouts.sh [CASE...]
 set -u

@@ -1027,8 +1027,8 @@ static void keep_sums(const unsigned char *record, unsigned char *panel) {
 }
 
 /* Tests weights that break the rule of section "fits16". VIT_OPEN_VERIFY must detect such weights.
- * Builds whose kernels rely on the rule must detect them even without this flag. All other builds
- * must give the logits of plain C. */
+ * Builds whose kernels rely on the rule must detect such weights even without VIT_OPEN_VERIFY. All
+ * other builds must give the logits of plain C. */
 static void test_fits16(void) {
     tiny_options o = tiny_defaults();
     char detail[VIT_MAX_DETAIL];

@@ -263,8 +263,8 @@ static void test_write(void) {
     CHECK(!npy_write(stdout, NULL, dims, -1));
 }
 
-/* Tests a full disk. It must be detected in the header, in the numbers, or when the stream is
- * flushed. */
+/* Tests a full disk. The error must be detected when the header is written, when the numbers are
+ * written, or when the stream is flushed. */
 static void test_full(void) {
     static const float numbers[10000];
     const int64_t one[1] = { 1 }, many[1] = { 10000 };

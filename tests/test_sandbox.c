@@ -143,8 +143,8 @@ static void set_high_bits(void) {
 static void requeue(void) { (void)syscall(SYS_futex, NULL, 3, 1, NULL, NULL, 0); }
 static void read_clock(void) { (void)syscall(SYS_clock_gettime, -6, NULL); }
 
-/* Sends invalid answers. Older versions accepted one of them. Another one is about another
- * image. */
+/* Each of these functions sends an invalid answer. Older versions accepted one of these answers.
+ * Another of these answers is about another image. */
 static void say_byte(void) { (void)!write(0, "d", 1); }
 static void say_other(void) {
     const uint32_t other[2] = { 'd', 12345 };

@@ -1,9 +1,9 @@
 /* learn.c - learns classes from single pictures on a microcontroller, and keeps them in flash. The
  * nearest mean of embeddings gives a picture's class. There is no malloc and no C library.
  *
- * Each record of the camera is a byte and a picture. The byte is the held button: 1 to 4 teach that
- * class, and 0 prints the picture's class. models/fashion-vit.vit computes the embeddings. The
- * model's own ten classes are not used.
+ * Each record of the camera is a byte and a picture. The byte is the number of the held button: 1
+ * to 4 teach the class with this number, and 0 prints the picture's class. models/fashion-vit.vit
+ * computes the embeddings. The model's own ten classes are not used.
  */
 #include "fashion_vit.h"
 

@@ -4,7 +4,7 @@
  * The model is a constant array in flash, used in place. vit-convert --c-array writes fashion_vit.h
  * from models/fashion-vit.vit. The header gives the bytes of RAM that a forward pass needs, and the
  * arena is a static array of this size. The header also gives the architecture: VIT_FIXED omits the
- * code for all others.
+ * code for all other architectures.
  */
 #include "fashion_vit.h"
 

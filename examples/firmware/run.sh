@@ -36,7 +36,7 @@ fi
 tail -c +17 $images >$out/camera
 tools/vit-convert -q --c-array "$model" -o $out/fashion_vit.h
 
-# expected NAME FLAGS...: computes this machine's results, compiled with FLAGS, if any
+# expected NAME FLAGS...: compiles accuracy.c with FLAGS for this machine, and computes its results
 expected() {
     local program=$out/accuracy-$1 name=$1
     shift

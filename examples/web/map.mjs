@@ -239,10 +239,10 @@ export function paintOne(canvas, { rows, columns, values }, place, box) {
 // --- choosing on a map ---
 
 /**
- * Lets the user choose a place in a grid on a button with a canvas. A click or Enter chooses the
- * place, the arrow keys move a cursor, and Escape resets the choice. grid() returns { rows, columns
- * } or null. at(x, y) returns the place under a point, 0 to 1 across and down. The function calls
- * moved(place) and chosen(place). Place -1 stands for no place.
+ * Lets the user choose a place in the grid that a button's canvas shows. A click or Enter chooses
+ * the place, the arrow keys move a cursor, and Escape resets the choice. grid() returns { rows,
+ * columns } or null. at(x, y) returns the place under a point, 0 to 1 across and down. The function
+ * calls moved(place) and chosen(place). Place -1 stands for no place.
  */
 export function makeMap(button, { grid, at, moved, chosen }) {
     const canvas = button.querySelector('canvas');

@@ -25,7 +25,8 @@ const linesOf = (text) => text.trim().split('\n').filter(Boolean).map((line) => 
     return at < 0 ? ['', line] : [line.slice(0, at), line.slice(at + 2)];
 });
 
-/** The sizes of models that keep each photo's aspect ratio. */
+/** Returns the input size and the number of patches, as texts, of a model that keeps each photo's
+ * aspect ratio. */
 function anySizes({ patch_size: size, crop_rounding: rounding, resize_height, resize_width }) {
     const most = Math.floor(resize_height / size) * Math.floor(resize_width / size);
     return { sides: 'any height x any width',
@@ -220,8 +221,8 @@ function reportOf(report, wordless) {
     return made;
 }
 
-/** Cancels a conversion when the form is closed. The page's own button for this is out of reach,
- * because the form covers the page. */
+/** Cancels a conversion when the form is closed. The page's own button for cancelling is out of
+ * reach, because the form covers the page. */
 function closeForm() {
     if (!byId('converting').hidden) page.cancel();
     files = [];

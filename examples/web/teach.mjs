@@ -43,8 +43,8 @@ const keepBox = ({ id, name }) => kept(keep('boxes', { id, name }));
 const keepPhoto = (box, { url, doubt, ...photo }) =>
     kept(keep('photos', { ...photo, box: box.id }));
 
-/** Restores the boxes of an earlier visit. Returns its model, as an argument of openModel(), or
- * null. */
+/** Restores the boxes of an earlier visit. Returns the model of that visit, as an argument of
+ * openModel(), or null. */
 export async function recallLesson() {
     let found;
     try {

@@ -1,6 +1,6 @@
 /* fuzz_code.c - reads the input as an author's Python, or as a notebook, beside a small checkpoint.
- * The first byte of the input chooses which of the two. Each finding must be text in one line, with
- * its place in the file.
+ * The first byte of the input chooses one of these two forms. Each finding must be a single line of
+ * text with its place in the file.
  */
 #include "fuzz.h"
 

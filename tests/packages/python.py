@@ -367,8 +367,8 @@ if torch:
 
 # --- time ----------------------------------------------------------------------------------------
 
-# ViT-Ti/16 runs in Python and in a C program, by turns. Noise is larger than the cost of Python.
-# The cost is therefore also measured alone, as the time of a call outside the library.
+# ViT-Ti/16 runs in Python and in a C program, by turns. The times vary by more than the cost of
+# Python. This cost is therefore also measured alone, as the time of a call outside the library.
 from vit_h import _native  # noqa: E402
 
 library, inside, outside = _native._run_one, [0.0], {"scores": [], "classify": []}

@@ -74,7 +74,7 @@ export class Engine {
         }
     }
 
-    /** Calls a function that returns 0 on failure, and then throws the function's message. */
+    /** Calls a function that returns 0 on failure. If it returns 0, throws its message. */
     attempt(name, ...parameters) {
         const returned = this.call(name, ...parameters);
         if (returned === 0) throw this.failure();

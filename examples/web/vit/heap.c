@@ -1,8 +1,8 @@
 /* heap.c - replaces the C library's malloc in the module. Debian has no build of that library for
  * shared memory.
  *
- * Only the thread that calls the module allocates and uses the rest of the C library; the workers
- * compute in memory that it passes.
+ * Only the thread that calls the module allocates memory and uses the rest of the C library. The
+ * workers compute in memory that this thread passes to them.
  */
 #include "heap.h"
 
@@ -16,7 +16,7 @@ enum { PAGE = 65536, ALIGNMENT = 64 }; /* 64: vit.h's preferred alignment */
 /* Precedes each block. The size of this struct keeps the block aligned. */
 typedef struct block {
     size_t size;        /* header included */
-    struct block *next; /* of the free blocks, in order of their addresses */
+    struct block *next; /* the next free block, by address */
     unsigned char padding[ALIGNMENT - sizeof(size_t) - sizeof(struct block *)];
 } block;
 
@@ -30,7 +30,7 @@ static size_t heap_end; /* 0 before the first allocation */
 
 static size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
-/* Adds a block to the free ones, and joins it with adjacent ones. */
+/* Adds a block to the free blocks, and joins it with adjacent free blocks. */
 static void insert(block *b) {
     block **link = &first_free, *before = NULL;
     while (*link && *link < b) before = *link, link = &before->next;
@@ -111,8 +111,8 @@ void free(void *memory) {
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* The C library's streams would import these functions. The module uses only streams in memory, so
- * these definitions keep it free of imports. */
+/* The C library's streams call these functions, which the module would otherwise import from
+ * JavaScript. The module uses only streams in memory, so here these functions only fail. */
 
 #define IMPORTED(name) __imported_wasi_snapshot_preview1_##name
 

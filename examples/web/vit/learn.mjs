@@ -6,8 +6,8 @@
 //     const { report, output } = await learner.learn(
 //         model.file(), [{ name: 'IMG_1.jpg', classes: ['Tom'], embedding }, ...]);
 //
-// It runs vit-learn itself, with its options, messages and bytes. Learning blocks, so call it in a
-// worker.
+// It runs vit-learn itself, with its options, messages and bytes. The calling thread waits until
+// the model has learnt, so a page should call it in a worker.
 import { inputOf, normal } from './files.mjs';
 import { addressOf, loadModule } from './load.mjs';
 import { Wasi } from './wasi.mjs';

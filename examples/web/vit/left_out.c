@@ -1,6 +1,6 @@
 /* left_out.c - replaces the parts of vit-convert that a page omits to keep the download small:
  * decoders of images and their users, C headers, topics of --help, the names of ImageNet's classes,
- * tokenizers, GGUF, ONNX and Python. Requests for them print a message.
+ * tokenizers, GGUF, ONNX and Python. A request for an omitted part prints a message.
  */
 #include <string.h>
 

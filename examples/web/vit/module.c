@@ -18,7 +18,7 @@
 
 struct web_model {
     vit_model own;       /* its weights are in data            */
-    vit_model model;     /* the same in the input size of the latest photo */
+    vit_model model;     /* this model, resized to the latest photo */
     vit_session session; /* state of a forward pass            */
     int threads;
     void *data, *workspace;

@@ -1,8 +1,8 @@
 /* photo.c - decodes photo files for engines without a decoder: Node, Deno, Bun, Workers. The
  * package for npm (tools/packaging/npm) uses it.
  *
- * It is the decoder of the native programs with stb_image, so the pixels have the same bits. Each
- * photo has its own instance of the module, so a damaged file cannot affect other photos.
+ * Native programs with stb_image have the same decoder, so they compute the same pixels, bit for
+ * bit. Each photo has its own instance of the module, so a damaged file cannot affect other photos.
  */
 #define STBI_NO_THREAD_LOCALS /* without shared memory the linker has no thread locals */
 #include "heap.h"

@@ -31,7 +31,7 @@ const INITIAL = 64;        // pages of 64 KiB, as in the module,
 const LARGEST = 65535;     // and the maximum
 const LOOKS = 100;         // reads of a value between two reads of the clock
 // Milliseconds that a thread polls before it sleeps. These times exceed the pauses in a forward
-// pass. An operating system may run two threads that wake each other on one core, in turns.
+// pass. If two threads wake each other, an operating system may run both in turns on one core.
 const LONG = 0.5;
 const SHORT = 0.02;        // if threads share cores anyway
 const START = 20000;       // milliseconds for a worker to start,
