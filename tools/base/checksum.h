@@ -8,10 +8,11 @@
 
 /* === CRC-32 === */
 
-/* This function computes the CRC-32 of zip and PNG, with the reflected polynomial 0xEDB88320. */
+/* This function computes the CRC-32 that zip and PNG use. Its reflected polynomial is
+ * 0xEDB88320. */
 
-/* Returns the CRC of all previous pieces and this one. `crc` is the CRC of the previous pieces, or
- * 0 for the first piece. */
+/* Returns the CRC of all previous pieces and the piece `data`. `crc` is the CRC of the previous
+ * pieces, or 0 for the first piece. */
 uint32_t crc32_add(uint32_t crc, const void *data, size_t size);
 
 /* === SHA-256 === */

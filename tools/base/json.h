@@ -1,8 +1,9 @@
 /* json.h - a small strict JSON reader (RFC 8259), and a writer.
  *
  * The text is parsed in place. Strings are unescaped in place, so the tree costs only 32 bytes per
- * value. The limits are 64 levels, 10^6 values (in a text above 8 MB: one value for each 8 bytes),
- * 400 characters for a number, and no NUL inside a string. The text must outlive the tree.
+ * value. A text of up to 8 MB may have 10^6 values, and a larger text may have one value for each 8
+ * bytes. Values may be nested 64 levels deep. A number may have 400 characters. A string must not
+ * contain NUL. The text must outlive the tree.
  */
 #ifndef JSON_H
 #define JSON_H
@@ -29,7 +30,7 @@ typedef struct json_value json_value;
 
 struct json_value {
     uint8_t kind; /* a value of json_kind */
-    /* True for a number that is written without '.' and exponent and fits an int64. */
+    /* True for a number that fits an int64 and has neither '.' nor an exponent. */
     bool integral;
     uint32_t count;   /* number of children of an array or an object */
     const char *key;  /* the key of a member of an object; NULL for other values */
@@ -49,9 +50,10 @@ typedef struct json_document {
     json_value *root;
 } json_document;
 
-/* Parses a text. text[size] must be writable, because it becomes a NUL. If `unique_keys` is set, an
- * object with a repeated key is refused; otherwise json_get finds the first of the equal keys.
- * `base` is added to the byte offsets in messages. On failure there is nothing to free. */
+/* Parses a text. text[size] must be writable, because the function stores a NUL there. If
+ * `unique_keys` is set, an object with a repeated key is refused; otherwise json_get finds the
+ * first of the equal keys. `base` is added to the byte offsets in messages. On failure there is
+ * nothing to free. */
 bool json_parse(json_document *document, char *text, size_t size, bool unique_keys, uint64_t base,
                 report *r);
 void json_free(json_document *document);
@@ -89,7 +91,7 @@ void json_put_integer(json_writer *w, const char *key, int64_t value);
  * and infinity become null, because JSON has neither. */
 void json_put_number(json_writer *w, const char *key, double value, int digits);
 void json_put_decimals(json_writer *w, const char *key, double value, int decimals);
-/* Writes the float exactly, in few digits. */
+/* Writes the float with at most 9 digits, from which the same float can be read. */
 void json_put_float(json_writer *w, const char *key, float value);
 void json_put_floats(json_writer *w, const char *key, const float *values, int count);
 

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An arena is a pool of memory. It hands out zeroed pieces of `limit` bytes in total, and frees all
- * pieces at once. */
+/* An arena is a pool of memory. It hands out zeroed pieces, which have at most `limit` bytes in
+ * total, and frees all pieces at once. */
 typedef struct memory_block memory_block;
 
 typedef struct memory_arena {

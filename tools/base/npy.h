@@ -1,6 +1,6 @@
 /* npy.h - reads and writes NumPy's .npy files as float32.
  *
- * Reads versions 1 to 3, C and Fortran order, up to NPY_MAX_DIMS dimensions, of
+ * Reads versions 1 to 3, C and Fortran order, and up to NPY_MAX_DIMS dimensions. The types are:
  *     <f4 >f4   unchanged                 <f2 >f2   widened exactly
  *     <f8 >f8 <i4 >i4 <i8 >i8             rounded to nearest
  *     |u1 |i1 |b1 <u2 <i2 ...             exact
@@ -18,8 +18,9 @@
 
 #include "base/report.h"
 
-#define NPY_MAX_DIMS  8
-#define NPY_MAX_BYTES ((uint64_t)1 << 40) /* largest array; a file above it is refused */
+#define NPY_MAX_DIMS 8
+/* Size of the largest array in bytes; a larger array is refused. */
+#define NPY_MAX_BYTES ((uint64_t)1 << 40)
 
 /* An array of floats or, after npy_map_rows, of halves. */
 typedef struct npy_array {
@@ -40,9 +41,9 @@ bool npy_read(const char *path, npy_array *array, report *r);
  * afterwards. */
 bool npy_parse(const void *data, size_t size, npy_array *array, report *r);
 
-/* Does the same as npy_read, but maps the file instead of copying it if it is a regular file of <f4
- * in C order, as npy_write writes it. Opening gigabytes then takes no time, and processes share the
- * memory pages. A process that writes to array->data changes only its own copy. */
+/* Does the same as npy_read, but maps a regular file of <f4 in C order, such as a file of
+ * npy_write, instead of copying its elements. Opening gigabytes then takes no time, and processes
+ * share the memory pages. A process that writes to array->data changes only its own copy. */
 bool npy_map(const char *path, npy_array *array, report *r);
 
 /* Does the same as npy_map, but also maps a regular file of <f2. For such a file it sets

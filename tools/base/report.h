@@ -13,8 +13,8 @@
 #define REPORT_SIZE 8192 /* enough for every message; a longer one is truncated */
 
 /* The message of a failing function: "FILE: what is wrong", usually in one line. Only the first
- * failure is stored. A caller may add the name of the file if the message does not contain one
- * yet; nothing else can be added. */
+ * failure is stored. A caller may add the name of the file, unless the message already contains one
+ * (report_file), and further lines (report_line). */
 typedef struct report {
     bool failed;
     bool no_memory;  /* true if memory was exhausted (report_no_memory) */
@@ -35,8 +35,8 @@ typedef struct report {
 report report_make(void); /* returns a report without a failure */
 
 /* The failure functions return false, so a function can end with `return report_fail(...)`. The
- * macros show this result to compilers and analysers, which read one file at a time. In a
- * statement, cast the result to void. */
+ * macros show this result to compilers and analysers, which read one file at a time. If a call is a
+ * whole statement, cast its result to void. */
 bool report_fail(report *r, const char *format, ...) REPORT_PRINTF(2, 3);
 bool report_no_memory(report *r);
 /* Stores a message that already contains the name of the file, such as vit_model.detail after
@@ -73,8 +73,8 @@ uint32_t text_utf8_value(const char *text, size_t length);
 bool text_is_control(uint32_t c);
 
 /* text_show and text_show_first make a text safe for a terminal, because names of files and labels
- * of models may come from anybody. Controls and invalid UTF-8 become "\n", "\x1b", "\u202e". A
- * backslash stays unchanged.
+ * of models may come from anybody. Controls and invalid UTF-8 become escapes such as "\n", "\x1b",
+ * "\u202e". A backslash stays unchanged.
  *
  * text_show writes as much of the text `from` as fits into `size` bytes and `columns` columns of a
  * terminal. It returns the number of columns used. */

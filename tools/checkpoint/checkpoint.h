@@ -162,15 +162,15 @@ const checkpoint_metadata_entry *checkpoint_metadata(const checkpoint *c, size_t
  * attribute of a module is "class". The code of TorchScript, or an ONNX graph, adds further
  * attributes: "code.activation" (gelu, gelu_tanh, quick_gelu, squared_relu, or PyTorch's name of a
  * function, such as silu or mish), "code.layer_norm_eps", "code.num_heads", "code.attn_scale",
- * "code.norm_first" and "code.softmax" (softmax or log_softmax). The value of a function is its
- * name, such as "torch._C._nn.gelu". */
+ * "code.norm_first" and "code.softmax" (softmax or log_softmax). If an attribute is a function, its
+ * value is the function's name, such as "torch._C._nn.gelu". */
 size_t checkpoint_attribute_count(const checkpoint *c);
 const checkpoint_attribute *checkpoint_attribute_at(const checkpoint *c, size_t i);
 
 const char *checkpoint_dtype_name(checkpoint_dtype dtype); /* returns a name such as "F32" */
-/* Returns the bytes of an element or of a block. */
+/* Returns the number of bytes of an element or of a block. */
 size_t checkpoint_dtype_size(checkpoint_dtype dtype);
-/* Returns the elements of a block; 1 for a type without blocks. */
+/* Returns the number of elements in a block; 1 for a type without blocks. */
 size_t checkpoint_block(checkpoint_dtype dtype);
 /* True for the types of weights: floating-point types and ggml's types. */
 bool checkpoint_is_float(checkpoint_dtype dtype);

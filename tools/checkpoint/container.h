@@ -6,7 +6,7 @@
  * To add a container, write a file that opens it with the functions below. Declare the opening
  * function at the end of this header. Add a row with a probe to the table in open.c, before any
  * probe that also accepts such a file. Name the container in checkpoint.h and in the help of
- * vit-convert. Then add a fixture in tests/make_checkpoints.py, each way to damage it in
+ * vit-convert. Then add a fixture in tests/make_checkpoints.py, damaged copies of the fixture in
  * test_checkpoint.c, and a fuzzer.
  */
 #ifndef CONTAINER_H
@@ -160,10 +160,11 @@ bool gguf_open(checkpoint *c, size_t file, report *r);
 
 /* === For both of ggml's containers === */
 
-/* Finds the dtype of a type number of ggml. Returns false for an unsupported type. */
+/* Finds the dtype for one of ggml's type numbers. Returns false for an unsupported type. */
 bool ggml_find_type(uint32_t type, checkpoint_dtype *dtype);
 
-/* Computes the bytes of the tensor's data, from its name, dims and dtype. */
+/* Computes the size of the tensor's data in bytes from the tensor's dims and dtype. The name is for
+ * messages. */
 bool ggml_data_size(const checkpoint_tensor_info *t, uint64_t *size, report *r);
 /* Adds a tensor whose data are the `size` bytes at the offset `at` of the source number `file`. */
 bool ggml_add_tensor(checkpoint *c, size_t file, uint64_t at, uint64_t size,

@@ -86,8 +86,8 @@ typedef struct onnx_attribute {
 typedef struct onnx_node {
     const char *name, *op_name, *domain;
     onnx_op op;
-    /* Indices of the input values, -1 for an input that is left out. next_use[i] is the next user
-     * of input i, in the form of onnx_value.user. */
+    /* Indices of the input values, -1 for an input that is left out. next_use[i] is the next node
+     * that uses the value of input i, in the form of onnx_value.user. */
     int *inputs, *next_use;
     int *outputs;
     int input_count, output_count, attribute_count;
@@ -111,7 +111,8 @@ typedef struct onnx_node {
 
 typedef struct onnx_value {
     const char *name;
-    /* Index of the node that computes the value, and of the stored tensor; -1 if there is none. */
+    /* Index of the node that computes the value, and index of the stored tensor that holds it; -1
+     * if there is none. */
     int producer, tensor;
     /* The first user of the value, as node * ONNX_MOST_INPUTS + index of the input. -1 if nothing
      * uses it. */
@@ -175,8 +176,8 @@ int onnx_other(const onnx_node *n, int v);
 /* Returns the stored tensor of value v, as an index in o->tensors; -1 if v has none. */
 int onnx_constant_tensor(const onnx_reader *o, int v);
 
-/* Reads up to `most` numbers of the constant v. Returns their count, or -1 if v is no such
- * constant. */
+/* Reads up to `most` numbers of the constant v. Returns their count, or -1 if v is not a constant
+ * or has more numbers. */
 int onnx_numbers(onnx_reader *o, int v, float *to, int most);
 
 #endif

@@ -30,7 +30,7 @@ typedef enum pickle_kind {
     PICKLE_BOOL,   /* u.integer is 0 or 1 */
     PICKLE_INT,    /* u.integer is the value */
     PICKLE_FLOAT,  /* u.number is the value */
-    PICKLE_STRING, /* u.text has `count` bytes and a NUL. For str, bytes and strings of Python 2. */
+    PICKLE_STRING, /* str, bytes or a string of Python 2: u.text has `count` bytes and a NUL */
     PICKLE_TUPLE,  /* u.items has `count` values */
     PICKLE_LIST,
     PICKLE_SET,

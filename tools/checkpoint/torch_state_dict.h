@@ -29,8 +29,8 @@ typedef struct torch_class {
 typedef struct torch_storage {
     const torch_class *class;
     const char *key;
-    /* In elements of the class. In a legacy file `base` is above 0 if the storage is a view of
-     * another one. */
+    /* Index of the first element in the whole storage, and number of elements. In a legacy file,
+     * `base` is above 0 if this storage is a view of the whole storage. */
     uint64_t base, count;
     uint64_t root_count; /* number of elements of the whole storage */
     /* The bytes of the storage if the pickle contains them; otherwise NULL. */
@@ -84,8 +84,8 @@ bool torch_is_tensor(const torch_reader *t, const pickle_value *value);
 /* Returns the dict to search: the value itself, the contents of a dict subclass, or the attributes
  * of a TorchScript module; NULL for everything else. */
 const pickle_value *torch_as_dict(const pickle_value *value);
-/* Returns the dict of attributes of an object that was built from such a dict; NULL for other
- * values. */
+/* If the value is an object that was built from a dict of attributes, returns this dict. Returns
+ * NULL for other values. */
 const pickle_value *torch_as_object(const pickle_value *value);
 /* Does the same as torch_as_object, but returns NULL for anything except an nn.Module. */
 const pickle_value *torch_as_module(const pickle_value *value);

@@ -1,12 +1,12 @@
 /* match.h - finds the values of uncertain settings by running the model with many values. The right
- * values give the original's logits for one input (--match-input), or classify labelled pictures
- * best (--match-folder). The original may give logits, their softmax, log_softmax or sigmoid, or an
- * embedding.
+ * values reproduce the logits that the original model gives for one input (--match-input), or
+ * classify labelled pictures best (--match-folder). The original model may give logits, their
+ * softmax, log_softmax or sigmoid, or an embedding.
  *
  * A row is a setting, or a combination of settings, with the values to try. A choice is one value
  * for each row. A try is a choice whose model was run. The pair is an input and the original's
- * output for this input. A reading is the last step that the original's output is supposed to have
- * (model_end). */
+ * output for this input. A reading is an assumption about the last step of the original model, such
+ * as a softmax (model_end). */
 #ifndef MATCH_H
 #define MATCH_H
 
@@ -70,9 +70,9 @@ typedef struct match_row {
     /* Name of the row in messages. */
     const char *name;
     const char *keys; /* the names of all settings in the row, with spaces between them */
-    /* True if the row has little effect. It is then tried when all other rows fit. */
+    /* True if the row has little effect. Such a row is tried last, when all other rows fit. */
     bool is_fine;
-    /* True if only the first value uses a tensor in the form in which it is stored. */
+    /* True if only the first value uses a tensor in its stored form. */
     bool is_stored;
     int count;
     char values[MATCH_MAX_VALUES][MATCH_TEXT];
@@ -122,7 +122,7 @@ typedef struct match_pair {
     int images;               /* number of images in `input` and in `logits` */
     int chans, height, width; /* channels and size of one image */
     size_t outputs;           /* number of outputs for one image */
-    model_end readings[2];    /* the last steps that are possible for these numbers */
+    model_end readings[2];    /* the last steps that these outputs allow */
     int num_readings;
     /* expected[i] has the original's outputs, prepared for comparison under readings[i]. */
     double *expected[2];
@@ -147,7 +147,7 @@ bool match_pair_check(const match_pair *pair, int classes, int embedding, int ch
  * outputs. */
 bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t outputs, report *r);
 
-/* Sums over all compared images of the differences between the model's outputs and the original's.
+/* The differences between the model's outputs and the original's, summed over all compared images.
  * Outputs are divided by the largest absolute value of the original's outputs. */
 typedef struct match_error {
     double largest;    /* the largest difference */
@@ -155,7 +155,8 @@ typedef struct match_error {
     double ab, aa, bb; /* sums of products; a are the model's outputs, b the original's */
 } match_error;
 
-/* Adds the outputs of the model for one image to *error, compared under readings[reading]. */
+/* Adds the differences for one image to *error. The outputs are compared under
+ * readings[reading]. */
 void match_pair_compare(const match_pair *pair, int reading, int image, const float *output,
                         match_error *error);
 
@@ -177,14 +178,14 @@ enum { MATCH_MAX_IMAGES = 4, MATCH_MAX_PLANS = 256 };
 typedef struct match_plan {
     uint64_t key; /* hash of the settings on which the plan depends */
     layout_plan plan;
-    /* A hash of the sources of each tensor's values. */
+    /* For each tensor, a hash of the sources of its values. */
     uint64_t *sources;
 } match_plan;
 
 /* A .vit file in memory. Its checksums are not valid. */
 typedef struct match_image {
     vit_writer writer;
-    uint64_t *sources; /* a hash of the sources of each tensor's values */
+    uint64_t *sources; /* for each tensor, a hash of the sources of its values */
     vit_model model;   /* its config belongs to the current model */
 } match_image;
 
@@ -317,8 +318,8 @@ typedef struct match_pictures {
 } match_pictures;
 
 /* Reads at most `max` pictures, evenly spaced in the folders, and stops after `seconds` of
- * decoding. The names of the folders are names or numbers of classes. Otherwise there must be one
- * folder for each class, and the sorted folders are the classes in order. */
+ * decoding. Either the names of the folders are names or numbers of classes, or there is one folder
+ * for each class, and the sorted folders are the classes in order. */
 bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const char *folder,
                          int max, double seconds, const label_list *labels, int num_classes,
                          report *r);
@@ -327,8 +328,8 @@ void match_pictures_free(match_pictures *pictures);
 /* A comparison of a value with the chosen value of the row. `more` is the increase of the mean
  * cross-entropy on the same pictures, and `error` is the standard error of this increase. */
 typedef struct match_difference {
-    /* Number of compared pictures. 0 if the value was not tried or gives no model; few if it is
-     * clearly worse. */
+    /* Number of compared pictures. 0 if the value was not tried or gives no model; few if the value
+     * is clearly worse. */
     int pictures;
     double more, error;
 } match_difference;

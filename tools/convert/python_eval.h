@@ -26,7 +26,7 @@ typedef enum python_value_kind {
     VALUE_TEXT,
     VALUE_NAME,     /* a name from a library, such as "nn.Linear" */
     VALUE_CLASS,    /* a class of the author */
-    VALUE_FUNCTION, /* a function of the author; if it is a method, with its module */
+    VALUE_FUNCTION, /* a function of the author; for a method, `module` is the object */
     VALUE_PARTIAL,  /* a call of functools.partial; `node` is this call and `scope` is its scope */
     VALUE_MODULE,
     VALUE_LIST,
@@ -60,7 +60,7 @@ typedef struct python_list {
     int times;
     /* True if an item is repeated. The positions of later items are then unknown. */
     bool is_repeated;
-    bool is_open; /* for a list of arguments: true if an unknown dictionary may add others */
+    bool is_open; /* for a list of arguments: true if an unknown dictionary may add arguments */
 } python_list;
 
 /* A module that the Python makes. */
@@ -133,8 +133,7 @@ int python_truth(const python_value *v);
  * VALUE_NAME if no file assigns the variable. */
 python_value python_value_of_name(python_reader *r, python_scope *s, const char *name);
 
-/* Collects the options that all files define, sorted by name. Returns false if memory is
- * exhausted. */
+/* Collects the options of all files, sorted by name. Returns false if memory is exhausted. */
 bool python_find_options(python_reader *r);
 
 /* Evaluates the arguments of a call, and replaces "*" and "**" by the items of their values. */

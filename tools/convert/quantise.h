@@ -37,10 +37,11 @@ bool quantise_nearest(vit_dtype dtype, float *rows, int num_rows, int depth);
 /* === Smoothing (SmoothQuant, Xiao and others, 2022) ===
  *
  * Input channels that are much larger than the others take most of the 8 bits. To avoid this,
- * divide the inputs by factors[depth], and multiply the columns of the weights by the same
- * factors. The factors are max|x|^a / max|w|^(1 - a) of samples x and weights w. The function
- * tries a few values of a, and no factors, and chooses the smallest error of the layer's output.
- * *alpha receives the best a, or 0 for no factors. Returns false if memory is exhausted. */
+ * divide the inputs by factors[depth], and multiply the columns of the weights by the same factors.
+ * The factors are max|x|^a / max|w|^(1 - a) of samples x and weights w. The function tries a few
+ * values of a, and also no factors. It chooses the factors that give the smallest error of the
+ * layer's output. *alpha receives the best a, or 0 for no factors. Returns false if memory is
+ * exhausted. */
 bool quantise_smooth(vit_dtype dtype, const quantise_matrix *x, const quantise_matrix *w,
                      float *factors, float *alpha);
 

@@ -23,8 +23,8 @@ void convert_report_failure_json(const conversion *c, bool planned, const report
 
 /* === The mapping === */
 
-/* For each tensor of the .vit file, the mapping lists the tensors of the checkpoint from which it
- * is made, and the reason. */
+/* For each tensor of the .vit file, the mapping lists the checkpoint's tensors that provide its
+ * values, and the reason. */
 
 /* Prints the mapping. A line stands for one tensor, or for the same tensor of all blocks. The
  * dropped tensors follow. */

@@ -29,7 +29,8 @@ bool unpack_to_safetensors(const char *input, const char *output, bool quiet, un
 typedef struct c_array_result {
     char name[64];  /* name of the model in C; the array is called NAME_data */
     uint64_t bytes; /* bytes of the model */
-    /* Memory in bytes that one image needs on the plain C tier: normal, and with low memory. */
+    /* Memory in bytes that one image needs on the plain C tier, in the normal mode and in the
+     * low-memory mode. */
     uint64_t workspace, low_memory;
 } c_array_result;
 

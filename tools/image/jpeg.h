@@ -39,7 +39,7 @@ typedef struct jpeg_image {
 } jpeg_image;
 
 /* Decodes a JPEG. On failure, returns false with the reason in the report; the caller must free
- * image->pixels even then, unless it is NULL. Damage that libjpeg repairs and Pillow accepts is
+ * image->pixels even then, unless it is NULL. Damage that libjpeg repairs and Pillow accepts causes
  * only a warning. A truncated file is refused. */
 bool jpeg_decode(const jpeg_request *request, jpeg_image *image, report *r);
 

@@ -45,7 +45,7 @@ const char *embedding_pool_name(embedding_pool pool);
 bool embedding_choose(embedding_choice *choice, const char *text, int block, const vit_model *model,
                       report *r);
 
-/* Sets settings->outputs and settings->block to what the choice requires of infer_run. */
+/* Sets settings->outputs and settings->block so that infer_run computes the chosen vectors. */
 void embedding_ask(const embedding_choice *choice, infer_settings *settings);
 
 /* Writes the shape of one photo's row to dims: [dim], or [num_tokens, dim] for all tokens. Returns

@@ -110,8 +110,8 @@ bool infer_run(const infer_settings *settings, photo_source *source, infer_count
  * `test`, the photos of `train` with the highest cosines are its neighbours, which vote for their
  * classes. Each vote has the weight exp(cosine / PROBE_TEMPERATURE).
  *
- * The linear classifier is a logistic regression on the embeddings of the training photos, which
- * are scaled to length 1 (learn.h, with c = PROBE_C). */
+ * The linear classifier is a logistic regression (learn.h, with c = PROBE_C) on the embeddings of
+ * the training photos. The embeddings are scaled to length 1. */
 #define PROBE_TEMPERATURE 0.07
 #define PROBE_C           10.0
 enum { PROBE_NEIGHBORS = 20 };

@@ -29,7 +29,7 @@ typedef struct learned_photo {
     size_t row;       /* index of the photo's embedding in learned_set.halves */
     /* the photo's classes are labels[first] to labels[first + count - 1] of the set */
     int first, count;
-    uint64_t hash; /* hash of the photo's embedding; learned_sort sorts photos by it */
+    uint64_t hash; /* hash of the photo's embedding; learned_sort sorts photos by this hash */
 } learned_photo;
 
 /* Zero the struct before use. Embeddings are rounded to f16, the type in which a .vit file stores
@@ -41,7 +41,8 @@ typedef struct learned_set {
     learned_photo *photos; /* [count] */
     uint16_t *halves;      /* [rows, dim]: the embeddings in f16, in any order */
     int *labels;
-    /* number of photos from a record; number of copies of photos that learned_sort left out */
+    /* stored: number of photos from a record; twice: number of copies of photos that learned_sort
+     * left out */
     int stored, twice;
     int added;       /* number of photos that learned_fit_sums has read; 0 if it was not called */
     int least, most; /* the smallest and the largest number of photos in a class */
@@ -119,8 +120,8 @@ typedef struct learned_answer {
 
 typedef struct learned_head {
     int num_classes; /* number of classes, including LEARNED_NONE if it exists */
-    /* has_none: the class LEARNED_NONE exists; alone: there is only one other class, which is
-     * recognised by the mean of its photos */
+    /* has_none: the class LEARNED_NONE exists; alone: there is only one class besides LEARNED_NONE,
+     * and the mean of its photos recognises it */
     bool has_none, alone;
     double *weights; /* [num_classes, dim + 1] */
     double share;    /* shrinkage of the covariance, which learned_fit_sums chooses */

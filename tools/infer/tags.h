@@ -42,18 +42,18 @@ typedef struct tag_lists {
 /* Reads a CSV or TSV file with a line "PATH,TAGS" or "PATH<tab>TAGS" for each photo. A first line
  * whose second field is "tags" or "labels" is a header; comments begin with '#'. Each tag is a
  * field of the line, or all tags are in one field. Within a field, the separator is the first of
- * ';', '|', ',' and space that occurs in it. A photo may have no tags. class_find finds the class
- * of a tag; '_' may therefore stand for a space. Names without a class are dropped; the first ten
- * are printed on stderr. If no name has a class, the call fails. If `model` is NULL, every name is
- * a class, and spaces do not separate names. On failure there is nothing to free. */
+ * ';', '|', ',' and space that occurs in the field. A photo may have no tags. class_find finds the
+ * class of a tag; '_' may therefore stand for a space. Names without a class are dropped; the first
+ * ten are printed on stderr. If no name has a class, the call fails. If `model` is NULL, every name
+ * is a class, and spaces do not separate names. On failure there is nothing to free. */
 bool tag_lists_read(tag_lists *lists, const tag_lists_choice *choice, const vit_model *model,
                     report *r);
 void tag_lists_free(tag_lists *lists);
 
 /* === Photos and their tags === */
 
-/* Measures how well a model finds all classes of photos, each of which may have any number of
- * classes. */
+/* These functions measure how well a model finds all classes of a photo. A photo may have any
+ * number of classes. */
 
 /* Results for one class, over all photos that were read. */
 typedef struct tagged_class {

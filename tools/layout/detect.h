@@ -86,11 +86,11 @@ typedef struct attributes_told {
     bool size_is_hint;
 } attributes_told;
 
-/* Puts settings that all statements agree on into all[FROM_TENSORS]. Call this function before
+/* Puts the settings on which all statements agree into all[FROM_TENSORS]. Call this function before
  * layout_inspect: the tensors overrule these settings, and these settings overrule the layout's
  * defaults. `patch` is the checkpoint's name of the weight that reads the patches of the input;
- * NULL if there is none. If vit.h lacks the activation or the patches, fails unless a source of
- * higher precedence gives others. */
+ * NULL if there is none. If vit.h supports no such activation or no such patches, fails unless a
+ * source of higher precedence gives another value. */
 bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_COUNT],
                     attributes_told *told, report *r);
 
@@ -105,8 +105,8 @@ typedef struct code_found {
     /* The call that makes the model, such as "model.py:90: ViT(dim=64)". NULL if no class fits the
      * checkpoint. */
     const char *model;
-    /* True if the class makes tensors of other shapes. In this case the numbers of the class were
-     * not read. */
+    /* True if the class makes tensors of other shapes than those in the checkpoint. In this case
+     * the numbers of the class were not read. */
     bool shapes_differ;
     /* The number of values in the call of transforms.Normalize. 0 if there is no call, or if there
      * are several. */
@@ -142,8 +142,8 @@ void layout_take_orders(layout_map *map, const settings all[FROM_COUNT]);
 /* Returns the name, in the .vit file, of the weight that reads the channels of the input. */
 const char *layout_input_weight(vit_stem stem);
 
-/* Returns the name, in the checkpoint, of the weight that reads patches of the input itself; NULL
- * if there is a stem. */
+/* Returns the name, in the checkpoint, of the weight that reads the patches directly from the
+ * input; NULL if a stem reads the input. */
 const char *layout_patch_weight(const layout_map *map);
 
 /* === Evidence of trained weights for facts that no name shows === */
@@ -206,7 +206,7 @@ bool key_bias_read(const layout_map *map, int heads, key_bias_evidence *out, rep
 /* === The order of normalisations === */
 
 /* norm_order_read finds out from trained weights whether the norms of a block come before attention
- * and the MLP, or after the sums with their outputs.
+ * and the MLP, or after their outputs are added.
  *
  * The model does not change if a norm's output is multiplied by numbers, and the columns of the
  * matrix that reads this output are divided by the same numbers. Training therefore moves the norm
@@ -237,8 +237,8 @@ typedef struct patch_order_evidence {
 } patch_order_evidence;
 
 /* Reads the matrix of patch_embed.proj.weight, whose axes have "(patch)". If `chans` is 0, the
- * number of channels is unknown: 3 is assumed if this makes the patches squares, otherwise 1. With
- * one channel the orders are the same. */
+ * number of channels is unknown: 3 channels are assumed if the patches are then square, otherwise 1
+ * channel. With one channel the orders are the same. */
 bool patch_order_read(const layout_map *map, int64_t chans, patch_order_evidence *evidence,
                       report *r);
 

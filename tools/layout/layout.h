@@ -46,8 +46,8 @@
 
 /* X(METHOD, fewest parts, most parts) lists the methods that make a tensor from its parts. To add a
  * method, add a line here, the shapes of its parts in plan.c's parts_fit, and its values in
- * values.c's read_item; the compiler reports both switches. tests/test_layout_tables.c checks the
- * number of parts of each rule. */
+ * values.c's read_item; the compiler reports a switch without the new method.
+ * tests/test_layout_tables.c checks the number of parts of each rule. */
 #define LAYOUT_METHODS(X)                                                                          \
     X(STACK, 1, 4)       /* the parts, one below the other */                                      \
     X(SUM, 1, 4)         /* the sum of the parts; a single part loses its dimensions of 1 */       \
@@ -78,8 +78,8 @@ typedef enum layout_method {
 
 enum { LAYOUT_MAX_PARTS = 5, LAYOUT_MAX_CONDITIONS = 4 };
 
-/* A rule tells how to make one tensor of the .vit file. Several rules may make the same tensor. The
- * first rule whose parts all exist and whose conditions hold applies. */
+/* A rule describes how to make one tensor of the .vit file. Several rules may make the same tensor.
+ * The first rule whose parts all exist and whose conditions hold applies. */
 typedef struct layout_rule {
     const char *tensor; /* name of the tensor in the .vit file */
     layout_method method;
@@ -208,8 +208,8 @@ typedef struct layout {
     const char *const *prefixes;
     const char *const *blocks; /* the possible paths of a block; ends with NULL */
     const layout_rule *rules;  /* ends with LAYOUT_END */
-    /* True if hand-written code has such names too. Settings that the tensors do not show then
-     * become assumptions. */
+    /* True if hand-written code also uses the names of this layout. Settings that the tensors do
+     * not show then become assumptions. */
     bool is_open;
     /* Each of these lists is NULL or ends with an entry of NULL. */
     const layout_extra *harmless;  /* tensors that have no effect and are dropped */
@@ -238,7 +238,8 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
  *   1. Write its table (prefixes, paths of a block, rules, defaults, questions): in tables.c for
  *      timm and transformers, in tables_published.c for other code with published weights, in
  *      tables_own.c for code that people copy.
- *   2. Name it in LAYOUT_LIST, above any layout whose probe its checkpoints contain too.
+ *   2. Add its name to LAYOUT_LIST, above each layout whose probe also occurs in checkpoints of
+ *      the new layout.
  *   3. In tests/make_layouts.py, add a checkpoint, and a "twin": a checkpoint with the same
  *      weights under the names of a .vit file. Run the script, which writes tests/data/layouts.
  *   4. Add its name to the list of convertible models in README.md.

@@ -161,8 +161,8 @@ typedef struct name_groups {
     size_t count, more;
 } name_groups;
 
-/* Adds a name to the group with the same note whose names differ only in numbers. Returns false if
- * memory is exhausted. */
+/* Adds a name to the group that has this note and whose names differ from `name` only in numbers.
+ * Returns false if memory is exhausted. */
 bool groups_add(name_groups *groups, const char *name, const char *note);
 void groups_free(name_groups *groups);
 
@@ -186,12 +186,13 @@ const layout_rule *names_meant_rule(const layout_map *map, const char *tensor);
  * of the tensor itself. */
 const char *names_meant_key(const layout_map *map, const char *tensor, char text[LAYOUT_MAX_KEY]);
 
-/* Returns a key of the rule that the checkpoint lacks; NULL if the checkpoint has all keys. */
+/* Returns a key that the checkpoint lacks, from any part of the rule; NULL if the checkpoint has
+ * all keys of the rule. */
 const char *names_absent_key(const layout_map *map, const layout_rule *rule, int block,
                              char text[LAYOUT_MAX_KEY]);
 
-/* Returns a key of one part of the rule that the checkpoint lacks; NULL if the checkpoint has all
- * keys of the part. */
+/* Returns a key that the checkpoint lacks, from one part of the rule; NULL if the checkpoint has
+ * all keys of the part. */
 const char *names_absent_part(const layout_map *map, const layout_rule *rule, int part, int block,
                               char text[LAYOUT_MAX_KEY]);
 

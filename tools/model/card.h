@@ -67,7 +67,7 @@ int card_count_synsets(const vit_model *model);
 /* Returns the name of the order in which the weights are stored: "plain", "panels" or "groups". */
 const char *card_layout_name(vit_layout layout);
 
-/* Takes the next line "key: value" from the provenance at *at, and moves *at behind the line.
+/* Takes the next line "key: value" from the provenance at *at, and moves *at to the next line.
  * *length receives the length of the line. *is_assumed becomes true for an assumption; *line then
  * points behind the key. Returns false at the end of the text. */
 bool card_next_line(const char **at, const char **line, int *length, bool *is_assumed);

@@ -55,8 +55,9 @@ bool config_read_text(const char *path, char **text, size_t *size, report *r);
  *      "pretrained_cfg": {"tag": "augreg_in1k", "input_size": [3, 224, 224], "crop_pct": 0.9,
  *                         "interpolation": "bicubic", "mean": [0.5, 0.5, 0.5], ...}}
  *
- * The keys of pretrained_cfg may also stand at the top. Unknown keys are skipped. A wrong type, or
- * an option that this version of vit.h cannot run, is refused by name.
+ * The keys of pretrained_cfg may also be at the top level. Unknown keys are skipped. The file is
+ * refused if a value has a wrong type, or if this version of vit.h cannot run an option; the
+ * message names the key.
  */
 
 /* Fills *s and the names of the classes in *config from the parsed file. */
@@ -89,17 +90,18 @@ bool config_hf_is(const json_value *root);
 bool config_hf_knows(const json_value *root);
 
 /* Fills *s and the names of the classes from the parsed file, whose path is `path`. Also reads a
- * preprocessor_config.json in the same folder. Keys that the files lack have the defaults of
- * transformers. */
+ * preprocessor_config.json in the same folder. For keys that the files lack, the defaults of
+ * transformers are used. */
 bool config_hf_apply(config_file *config, settings *s, const char *path, report *r);
 
 /* === A configuration in an author's own form === */
 
 /* Reads a text in JSON, or in the part of YAML that people use for settings: lines "key: value" at
  * any depth, words with or without quotes, lists of numbers. Calls `take` for each number, word and
- * list. `key` is then the last part of its name, and `value` is its text: "12", "true", "(0.5, 0.5,
- * 0.5)". Skips the sections of a decoder or an optimizer, and lines that it cannot parse. The text
- * is changed. The function fails if `take` returns false or memory is exhausted. */
+ * list. `key` is the last part of the setting's name, and `value` is the value as text: "12",
+ * "true", "(0.5, 0.5, 0.5)". Skips the sections of a decoder or an optimizer, and lines that it
+ * cannot parse. The text is changed. The function fails if `take` returns false or memory is
+ * exhausted. */
 typedef bool config_take(void *user, const char *key, const char *value);
 bool config_read_own(char *text, size_t size, config_take *take, void *user);
 

@@ -141,7 +141,7 @@ void findings_free(findings *f);
  *
  *     type        integer, number, flag (0 or 1), word (one of the choices), size (HxW) or text
  *     choices     each has a "value", and a "note" that may be null
- *     suggested   the default of the library, the hint of the weights, or the only one; or null
+ *     suggested   the library's default, the weights' likeliest value, or the only choice; or null
  *     text        the whole question in words
  */
 void findings_put_questions(json_writer *w, const findings *f);

@@ -69,7 +69,7 @@ vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float secon
 
 /* The values of the setting pos_sincos. From SINCOS_1D on, positions run along the sequence of
  * tokens. In SINCOS_1D even columns have sines, odd columns have cosines, and two columns share a
- * frequency. The others differ from SINCOS_1D:
+ * frequency. The kinds below differ from SINCOS_1D:
  *
  *     HALVES   all sines come before all cosines
  *     COLUMN   each column has its own frequency

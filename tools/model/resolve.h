@@ -21,9 +21,9 @@ typedef struct norm_order_evidence {
     bool is_clear; /* true if the evidence decides */
 } norm_order_evidence;
 
-/* Evidence for the order of queries, keys and values. In each possible order, other rows are
- * supposed to be the keys. `best` and `next` are the sizes of their biases, relative to the biases
- * of queries and values, in the best and in the other order. */
+/* Evidence for the order of queries, keys and values. Each possible order treats different rows as
+ * the keys. `best` and `next` are the sizes of the keys' biases, relative to the biases of queries
+ * and values, in the best order and in the other order. */
 typedef struct key_bias_evidence {
     double best, next;
     bool is_by_head; /* true if the best order is head by head */

@@ -10,9 +10,9 @@
  *        config_timm.c.
  *     4. For WORKED_OUT, compute the field in resolve.c. For NO_FIELD, only the code that reads the
  *        setting uses it.
- * settings.c does not compile if the kind does not fit the field's type. test_settings fails, with
- * the setting's name, if a field has no row, if the tensor in shown_by exists without the field or
- * is missing with it, if --set does not reach the field, or if vit-info does not mention it.
+ * settings.c does not compile if the kind does not fit the field's type. test_settings fails and
+ * names the setting if a field has no row, if the presence of the tensor in shown_by contradicts
+ * the field, if --set does not reach the field, or if vit-info does not mention the field.
  *
  * To add an activation, a pooling, a type of block or norm, or another value of an enum of vit.h:
  *     1. Add it to vit.h (the recipe: >>extending), then run make abi.

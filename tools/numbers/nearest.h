@@ -71,7 +71,7 @@ typedef struct nearest_hit {
 } nearest_hit;
 
 /* Finds the k rows that have the highest cosine with query [dim]. hits [k] receives the rows and
- * their cosines, the highest cosine first. Of rows with equal cosines, the row with the lower
+ * their cosines, the highest cosine first. If rows have equal cosines, the row with the lower
  * number comes first. Returns the number of hits, which is min(k, count), or less if rows have
  * NaNs. Returns -1 if memory is exhausted. */
 int nearest_find(const nearest_rows *rows, const float *query, int k, const vit_executor *executor,

@@ -51,8 +51,9 @@ float *tensor_values(const vit_model *model, const char *name, vit_tensor *tenso
  *     embedding   the vector that is added to a patch: learned, or sines and cosines in one
  *                 dimension or two. [embed_dim]
  *     rotary      the cosines and sines of a block's angles: the cosine of two positions is the
- *                 mean of cos(angle - angle'). Rotation gives this cosine to two equal vectors
- *                 whose pairs are equally long. [head_dim], of all heads if each has its own angles
+ *                 mean of cos(angle - angle'). Two equal vectors whose pairs have equal lengths
+ *                 have this cosine after the rotation. [head_dim]; for all heads if each head has
+ *                 its own angles
  *     relative    values that a block adds to the scores of a patch with every patch, in all heads.
  *                 [num_heads * num_patches]
  *

@@ -7,7 +7,7 @@
  * it may include no other floor.
  *
  * Paths and arguments are UTF-8 on Windows, and uninterpreted bytes elsewhere. A failing function
- * sets errno; os_error has its text.
+ * sets errno; os_error returns the text of the error.
  */
 #ifndef OS_H
 #define OS_H
@@ -84,8 +84,8 @@ void os_on_read(void (*seen)(const char *path));
  * may call only os_remove and os_remove_folder_late. */
 void os_before_end(void (*clean)(void));
 /* Makes the first Ctrl-C, SIGTERM or SIGHUP only set os_stopped to true; the second signal ends the
- * program. os_end_stopped ends the program by the first signal, because a loop in a shell must end
- * too. */
+ * program. os_end_stopped ends the program by the first signal, so that a shell loop around the
+ * program also ends. */
 void os_stop_softly(void);
 bool os_stopped(void);
 void os_end_stopped(void);
@@ -135,7 +135,7 @@ bool os_is_terminal(FILE *file); /* true for a terminal that supports escape seq
 char *os_executable(void);       /* returns the path of this program, malloc'ed; NULL if unknown */
 char *os_temporary_folder(void); /* returns a malloc'ed path */
 long os_process(void);           /* returns a number that no other running process has */
-/* Returns the bytes of memory that no file backs; NaN if unknown. */
+/* Returns the number of bytes of this process that no file backs; NaN if unknown. */
 double os_private_bytes(void);
 /* Starts this program again with these arguments, and reads `size` bytes of its standard output.
  * arguments[0] is the name of the program, and a NULL ends the array. Returns false if the program
@@ -181,8 +181,8 @@ char *os_find_program(const char *name);
  * memory. */
 char *os_make_temporary(void);
 void os_remove_folder(const char *path); /* removes a folder and its contents */
-/* Removes a folder from another process, so that it works while this program ends. The function of
- * os_before_end may call this function. */
+/* Starts another process that removes a folder, so that the removal also works while this program
+ * ends. The function of os_before_end may call this function. */
 void os_remove_folder_late(const char *path);
 
 #endif

@@ -1,6 +1,6 @@
-/* handles.h - declares the functions of vit.h without its structs. They use handles, numbers and
- * arrays, for languages that cannot read C's structs. rust/build.sh and go/build.sh copy handles.h,
- * handles.c and vit.h into the packages.
+/* handles.h - declares the functions of vit.h without its structs. The functions use handles,
+ * numbers and arrays, for languages that cannot read C's structs. rust/build.sh and go/build.sh
+ * copy handles.h, handles.c and vit.h into the packages.
  *
  * tools/packaging owns the compiled library, CMake, pkg-config, man pages, releases, bindings; it may
  * include no other floor.

@@ -79,8 +79,9 @@ typedef struct shard_source {
 } shard_source;
 
 /* Opens an archive. `file` is a path, or "-" for standard input. `name` is the name of the shard,
- * with which the names of its photos begin. `max_bytes` limits the images of a sample together. The
- * struct is large: do not put it on the stack. Close the source even after a failure. */
+ * with which the names of its photos begin. `max_bytes` limits the total size of all images of a
+ * sample. The struct is large: do not put it on the stack. Close the source even after a
+ * failure. */
 bool shard_source_open(shard_source *s, const char *file, const char *name, size_t max_bytes,
                        report *r);
 void shard_source_close(shard_source *s);

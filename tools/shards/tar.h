@@ -106,7 +106,7 @@ typedef struct samples {
     sample shared; /* KEY and the texts of the current sample */
 } samples;
 
-/* Begins to read an archive. `max_bytes` limits the size of all images of a sample together. */
+/* Begins to read an archive. `max_bytes` limits the total size of all images of a sample. */
 void samples_begin(samples *s, tar_read *read, void *user, size_t max_bytes);
 void samples_end(samples *s);
 

@@ -1,8 +1,8 @@
 /* token_plan.h - an unfinished tokenizer: its tables, and the bytes that are already final.
  *
  * A piece is a text that the tokenizer turns into one token. A merge is a pair of pieces that BPE
- * joins. A step is a change of the text before it is split into pieces, such as lower case. A raw
- * token is a text that becomes one token and is not split into pieces. */
+ * joins. A step is a change to the text, such as lower case, before the text is split into pieces.
+ * A raw token is a text that becomes one token and is not split into pieces. */
 #ifndef TOKEN_PLAN_H
 #define TOKEN_PLAN_H
 
@@ -170,8 +170,8 @@ bool json_tokenizer_read(tplan *p, const char *path, const text_facts *facts, bo
                          report *r);
 
 /* Reads the pieces, the normalisation, and the begin, end and pad tokens of a .model file. Control
- * symbols become raw tokens. If `siglip` is set, does as SiglipTokenizer: puts a prefix before the
- * text, and removes the prefix again. */
+ * symbols become raw tokens. If `siglip` is set, the function puts a prefix before the text and
+ * removes the prefix again, as SiglipTokenizer does. */
 bool spiece_read(tplan *p, const char *path, bool siglip, report *r);
 /* Adds the pairs of a precompiled_charsmap to *map, except pairs whose key begins with a key of
  * `fixed`. */

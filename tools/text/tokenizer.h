@@ -4,7 +4,8 @@
  * of a .vit file that vit_tokenize reads; it may include base checkpoint.
  *
  * Limits: letters that are newer than Unicode 15.0 count as symbols. ftfy's repair of wrongly
- * decoded text is missing. A normalizer, pre-tokenizer or model of another kind is refused by name.
+ * decoded text is missing. An unsupported kind of normalizer, pre-tokenizer or model is refused,
+ * and the message names the kind.
  */
 #ifndef TOKENIZER_H
 #define TOKENIZER_H
