@@ -55,7 +55,7 @@ out '^photos +18 of 3 classes, 6 each$'
 out '^right +100\.0 % \(\+-0\.0\) of 18 photos held out, in 10 folds$'
 out '^none +0 of them'
 out '^  0 blue +6 +0 +0 +0$'
-out '^kept +7008 bytes for --add, 389 a photo'
+out '^kept +7008 bytes for --add, 389 per photo'
 try "$info" --check mine.vit
 is 0
 out 'self-test +ok'
@@ -69,7 +69,7 @@ try "$classify" -m mine.vit -k 1 test/red/1.ppm
 is 0
 out ' %  red$'
 try "$learn" --known 0.5 set -o half.vit
-out '^none +9 of them \(50\.0 %\) are "none of these"; for 9 of these, the best other class is right$'
+out '^none +9 of them \(50\.0 %\) get the answer "none of these"; for 9 of these, the most likely other class is right$'
 try "$learn" --known 1 set -o half.vit
 try "$info" half.vit
 out '^labels +3: '
@@ -121,7 +121,7 @@ try "$learn" -q parts/one -o again.vit
 same less.vit again.vit
 try "$learn" -m all.vit set -o again.vit
 is 0
-out '^ +all.vit had learnt classes, which are left out; --add keeps them$'
+out '^ +the classes that all.vit had learnt are left out; --add keeps them$'
 same mine.vit again.vit
 # The head of these models is wider than a tile of the kernels. The models are int8 and int4.
 for dtype in int8 int4; do
@@ -218,7 +218,7 @@ mkdir -p alone
 cp -r set/red alone/mine
 try "$learn" alone -o alone.vit
 is 0
-out '^alone +With a single class, a photo counts if it is close'
+out '^alone +There is only one class: a photo belongs to the class if'
 try "$classify" -m alone.vit -k 1 test/red/1.ppm
 out ' %  mine$'
 cp -r set/blue 'alone/none of these'
@@ -274,9 +274,9 @@ try "$learn" bad -o fine.vit
 is 1
 err '^vit-learn: bad/b/broken.jpg: '
 out '^photos +3 of 2 classes, 1 to 2 each$'
-out '^ +1 left out, which was given twice$'
-out '^ +1 left out, which cannot be read$'
-out '^ +1 not held out: the only photo of its class$'
+out '^ +1 left out, because it was given twice$'
+out '^ +1 unreadable and left out$'
+out '^ +1 not held out: the only photo of a class is never held out$'
 exists fine.vit
 refused 'none.vit: cannot be opened' "$learn" -m none.vit set
 refused "$base: the model has no learnt classes" "$learn" -m "$base" --add set

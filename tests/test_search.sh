@@ -326,7 +326,7 @@ is 1
 same "$work/out" one
 try "$search" all.npy damaged/b/bad.jpg
 is 1
-err 'no image could be read to search for'
+err 'none of the photos to search for could be read'
 
 # A list of queries gives the same result as queries on the command line. The test also covers
 # comma-separated values.
@@ -358,7 +358,7 @@ mv photos/b/grey.jpg kept.jpg
 try "$search" all.npy photos/a/rgb.png
 is 0
 lines out 5
-err '^vit-search: 1 of these 5 photos no longer exist, such as photos/b/grey.jpg; vit-embed makes a new index$'
+err '^vit-search: 1 of the 5 photos found no longer exist, such as photos/b/grey.jpg; vit-embed makes a new index$'
 try "$search" all.npy photos/a/rgb.png -q
 quiet err
 mv kept.jpg photos/b/grey.jpg
@@ -534,7 +534,7 @@ while IFS='|' read -r options message; do
 done <<'END'
 shards --vector theirs.npy --sheet x.png|--sheet is for one INDEX.npy
 shards --vector theirs.npy --names all.txt|--names is for one INDEX.npy
-all.npy --vector theirs.npy --int8|--int8 is for a folder of shards; all.npy is no folder
+all.npy --vector theirs.npy --int8|--int8 is for a folder of shards; all.npy is not a folder
 END
 
 # near-duplicates
@@ -900,7 +900,7 @@ lines err 2
 err "^vit-evaluate: tags.csv: 'nosuch' is not a class of the model and is left out$"
 out '^images          4$'
 out '^classes         4 of 10 occur$'
-out '^left out        2 tags that are no classes of the model; they occur 3 times$'
+out '^left out        2 tags that are not classes of the model; they occur 3 times$'
 out '^mAP             [0-9.]+ %$'
 out '^above 0.5$'
 out '^  F1, macro     [0-9.]+ %$'

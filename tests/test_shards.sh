@@ -382,7 +382,7 @@ usage "--shard names the shard on standard input"
 try "$embed" --collect x -o y
 usage '--collect writes no files'
 try "$embed" --tar in -o x --names y
-usage '--tar writes its names into the metadata'
+usage '--tar writes the names of the images into the metadata'
 
 # --- images that end in the middle ---------------------------------------------------------------
 

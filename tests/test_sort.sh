@@ -189,7 +189,7 @@ rm -rf in s
 cp -r kept in
 try "$classify" -m m.vit --sort s --move in/a/1.ppm in/a/1.ppm in/a/2.ppm
 is 1
-err '^vit-classify: in/a/1.ppm: (the image is gone: it was moved, or was an operand twice|cannot be opened: .*)$'
+err '^vit-classify: in/a/1.ppm: (the image no longer exists: it was moved or removed, or it was given twice|cannot be opened: .*)$'
 same "s/${class[in/a/2.ppm]}/2.ppm" kept/a/2.ppm
 same "s/${class[in/a/1.ppm]}/1.ppm" kept/a/1.ppm
 

@@ -392,7 +392,7 @@ static void print_text(const bench *b, const figures *f) {
         printf("  private memory%11.2f MB    of a process that opens the model and runs it once\n",
                b->cold.private_bytes * 1e-6);
     printf("  open          %11.3f ms\n", b->cold.open_ms);
-    printf("  cold start    %11.3f ms    from starting a process to its first %s\n",
+    printf("  cold start    %11.3f ms    from the start of a process to its first %s\n",
            b->cold.ready_ms, b->model.config.num_classes ? "logits" : "embedding");
     for (int i = 0; i < f->num_phases; i++) {
         printf("  %-14s%11.3f ms %6.1f %%\n", f->phases[i].name, f->phases[i].share * f->median,
@@ -491,10 +491,11 @@ static const char notes[] =
     "computes k and v of all tokens, but q, proj, fc1 and fc2 of the class and distillation tokens\n"
     "alone. The peak is the median speed of a loop that repeats the instruction of the matrix\n"
     "products in registers, on the same number of threads. The loop runs between the measured\n"
-    "runs. For int8 and int4 it uses the 8-bit instruction, although attention computes in 16\n"
-    "bits. For f16 it uses the instruction of f32. Open and cold start are medians of 3 processes,\n"
-    "with the file in the system's cache. Private memory is memory that no file backs. The times\n"
-    "of the phases add up to the median time. The share of a phase is its part of all runs' time.\n"
+    "runs. For int8 and int4, the loop repeats the 8-bit instruction, although attention computes\n"
+    "in 16 bits. For f16, the loop repeats the instruction of f32. Open and cold start are medians\n"
+    "of 3 processes, with the file in the system's cache. Private memory is memory that no file\n"
+    "backs. The times of the phases add up to the median time. The share of a phase is the sum of\n"
+    "its times in all runs, divided by the time of all runs.\n"
     "Exit status: 0 on success, 1 if something failed, 2 for a wrong command.\n";
 
 static bool complain(const char *text) { return cli_wrong(PROGRAM, "%s", text), false; }
@@ -509,7 +510,7 @@ static bool check_arch(const choices *c, arch_choice *choice) {
 static bool check_command(choices *c, arch_choice *choice) {
     if (c->model && c->arch) return complain("either -m or --arch, not both");
     if (!c->arch && c->dtype != VIT_NUM_DTYPES)
-        return complain("--dtype needs --arch: a file has its own type");
+        return complain("--dtype needs --arch: the matrices of a file have a fixed type");
     if (c->dtype == VIT_NUM_DTYPES) c->dtype = VIT_F32;
     return check_arch(c, choice);
 }
@@ -532,9 +533,9 @@ static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *
         CLI_OPTION_BATCH(&c->batch, "1"),
         CLI_OPTION_THREADS(&c->num_threads),
         CLI_OPTION_ISA(&c->isa),
-        { 0, "seconds", "S", "measure for S seconds, and at least 5 times (default 2)", CLI_NUMBER,
+        { 0, "seconds", "S", "measure for S seconds (default 2), and at least 5 runs", CLI_NUMBER,
           &c->seconds, 0, 3600 },
-        { 0, "runs", "N", "measure N times instead", CLI_INT, &c->runs, 1, MAX_RUNS },
+        { 0, "runs", "N", "measure N runs instead", CLI_INT, &c->runs, 1, MAX_RUNS },
         CLI_OPTION_JSON(&c->json, "print one JSON object"),
         CLI_END,
     };

@@ -259,7 +259,8 @@ static bool sort_image(classifier *c, const char *image, int count, char **place
     done = sort_place(&c->sorter, image, c->top[0].index, place, r);
     c->sorted[done]++;
     if (done == SORT_GONE)
-        report_error(PROGRAM, image, "the image is gone: it was moved, or was an operand twice");
+        report_error(PROGRAM, image,
+                     "the image no longer exists: it was moved or removed, or it was given twice");
     return done != SORT_FAILED;
 }
 
@@ -303,19 +304,19 @@ static const char description[] =
     "Prints the most likely classes of each IMAGE: a JPEG, PNG, BMP, GIF (its first frame), TGA,\n"
     "PGM or PPM file, or '-' for standard input. A FOLDER stands for all images in it and below\n"
     "it, sorted. Grey, palette and alpha images are converted to RGB. JPEGs are rotated by their\n"
-    "EXIF orientation. For a tagger, --above 0.35 prints all labels of an image. With --classes,\n"
-    "the classes are texts, or vectors of texts.\n"
+    "EXIF orientation. For a tagger, --above 0.35 prints all labels with a probability of at least\n"
+    "0.35. With --classes, the classes are texts, or vectors of texts.\n"
     "--sort puts each image into the folder of its most likely class, and prints the new path.\n"
-    "--frames reads a STREAM (default: standard input). It prints a line for each frame: the\n"
-    "frame's number, from 1, and its most likely class.\n";
+    "--frames reads a STREAM (default: standard input) and prints a line for each frame: the number\n"
+    "of the frame, counted from 1, and the most likely class.\n";
 
 static const char notes[] =
     "--sort DIR makes DIR/CLASS/IMAGE: a symbolic link, or a file with --copy or --move. Windows\n"
-    "needs --copy or --move. No file is ever replaced: a second cat.jpg becomes cat-2.jpg. Images\n"
-    "that are already in place stay, so an interrupted run can be started again. --above P leaves\n"
-    "out images whose most likely class has a probability below P. CLASS is the label, with '_'\n"
-    "for / \\ : * ? \" < > | and for a dot at its ends. If two labels become equal, the number of\n"
-    "the class is added to each. If a file cannot be written, the run ends.\n"
+    "needs --copy or --move. No file is ever replaced: a second cat.jpg becomes cat-2.jpg. An\n"
+    "image that is already in its folder stays there, so an interrupted run can be started again.\n"
+    "--above P leaves out images whose most likely class has a probability below P. CLASS is the\n"
+    "label; '_' replaces / \\ : * ? \" < > | and a dot at either end. If two labels become equal,\n"
+    "each label is followed by the number of its class. If a file cannot be written, the run ends.\n"
     "--csv has the columns image (or frame), rank, index, label, prob, logit and, with --sort,\n"
     "sorted.\n"
     "Streams: ffmpeg -i cat.mp4 -f mjpeg - | @ --frames auto\n"

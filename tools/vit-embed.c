@@ -438,15 +438,17 @@ static const char notes[] =
     "avg the mean of the patches, and tokens all tokens, [n, tokens, dim]. With --max-patches or\n"
     "crop_mode=aspect, photos have different numbers of tokens: zeros fill the rest of each row, and\n"
     "\"grids\" of OUT.json has the height and width of each photo's grid. Blocks count from 0, as in\n"
-    "timm. --block omits the final norm. Its default of --pool is cls, or avg without class token.\n"
+    "timm. --block omits the final norm. With --block, the default pool is cls if the model has a\n"
+    "class token, and avg if it has none.\n"
     "If a path has a newline, a carriage return or a backslash, its line in OUT.txt begins with\n"
     "a backslash, and these characters are written \\n, \\r and \\\\, as by sha256sum.\n"
     "A shard's metadata have a line for each row, then a line for each unreadable image. A run skips\n"
-    "each shard that is complete by the checksums in its record. A killed task can therefore be\n"
-    "started again, on any machine. A truncated shard is reported and leaves no output; the run\n"
-    "continues. --part auto takes the part from the variables of mpirun (OMPI_, PMI_) or srun or,\n"
-    "with --parts N, of a Slurm array (numbered from 0) or GNU parallel. --collect looks for the\n"
-    "given SHARDs. Without SHARDs, it looks for gaps between the numbers of the shards.\n"
+    "a shard if the checksums in its record show that its output is complete. A killed task can\n"
+    "therefore be started again, on any machine. A truncated shard is reported and leaves no\n"
+    "output; the run continues. --part auto reads the part from the environment variables of mpirun\n"
+    "(OMPI_, PMI_) or srun. With --parts N, it also reads those of a Slurm array (numbered from 0)\n"
+    "or of GNU parallel. With SHARDs, --collect reports which of them are missing. Without SHARDs,\n"
+    "it reports gaps between the numbers of the shards.\n"
     "An unreadable image is reported and has no row; the next run tries it again. The number of\n"
     "threads, the batch and earlier runs do not change a bit of the result. All files but\n"
     "OUT.rows appear when everything is done, or not at all. OUT.rows identifies an image by its\n"
@@ -471,7 +473,8 @@ static const char *check_choices(const choices *c, const text_list *operands) {
                    : NULL;
     if (none) return c->tar ? "missing SHARD" : "missing IMAGE, FOLDER or --list FILE";
     if (c->null && (c->tar || c->lists.count == 0)) return "--null needs --list FILE of images";
-    if (c->tar && c->names) return "--tar writes its names into the metadata, not into --names";
+    if (c->tar && c->names)
+        return "--tar writes the names of the images into the metadata: leave out --names";
     if (c->tar && c->overwrite)
         return "--overwrite is for OUT.npy; with --tar, remove the folder OUT";
     if (!c->tar && (c->shard || c->part || c->parts || c->classes))
@@ -485,8 +488,8 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
     const cli_option options[] = {
         CLI_OPTION_MODEL(&c->model),
         { 'o', "output", "OUT.npy", "the file to write", CLI_OUTPUT, &c->output, 0, 0 },
-        { 0, "names", "FILE", "file for the names, instead of OUT.txt", CLI_OUTPUT, &c->names, 0,
-          0 },
+        { 0, "names", "FILE", "file for the paths of the images, instead of OUT.txt", CLI_OUTPUT,
+          &c->names, 0, 0 },
         PHOTO_LIST_OPTIONS(&c->lists, &c->null),
         { 0, "pool", "NAME", "head, logits, cls, avg or tokens: see below", CLI_TEXT, &c->pool, 0,
           0 },
@@ -499,9 +502,9 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
           &c->texts, 0, 0 },
         { 0, "tar", NULL, "the operands are shards, OUT is a folder", CLI_FLAG, &c->tar, 0, 0 },
         { 0, "shard", "NAME", "with --tar -: the shard's name", CLI_TEXT, &c->shard, 0, 0 },
-        { 0, "part", "I/N|auto", "every N-th shard from the I-th on, counted from 0", CLI_TEXT,
-          &c->part, 0, 0 },
-        { 0, "parts", "N", "with --part auto: the number of jobs of an array", CLI_INT, &c->parts,
+        { 0, "part", "I/N|auto", "embed every N-th shard, from shard I on; shards count from 0",
+          CLI_TEXT, &c->part, 0, 0 },
+        { 0, "parts", "N", "with --part auto: the number of jobs in the array", CLI_INT, &c->parts,
           1, 10000000 },
         { 0, "classify", "K", "write the K best classes into the metadata of shards", CLI_INT,
           &c->classes, 1, 1000 },

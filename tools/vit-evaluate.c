@@ -650,7 +650,7 @@ static void print_tagged_text(const choices *chosen, const tag_lists *lists,
     if (t->photos.unreadable) printf("  (and %d unreadable)", (int)t->photos.unreadable);
     printf("\nclasses         %d of %d occur\n", t->occurring, t->num_classes);
     if (lists->unknown) {
-        printf("left out        %d tags that are no classes of the model; they occur %d times\n",
+        printf("left out        %d tags that are not classes of the model; they occur %d times\n",
                lists->unknown, lists->dropped);
     }
     printf("mAP             %.2f %%\n", 100 * t->mean_average_precision);
@@ -729,16 +729,17 @@ static const char description[] =
     "label such as 'tabby, tabby cat', a synset id (n02123045) or a class index. Case is\n"
     "ignored, and '_' equals ' '.\n"
     "--tags FILE is for models that find several classes in an image (sigmoid). Each line of FILE\n"
-    "has an image in DIR and its tags. The report has mean average precision and F1.\n"
-    "--knn TRAIN needs no classes in the model. It classifies each image of DIR by the images of\n"
-    "TRAIN whose embeddings are nearest by cosine. --probe TRAIN uses a linear classifier.\n"
+    "has the path of an image in DIR and its tags. The report has mean average precision and F1.\n"
+    "--knn TRAIN classifies each image of DIR by the images of TRAIN whose embeddings are nearest\n"
+    "by cosine. --probe TRAIN classifies by a linear classifier that is learnt from the embeddings\n"
+    "of TRAIN. For --knn and --probe, the model needs no classes.\n"
     "--zero-shot uses the name of each folder as a text, for CLIP and SigLIP.\n";
 
 static const char notes[] =
-    "A --map file has lines 'FOLDER<tab>CLASS', or with a space if FOLDER contains none; lines\n"
-    "that start with '#' are comments. Images are files that end in .jpg, .jpeg, .png, .bmp,\n"
-    ".gif, .tga, .pgm, .ppm or .pnm. Files that end in .heic, .heif, .avif, .webp, .tif or .tiff\n"
-    "need --decoder, and are unreadable without it. timm ignores the EXIF orientation;\n"
+    "A --map file has lines 'FOLDER<tab>CLASS'. A space may replace the tab if FOLDER contains no\n"
+    "space. Lines that start with '#' are comments. Images are files that end in .jpg, .jpeg,\n"
+    ".png, .bmp, .gif, .tga, .pgm, .ppm or .pnm. Files that end in .heic, .heif, .avif, .webp, .tif\n"
+    "or .tiff need --decoder, and are unreadable without it. timm ignores the EXIF orientation;\n"
     "--no-exif gives timm's results. The number of threads does not change any result.\n"
     "--tags takes lines 'PATH,TAGS' or 'PATH<tab>TAGS', with or without a first line 'path,tags'.\n"
     "Tags are separated by ';', '|', ',' or, if none of these occurs, by spaces. '_' stands for a\n"
@@ -774,9 +775,10 @@ static const char *check(const choices *c) {
 static bool choose(int argc, char **argv, choices *c, int *status) {
     const cli_option options[] = {
         CLI_OPTION_MODEL(&c->model),
-        { 0, "map", "FILE", "the classes of folders that are not labels", CLI_TEXT, &c->map, 0, 0 },
-        { 0, "limit", "N", "use N images in all, evenly spaced, and N of TRAIN", CLI_INT, &c->limit,
-          1, 2147483647 },
+        { 0, "map", "FILE", "classes for the folders whose names are not labels", CLI_TEXT, &c->map,
+          0, 0 },
+        { 0, "limit", "N", "use at most N images of DIR and N of TRAIN, evenly spaced", CLI_INT,
+          &c->limit, 1, 2147483647 },
         { 0, "tags", "FILE", "the tags of each image: see below; '-': standard input", CLI_TEXT,
           &c->tags, 0, 0 },
         { 0, "above", "P", "lowest probability of a found tag (default 0.5)", CLI_NUMBER, &c->above,
@@ -834,15 +836,16 @@ static bool open_model(choices *chosen, vit_model *model, char **path) {
     }
     chosen->model = *path;
     if (model->config.num_classes == 0 && !chosen->knn && !chosen->probe && !chosen->zero_shot) {
-        report_error(PROGRAM, *path,
-                     "the model names no classes, so no answer can be right or wrong");
+        report_error(
+            PROGRAM, *path,
+            "the model names no classes: use --knn, --probe or --zero-shot, or a model with classes");
         return false;
     }
     if (chosen->sigmoid) model->config.head_activation = VIT_HEAD_SIGMOID;
     if (!chosen->tags || model->config.head_activation == VIT_HEAD_SIGMOID) return true;
     report_error(PROGRAM, *path,
-                 "the model gives each image one class (softmax); --tags needs several right "
-                 "classes; add --sigmoid if the model was trained for them");
+                 "the model gives each image one class (softmax), but --tags needs a model that "
+                 "gives several; add --sigmoid if the model was trained to give several");
     return false;
 }
 

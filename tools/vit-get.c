@@ -520,7 +520,7 @@ static bool convert(const request *q, report *r) {
 
 static void print_sum(const request *q, const sums *s) {
     text_print(stdout, "SHA-256 %s: %s\n", s->found,
-               !s->told_by        ? "no sum is published to compare it with"
+               !s->told_by        ? "no sum is published, so this SHA-256 was not compared"
                : q->model->sha256 ? "as published"
                                   : "as the server reports");
 }

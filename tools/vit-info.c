@@ -277,7 +277,7 @@ static const char *sides_resized(const vit_config *c) {
     case VIT_CROP_BORDER: return "the longer side, the rest filled with the mean";
     case VIT_CROP_ASPECT:
         return c->crop_rounding == VIT_ROUND_NEAREST
-                   ? "each photo keeps its aspect ratio; one of its sides is near this size"
+                   ? "each photo keeps its aspect ratio; one side of the photo is near this size"
                    : "each photo keeps its aspect ratio; this size limits the number of patches";
     case VIT_CROP_SQUASH:
     case VIT_NUM_CROP_MODES: break;
@@ -525,12 +525,12 @@ int main(int argc, char **argv) {
         { 0, "check", NULL, "verify all checksums and run the self-test", CLI_FLAG, &chosen.check,
           0, 0 },
         { 0, "sha256", "SUM",
-          "refuse a file with another SHA-256 than SUM: 64 hexadecimal\n"
-          "digits, or the path of a list from sha256sum",
+          "refuse a file whose SHA-256 is not SUM; SUM has 64 hexadecimal\n"
+          "digits, or is the path of a list from sha256sum",
           CLI_TEXT, &chosen.sha256, 0, 0 },
         { 0, "tensors", NULL, "list all tensors", CLI_FLAG, &chosen.tensors, 0, 0 },
         { 0, "labels", NULL, "list all labels", CLI_FLAG, &chosen.labels, 0, 0 },
-        CLI_OPTION_JSON(&chosen.json, "print one JSON object per line, for each file"),
+        CLI_OPTION_JSON(&chosen.json, "for each file, print a line with one JSON object"),
         CLI_OPTION_THREADS(&chosen.num_threads),
         CLI_OPTION_ISA(&chosen.isa),
         CLI_END,

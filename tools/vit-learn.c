@@ -322,14 +322,15 @@ static void print_photos(const job *j) {
     printf(set->least == set->most ? "%d each\n" : "%d to %d each\n", set->least, set->most);
     if (set->stored) printf("                %d of them from before\n", set->stored);
     if (set->twice)
-        printf("                %d left out, which %s given twice\n", set->twice,
-               set->twice == 1 ? "was" : "were");
+        printf("                %d left out, because %s given twice\n", set->twice,
+               set->twice == 1 ? "it was" : "they were");
     if (set->counts.unreadable)
-        printf("                %d left out, which cannot be read\n", (int)set->counts.unreadable);
+        printf("                %d unreadable and left out\n", (int)set->counts.unreadable);
     if (j->dropped)
-        text_print(stdout,
-                   "                %s had learnt classes, which are left out; --add keeps them\n",
-                   j->path);
+        text_print(
+            stdout,
+            "                the classes that %s had learnt are left out; --add keeps them\n",
+            j->path);
 }
 
 static void print_promise(const job *j, const several_figures *several) {
@@ -337,9 +338,9 @@ static void print_promise(const job *j, const several_figures *several) {
     const double p = head->held_out ? (double)head->right / head->held_out : 0;
     if (head->alone) {
         printf(
-            "alone           With a single class, a photo counts if it is close to the class's\n"
-            "                mean. The accuracy on other photos is unknown: add a folder \"%s\"\n"
-            "                with photos of other things.\n",
+            "alone           There is only one class: a photo belongs to the class if its embedding\n"
+            "                is close to the mean of the class. The accuracy on other photos is\n"
+            "                unknown: add a folder \"%s\" with photos of other things.\n",
             LEARNED_NONE);
         return;
     }
@@ -358,11 +359,11 @@ static void print_promise(const job *j, const several_figures *several) {
            head->folds == 1 ? "fold" : "folds");
     printf("                the mean probability is %.1f %%\n", 100 * head->expected);
     if (head->held_out < j->set.count)
-        printf("                %d not held out: the only photo of its class\n",
+        printf("                %d not held out: the only photo of a class is never held out\n",
                j->set.count - head->held_out);
     if (head->has_none)
-        printf("none            %d of them (%.1f %%) are \"%s\"; for %d of these, "
-               "the best other class is right\n",
+        printf("none            %d of them (%.1f %%) get the answer \"%s\"; for %d of these, "
+               "the most likely other class is right\n",
                head->refused, percent(head->refused, head->held_out), LEARNED_NONE,
                head->right_refused);
 }
@@ -382,7 +383,7 @@ static bool print_text(const job *j, report *r) {
     if (j->set.added)
         printf("\nkept            nothing for --add; covariance shrunk by %g\n", head->share);
     else
-        printf("\nkept            %llu bytes for --add, %llu a photo: embeddings, no photos\n",
+        printf("\nkept            %llu bytes for --add, %llu per photo: embeddings, no photos\n",
                (unsigned long long)j->record,
                (unsigned long long)(j->record / (size_t)j->set.count));
     printf("time            %.2f s to embed, %.2f s to learn\n", j->set.counts.seconds, j->seconds);
@@ -472,10 +473,10 @@ static const char description[] =
     "model has the same backbone and another head; every program that takes a model can use it.\n"
     "PHOTOS may also be a file with lines 'PATH,CLASS'. A line 'PATH,CLASS;CLASS' gives a photo\n"
     "several classes, and 'PATH,' gives it none. PHOTOS may also be a model that vit-learn wrote:\n"
-    "its classes are added without their photos. Or PHOTOS is an OUT.npy that vit-embed wrote: the\n"
-    "photos listed in its OUT.txt are added, and the class of a photo is its folder. @ prints\n"
-    "how many held-out photos get the right class, which photos look mislabelled, and which\n"
-    "classes are mistaken for each other.\n";
+    "the classes of this model are added, and their photos are not needed. PHOTOS may also be an\n"
+    "OUT.npy that vit-embed wrote: the photos listed in its OUT.txt are added, and the folder of a\n"
+    "photo is its class. @ prints how many held-out photos get the right class, which photos look\n"
+    "mislabelled, and which classes are mistaken for each other.\n";
 
 static const char notes[] =
     "The head is scikit-learn's LogisticRegression(C=1) of embeddings scaled to a variance of 1,\n"
@@ -489,9 +490,9 @@ static const char notes[] =
     "The order of the photos, the number of threads and the number of runs do not change the file.\n"
     "A second copy of a photo is left out; copies in two classes are an error.\n"
     "The time of logistic regression grows with photos times classes. --ridge learns a million\n"
-    "photos of a thousand classes in minutes. --ridge keeps no embeddings for --add, and keeps\n"
-    "copies of photos. With --ridge, the order of the rows changes the last bits of the weights.\n"
-    "--ridge does not learn from the rows that it holds out: one in ten, at most 5,000.\n"
+    "photos of a thousand classes in minutes. With --ridge, OUT.vit keeps no embeddings for --add,\n"
+    "copies of a photo are not left out, and the order of the rows changes the last bits of the\n"
+    "weights. --ridge holds out one row in ten, at most 5,000, and does not learn from these rows.\n"
     "Exit status: 0 on success, 1 if an image could not be read or something failed, 2 for a\n"
     "wrong command.\n";
 
@@ -503,14 +504,15 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           0 },
         { 0, "forget", "CLASS", "leave out a class that MODEL.vit has learnt", CLI_LIST, &c->forget,
           0, 0 },
-        { 0, "several", NULL, "any number of classes may be right (sigmoid)", CLI_FLAG, &c->several,
-          0, 0 },
+        { 0, "several", NULL, "a photo may have any number of classes (sigmoid)", CLI_FLAG,
+          &c->several, 0, 0 },
         { 0, "known", "P",
-          "share of photos held out that are not \"" LEARNED_NONE "\"\n"
-          "(default 0.95); 1: the model has no such class",
+          "share of held-out photos for which the answer is not\n"
+          "\"" LEARNED_NONE "\" (default 0.95); 1: the model lacks this class",
           CLI_NUMBER, &c->known, 0.5, 1 },
-        { 0, "folds", "N", "hold out photos in N parts (default 10; 3 where that takes long)",
-          CLI_INT, &c->folds, 2, 1000 },
+        { 0, "folds", "N",
+          "hold out the photos in N parts (default 10, or 3 if 10 would take long)", CLI_INT,
+          &c->folds, 2, 1000 },
         { 0, "ridge", NULL,
           "learn from files OUT.npy in one pass, for any number of photos:\n"
           "Gaussian classes instead of logistic regression",

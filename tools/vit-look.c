@@ -23,10 +23,10 @@
 
 static const look_command commands[] = {
     { "attention", "[options] IMAGE|FOLDER... -o OUT.png", "IMAGE",
-      "Shows which patches a token attends to: the class token or, in models without one, the mean\n"
-      "of all. The map covers the photo; parts that preprocessing cuts off are pale. In each map,\n"
-      "the least value is dark, and the largest is bright. Default: the mean of the heads of the\n"
-      "last block.\n",
+      "Shows which patches the class token attends to. In models without class token, the map is\n"
+      "the mean of the maps of all tokens. The map covers the photo; parts that preprocessing cuts\n"
+      "off are pale. In each map, the least value is dark, and the largest is bright. By default,\n"
+      "the map is the mean of the heads of the last block.\n",
       0, CLI_MANY, true, 0.65, look_wrong_attention, look_prepare_attention, look_read_attention,
       look_draw_attention, look_put_attention },
     { "tokens", "[options] IMAGE|FOLDER... -o OUT.png", "IMAGE",
@@ -76,7 +76,7 @@ static int common_options(cli_option *options, int count, look_choices *c) {
         CLI_OPTION_JSON(&c->json, "print the values as one JSON object"),
         { 0, "size", "N",
           "longer side of each photo in the picture (default 320);\n"
-          "grids of positions are twice as wide, filters a fifth",
+          "grids of positions are twice as wide, filters a fifth as wide",
           CLI_INT, &c->side, 16, 8192 },
         { 0, "columns", "N", "columns of the contact sheet", CLI_INT, &c->columns, 1, 1000 },
         CLI_END,
@@ -101,8 +101,8 @@ static int own_options(cli_option *options, int count, const look_command *comma
     const cli_option of_attention[] = {
         { 0, "block", "B", "use this block (default: the last)", CLI_INT, &c->block, 0, 1023 },
         { 0, "head", "H", "show only this head", CLI_INT, &c->head, 0, 1023 },
-        { 0, "heads", "WHICH", "mean (default), or all: a picture for each", CLI_TEXT, &c->heads, 0,
-          0 },
+        { 0, "heads", "WHICH", "mean: their mean (default); all: a picture for each head", CLI_TEXT,
+          &c->heads, 0, 0 },
         { 0, "rollout", NULL, "rollout through all blocks (Abnar and Zuidema 2020)", CLI_FLAG,
           &c->rollout, 0, 0 },
         { 0, "at", "X,Y", "show the attention of the patch at this pixel of each photo", CLI_TEXT,
@@ -113,8 +113,8 @@ static int own_options(cli_option *options, int count, const look_command *comma
         { 0, "block", "B", "use the tokens that leave this block (default: after the final norm)",
           CLI_INT, &c->block, 0, 1023 },
         { 0, "foreground", NULL,
-          "first leave out the background, as DINOv2 does: patches whose first\n"
-          "component has the same sign as its mean along the borders",
+          "first leave out the background, as DINOv2 does: the patches whose first\n"
+          "component has the sign of the mean at the borders of the photos",
           CLI_FLAG, &c->foreground, 0, 0 },
         CLI_END,
     };
@@ -131,7 +131,7 @@ static int own_options(cli_option *options, int count, const look_command *comma
           "embedding, rotary or relative (default: the first of these that\n"
           "the model has)",
           CLI_TEXT, &c->kind, 0, 0 },
-        { 0, "block", "B", "use this block's positions, if blocks differ (default 0)", CLI_INT,
+        { 0, "block", "B", "use the positions of block B, if blocks differ (default 0)", CLI_INT,
           &c->block, 0, 1023 },
         CLI_END,
     };
@@ -200,13 +200,13 @@ static bool choose(const look_command *command, int argc, char **argv, look_choi
 /* Handles a command line without a command: prints --help, --version, or the error. */
 static int without_command(int argc, char **argv) {
     static const char description[] =
-        "Draws what a model attends to and computes. A COMMAND is one of\n\n"
+        "Draws what a model attends to and computes. The COMMANDs are\n\n"
         "  attention    which patches the class token attends to, as a heat map over the photo\n"
         "  tokens       principal components of the patch tokens, as colours\n"
-        "  similarity   the cosine of every patch to one\n"
+        "  similarity   the cosine of every patch to one chosen patch\n"
         "  positions    the cosine of every position to all others\n"
         "  filters      principal components of the patch embedding's filters\n\n"
-        "'@ COMMAND --help' lists the options of each.\n";
+        "'@ COMMAND --help' lists the options of a command.\n";
     const cli_option none[] = { CLI_END };
     const cli_program program = {
         PROGRAM,   "COMMAND [options] ...", description, none, notes, 1, CLI_MANY,

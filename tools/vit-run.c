@@ -446,10 +446,11 @@ static bool start_session(run *r) {
     params.trace_user = r;
     size = vit_workspace_size(&r->model, &params);
     if (size == 0) {
-        report_error(PROGRAM, NULL,
-                     "this machine cannot run the model with --isa %s (its best is %s) and a "
-                     "batch of %d",
-                     vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()), params.batch);
+        report_error(
+            PROGRAM, NULL,
+            "this machine cannot run the model with --isa %s (the machine's best is %s) and a "
+            "batch of %d",
+            vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()), params.batch);
         return false;
     }
     r->workspace = malloc(size);
@@ -679,7 +680,7 @@ static bool run_all(run *r) {
 static const char description[] =
     "Runs a model on one batch of images, or on a preprocessed tensor, and writes outputs as .npy\n"
     "files of float32. A folder stands for all images in it and below it, sorted.\n"
-    "If no output is named, the best classes are printed.\n";
+    "Without an option that names an output, the best classes are printed.\n";
 
 static const char notes[] =
     "Shapes: logits [B, classes], embedding [B, dim], tokens [B, N, dim] (after the final norm),\n"

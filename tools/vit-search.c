@@ -100,9 +100,11 @@ static bool open_model(job *j, report *r) {
     if (j->path) return true; /* --classes or --words has opened the model */
     if (!c->asked.model && !compared(j)->model_path) {
         return report_fail(r,
-                           "the model that made %.200s is unknown without its .json%s; give the "
+                           "the model that made %.200s is unknown, because there %s; give the "
                            "model with -m MODEL.vit",
-                           c->index, j->folder.set.count ? " files" : " beside it");
+                           c->index,
+                           j->folder.set.count ? "are no .json files in it"
+                                               : "is no .json file beside it");
     }
     return embedding_open_model(&c->asked, compared(j), &j->model, &j->path, &j->choice, r);
 }
@@ -306,7 +308,7 @@ static void report_gone(const job *j, const found_photo *found, int count) {
     if (j->chosen->quiet || gone == 0 || gone == count) return;
     text_print(
         stderr,
-        "%s: %d of these %d photos no longer exist, such as %s; vit-embed makes a new index\n",
+        "%s: %d of the %d photos found no longer exist, such as %s; vit-embed makes a new index\n",
         PROGRAM, gone, count, first);
 }
 
@@ -354,7 +356,7 @@ static bool search(job *j, report *r) {
     }
     if (c->words.count + c->minus.count && !add_words(j, r)) return false;
     if (has_photos(j) && !infer_photos(j, take_query, r)) return false;
-    if (!j->num_queries) return report_fail(r, "no image could be read to search for");
+    if (!j->num_queries) return report_fail(r, "none of the photos to search for could be read");
     return find_nearest(j, r);
 }
 
@@ -585,7 +587,7 @@ static bool open_index(job *j, report *r) {
     const bool folder = source_is_folder(c->index);
     vit_result result;
     if (!folder && c->int8)
-        return report_fail(r, "--int8 is for a folder of shards; %.200s is no folder", c->index);
+        return report_fail(r, "--int8 is for a folder of shards; %.200s is not a folder", c->index);
     if (folder ? !open_folder(j, r) : !open_file(j, r)) return false;
     result = vit_threads_create(c->num_threads, &j->threads, &j->executor);
     if (result != VIT_OK) return report_fail(r, "%s", vit_result_string(result));
@@ -649,14 +651,14 @@ static const char notes[] =
     "--duplicates C prints groups of photos that are linked by pairs with a cosine of at least C.\n"
     "The values are the cosines to the first photo of the group. Time grows with the square of\n"
     "the number of photos.\n"
-    "--classes takes no INDEX.npy.\n"
+    "With --classes, there is no INDEX.npy: all operands are photos.\n"
     "In names, characters that control a terminal and invalid UTF-8 are printed as \\n, \\x1b or\n"
     "\\u202e, into pipes too. INDEX.txt has the exact names; row 0 of --json is its first line.\n"
     "A FOLDER has img_emb/img_emb_N.npy (f32 or f16), metadata/ and stats/, or files STEM.npy, each\n"
     "with its photos' names in STEM.txt. Shards that are missing or damaged are reported and left out.\n"
     "--int8 first reads copies with one byte per value, img_emb_N.i8. It makes the copies that are\n"
-    "missing or old. The error of each copy is known. Rows that may be among the best are then read\n"
-    "from the shard, so the result is the same as without --int8.\n" ZERO_SHOT_NOTES
+    "missing or out of date. The error of each copy is known. Rows that may be among the best are\n"
+    "then read from the shard, so the result is the same as without --int8.\n" ZERO_SHOT_NOTES
     "Exit status: 0 on success, 1 if an image or a shard could not be read or something failed,\n"
     "2 for a wrong command.\n";
 
@@ -704,10 +706,10 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
         { 0, "sheet", "OUT.png", "draw the results with their cosines", CLI_OUTPUT, &c->sheet, 0,
           0 },
         { 0, "duplicates", "C",
-          "print groups of near-duplicates, from this cosine on, such as 0.97", CLI_NUMBER,
+          "print groups of near-duplicates; C, such as 0.97, is the lowest cosine", CLI_NUMBER,
           &c->duplicates, -1, 1 },
         ZERO_SHOT_OPTIONS(&c->zero_shot),
-        { 0, "sigmoid", NULL, "independent probability for each class", CLI_FLAG,
+        { 0, "sigmoid", NULL, "give each class an independent probability", CLI_FLAG,
           &c->zero_shot.sigmoid, 0, 0 },
         { 0, "pool", "NAME", "head, logits, cls or avg, as in vit-embed", CLI_TEXT, &c->asked.pool,
           0, 0 },
