@@ -7,8 +7,9 @@
 #     budget.sh record WHY FIGURE...  appends a row with the current value of each FIGURE
 #     budget.sh time NAME COMMAND...  runs a command, and keeps its CPU time as the figure NAME-cpu
 #
-# A time is CPU time. Its unit is the CPU time of compiling stb_image.h on the same machine during
-# the run, by the same compiler at the same level. demo-cpu and test-cpu use gcc -O0.
+# Each figure of time is a ratio of CPU times. The divisor is the time of compiling stb_image.h on
+# the same machine during the run, by the same compiler at the same level. demo-cpu and test-cpu use
+# gcc -O0.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 export LC_ALL=C TIMEFORMAT='%U %S' CCACHE_DISABLE=1 # a cache hides the cost of compiling
@@ -32,8 +33,8 @@ compiles() {
         -o "$work/unit.o"
 }
 
-# compile_time COMPILER LEVEL: compiles vit.h and stb_image.h three times, one after the other, and
-# takes the shortest time of each
+# compile_time COMPILER LEVEL: compiles vit.h and stb_image.h in turn, three times, and prints the
+# ratio of their shortest times
 compile_time() {
     for _ in 1 2 3; do
         echo "$(cpu compiles "$1" "$2" vit.h VIT_IMPLEMENTATION)" \

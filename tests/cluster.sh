@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs vit-embed --tar under real engines: Slurm (a controller and four nodes, all on this machine),
 # Open MPI and GNU parallel. The test kills tasks and nodes while they work. The output must be
-# complete, and equal that of one process byte for byte.
+# complete, and must equal the output of a single process byte for byte.
 #
 #     bash tests/cluster.sh
 #
 # The script runs in its own namespaces. It therefore reaches only the loopback device, and its
-# processes end with it. It needs root, and the packages of tools/install-packages.sh cluster.
+# processes end when the script ends. The script needs root, and the packages of
+# tools/install-packages.sh cluster.
 cd "$(dirname "$0")/.." || exit 2
 [ -n "${INSIDE-}" ] || INSIDE=1 exec timeout -k 5 "${LIMIT:-600}" \
     unshare --pid --net --uts --fork --kill-child --mount-proc bash "$0" "$@"

@@ -1,7 +1,7 @@
 /* compare_builds.c - prints a hash of everything that a model computes: outputs and traced tensors,
  * on each instruction set, with one and two threads, several batches, low memory, masks and other
- * input sizes, and preprocessed images. tests/compare_builds.sh compiles it with the vit.h of two
- * builds and compares the lines.
+ * input sizes, and preprocessed images. tests/compare_builds.sh compiles this program with the
+ * vit.h of each of two builds, and compares the printed lines.
  *
  *     compare_builds MODEL.vit
  */
@@ -89,8 +89,8 @@ static uint8_t *make_mask(size_t count) {
 
 enum { LOGITS = 1, EMBEDDING = 2, TOKENS = 4, ATTENTION = 8 };
 
-/* Returns the requested outputs. If outputs of a block are among them, *block becomes the only
- * entry of .blocks. */
+/* Returns the outputs that `wanted` requests. If it requests outputs of a block, *block becomes the
+ * only entry of .blocks. */
 static vit_outputs make_outputs(const vit_model *model, int wanted, vit_block_output *block,
                                 size_t sizes[4]) {
     const vit_config *c = &model->config;

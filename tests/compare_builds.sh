@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# compare_builds.sh - checks that two builds compute the same. Each checkpoint of tests/data and
-# models/ must become the same .vit file, and each model must give the same bits. Run the script
+# compare_builds.sh - checks that two builds compute the same results. Each checkpoint of tests/data
+# and models/ must become the same .vit file, and each model must give the same bits. Run the script
 # after changes to the code that must not change any result.
 #
 #     bash tests/compare_builds.sh OLD NEW [SCRATCH]
@@ -9,8 +9,8 @@
 # of this script. The script compares
 #
 #   - exit statuses and files of vit-convert: five types, many options, calibration, and back
-#   - the output of tests/compare_builds.c, compiled in each: hashes of outputs and traced
-#     tensors, on each instruction set of this machine; no workspace may be larger
+#   - the output of tests/compare_builds.c, compiled in each checkout: hashes of outputs and traced
+#     tensors, on each instruction set of this machine; no workspace may be larger in NEW
 #   - the files that vit-run writes, and the results of classify and evaluate
 #
 # Messages and reports may differ. The script counts these differences, and the commands that fail

@@ -1,9 +1,10 @@
-/* compare_npy.c - prints, for the shell tests, the distance of two arrays of float32.
+/* compare_npy.c - prints, for the shell tests, the distance between two arrays of float32.
  *
  *     compare_npy OURS.npy THEIRS.npy TOLERANCE
  *
- * Prints the largest difference relative to the largest of THEIRS. Exit status: 0 on success, 1 if the
- * difference is above TOLERANCE or the sizes differ, 2 if an array cannot be read.
+ * Prints the largest difference, relative to the largest value of THEIRS. Exit status: 0 on
+ * success, 1 if the difference is above TOLERANCE or the sizes differ, 2 if an array cannot be
+ * read.
  */
 #include <math.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #
 #     bash tests/compare_speed.sh OLD NEW [ROUNDS [OPTIONS]]     OPTIONS of vit-bench: --isa avx2
 #
-# OLD and NEW are checkouts in which `make` has run. They run on one thread, unless OPTIONS set
-# another number.
+# OLD and NEW are checkouts in which `make` has run. Both builds run on one thread, unless OPTIONS
+# set another number of threads.
 set -eu
 if [ $# -lt 2 ]; then
     echo "usage: bash tests/compare_speed.sh OLD NEW [ROUNDS [OPTIONS]]" >&2

@@ -84,7 +84,8 @@ extern int version_one(void);
 extern int version_two(void);
 int main(void) { return version_one() == version_two() ? 0 : 1; }
 END
-# A program of two languages has the implementation in one and the caller in the other.
+# In a program of two languages, one language has the implementation and the other language calls
+# it.
 cat >"$work/user.c" <<'END'
 #include "vit.h"
 int main(void) {

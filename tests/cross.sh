@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# cross.sh [short | TARGET...] - runs the tests on other CPUs, under QEMU. The tests must
-# pass, compute this machine's bits and convert to the same files. vit.h must detect the missing
-# instructions of a CPU and work without them. `make test-more` runs the short part, `make
-# test-cross` everything; TARGET runs only the targets whose names begin with it.
+# cross.sh [short | TARGET...] - runs the tests on other CPUs, under QEMU. The tests must pass,
+# compute the same bits as on this machine, and convert checkpoints to the same files. vit.h must
+# detect the missing instructions of a CPU and work without them. `make test-more` runs the short
+# part, `make test-cross` everything; TARGET runs only the targets whose names begin with it.
 set -u
 cd "$(dirname "$0")/.."
 . tests/jobs.sh
@@ -15,7 +15,7 @@ declare -A emulators=([aarch64]=qemu-aarch64-static [armhf]=qemu-arm-static
     [riscv64]=qemu-riscv64-static [s390x]=qemu-s390x-static [i686]=qemu-i386-static)
 declare -A macros=([i686]=-DVIT_NO_SSE2) # computes other bits, so it has its own variant
 # The names of variants contain a dot. On CPUs that compute float with more bits by default, a flag
-# prevents this.
+# prevents the additional bits.
 declare -A compilers=([aarch64]=aarch64-linux-gnu-gcc [armhf]=arm-linux-gnueabihf-gcc
     [riscv64]=riscv64-linux-gnu-gcc [s390x]="s390x-linux-gnu-gcc -fexcess-precision=fast"
     [i686]="i686-linux-gnu-gcc -msse2 -mfpmath=sse"
@@ -42,7 +42,7 @@ of_host() {
     "$@" tests/data $models | sed -n 's/^\(bits [0-9a-f]*, best tier \).*/\1/p'
 }
 
-# says TEXT COMMAND...: runs a test. It passes only if the test also prints TEXT
+# says TEXT COMMAND...: runs a test. The test fails if it does not print TEXT
 says() {
     local text=$1 output
     shift
@@ -51,8 +51,8 @@ says() {
     [[ $output == *"$text"* ]] || printf 'expected: %s\n0 passed, 1 failed\n' "$text"
 }
 
-# random NAME TIER COMMAND...: runs test_random. It must give the bits of the host, and choose TIER
-# as the best tier
+# random NAME TIER COMMAND...: runs test_random. The test must give the bits of the host, and vit.h
+# must choose TIER as the best tier
 random() {
     local name=$1 tier=$2
     shift 2

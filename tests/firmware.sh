@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# firmware.sh - verifies under QEMU the goals of examples/firmware/README.md: the bits of this
-# machine, no undefined symbols except the compiler's, no double, refused updates, reported faults.
-# No figure of tests/firmware/figures.txt may grow. The last line is "N passed, N failed".
+# firmware.sh - verifies under QEMU the goals of examples/firmware/README.md: the same bits as on
+# this machine, no undefined symbols except the compiler's, no double, refused updates, reported
+# faults. No figure of tests/firmware/figures.txt may grow. The last line is "N passed, N failed".
 #
 #     firmware.sh           Cortex-M4F and M55 by gcc: part of make test-more
 #     firmware.sh all       every board by two compilers, and ViT-Ti: make firmware-check
-#     firmware.sh record    the same, and writes that file anew
+#     firmware.sh record    the same as `all`, and writes figures.txt anew
 set -u
 export CCACHE_DISABLE=1 # a cache keeps no .ci files
 cd "$(dirname "$0")/.." || exit
@@ -100,8 +100,8 @@ verify() {
     build "$1" "$2" "$work/check-$1-$2" tests/firmware/check.c -Os && run "$2" "$work/check-$1-$2"
 }
 
-# kernels LEVEL: runs tests/firmware/kernels.c, compiled for LEVEL. It tests the bits and the
-# instructions of the matrix products
+# kernels LEVEL: runs tests/firmware/kernels.c, compiled for LEVEL. The program tests the bits of
+# the matrix products, and counts their instructions
 kernels() {
     build "$1" "$2" "$work/kernels-$1-$2" tests/firmware/kernels.c "$3" &&
         run "$2" "$work/kernels-$1-$2"

@@ -1,8 +1,9 @@
-# jobs.sh - sourced by scripts: runs tests, one per core at a time, and prints a line for each and
-# the sum. A test is a program or script whose last line is "N passed, N failed". Lines "SKIPPED
-# what: why" report parts that cannot run here; then the last line also has "N skipped". A test with
-# no passed and no skipped check has failed. The script runs all tests or, if `only` has words, the
-# tests whose names begin with one of them. build/log/ keeps the output.
+# jobs.sh - sourced by scripts: runs tests, one per core at a time, and prints a line for each test,
+# and the sum of all counts. A test is a program or script whose last line is "N passed, N failed".
+# Lines "SKIPPED what: why" report parts that cannot run here; the last line of such a test also has
+# "N skipped". A test fails if it has neither a passed nor a skipped check. The script runs all
+# tests or, if `only` has words, the tests whose names begin with one of them. build/log/ keeps the
+# output.
 mkdir -p build/log
 cores=$(nproc) names=() only=()
 TIMEFORMAT=%U+%S

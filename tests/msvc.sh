@@ -9,10 +9,11 @@
 #   - the tests of the header pass. vit.h chooses the best tier, and gives the bits of the build for
 #     Linux
 #   - no tier is much slower than in the build of MinGW-w64's gcc. `msvc.sh speed` only measures
-#     speed. It takes longer, and also compares with the build for Linux. It fails if the
+#     speed. This mode takes longer, and also compares with the build for Linux. It fails if the
 #     difference is above 5 %
 #
-# `make test-cross` installs the packages that this needs. The last line is "N passed, N failed".
+# `make test-cross` installs the packages that this script needs. The last line is "N passed, N
+# failed".
 set -u
 cd "$(dirname "$0")/.."
 . tests/checks.sh

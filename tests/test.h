@@ -7,7 +7,7 @@
  *     return test_summary();                      last line "N passed, N failed"; 0 if none failed
  *
  * An assertion is a line of source. It counts once, even if it runs often, and has passed if it
- * never failed. Only one thread may use it at a time.
+ * never failed. Only one thread at a time may use these macros.
  */
 #ifndef TEST_H
 #define TEST_H

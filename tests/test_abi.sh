@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests the compiled library. Its symbols, structs and constants must be those of
 # tests/abi/list.txt. `make abi` writes this list (test_abi.sh record). Programs that were compiled
-# with an older or newer vit.h, or without the header, must run with the library or be refused by a
-# message.
+# with an older or newer vit.h, or without the header, must run with the library or be refused with
+# a message.
 set -u
 cd "$(dirname "$0")/.."
 . tests/built.sh libraries

@@ -1,7 +1,7 @@
 /* test_api.c - tests every public function: its results, its refusals, and the memory that it must
  * not touch.
  *
- * Models are built in memory by tiny_model.h; test_load.c opens damaged ones. The counters below
+ * Models are built in memory by tiny_model.h; test_load.c opens damaged models. The counters below
  * count allocations, new threads and reads of files, so that each call can fail in turn. The
  * functions below also replace the system's reports of cores and of CPU features.
  */
@@ -762,8 +762,8 @@ static double extreme(const float *row, int count) {
 }
 
 /* Returns the largest accepted difference between a weight and its value in the panel. int4 has
- * values from -8 to 7, and the extreme weight becomes -8. A weight of the other sign may therefore
- * lose up to one whole step. */
+ * values from -8 to 7, and the extreme weight becomes -8. A weight of the opposite sign may
+ * therefore lose up to one whole step. */
 static double slack(vit_dtype dtype, double wanted, double scale) {
     switch (dtype) {
     case VIT_F32: return 0;
@@ -1471,9 +1471,9 @@ static void test_output_sizes(void) {
     bench_close(&b);
 }
 
-/* Requests the outputs of several blocks in one run. Blocks are repeated and unsorted. The run
- * has more images than fit into one pass. It includes the last block, which computes only some
- * tokens. */
+/* Requests the outputs of several blocks in one run. Blocks are repeated and unsorted. The run has
+ * more images than fit into one pass. The requested blocks include the last block, which computes
+ * only some tokens. */
 static void test_blocks(void) {
     bench b = bench_default();
     vit_params params = no_params();
@@ -2362,7 +2362,7 @@ static void test_top_k(void) {
     CHECK(vit_top_k(odd, 1, 1, top) == 1 && top[0].index == 0);
 }
 
-/* Compares with a stable selection, on many random lists with ties and NaN. */
+/* Compares vit_top_k with a stable selection, on many random lists with ties and NaN. */
 static void test_top_k_random(void) {
     uint32_t state = 3;
     for (int round = 0; round < 300; round++) {
@@ -2741,7 +2741,7 @@ static int next_descriptor(void) {
     return file;
 }
 
-/* Makes call number n fail, among the calls that find and read the file. The function must give a
+/* Makes call number n fail, among the calls that find and read the file. vit_model_open must give a
  * message, and must leave no file open. */
 static void open_fails(unsigned flags, long n, vit_result expected, const char *detail) {
     vit_model model;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests README's statements about the build: its programs compile by the printed commands and
-# classify; the links of all pages resolve; `make help` and `make install` work; a program elsewhere
-# uses an installed header and model.
+# Tests README's statements about the build: its programs compile by the printed commands, and
+# classify photos; the links of all pages resolve; `make help` and `make install` work; a program
+# elsewhere uses an installed header and model.
 set -u
 . tests/built.sh programs
 . tests/checks.sh

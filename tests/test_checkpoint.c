@@ -1,11 +1,11 @@
-/* test_checkpoint.c - tests the checkpoint readers: every fixture must read exactly, and every
+/* test_checkpoint.c - tests the checkpoint readers: every fixture must be read exactly, and every
  * broken file must be refused.
  *
  *     test_checkpoint [tests/data]
  *
- * The fixtures come from tests/make_checkpoints.py. A table has each broken input, and a word that
- * the message must contain. Damage at any position must not cause a crash or an access to other
- * memory, which sanitizers would report.
+ * The fixtures come from tests/make_checkpoints.py. Tables list the broken inputs, each with a word
+ * that the message must contain. Damage at any position must not cause a crash or an access to
+ * other memory, which sanitizers would report.
  */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 

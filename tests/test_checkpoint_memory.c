@@ -4,8 +4,8 @@
  *     test_checkpoint_memory [tests/data]
  *
  * The reader must report each failure, must free all memory, and must not crash. The readers are
- * compiled into this file, so that it can replace the functions that they call: the C library's
- * allocator, the pieces of base/memory.h's arenas, os_read_at and os_file_size.
+ * compiled into this file, so that the test can replace the functions that the readers call: the C
+ * library's allocator, the pieces of base/memory.h's arenas, os_read_at and os_file_size.
  */
 #define _POSIX_C_SOURCE   200809L
 #define _FILE_OFFSET_BITS 64

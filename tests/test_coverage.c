@@ -9,9 +9,9 @@
  *   - the converted folder prepares images like timm, and gives timm's logits, embedding and tokens
  *     in every tier of kernels
  *   - if timm's numbers for other inputs are stored too, the model converted for these inputs by
- *     --img-size or --in-chans gives them
+ *     --img-size or --in-chans gives these numbers
  *   - the architecture's name and the sizes alone, without config.json, give the same settings,
- *     except for models called option_..., which config.json makes another architecture
+ *     except for models called option_...: their config.json changes the architecture
  */
 #define _XOPEN_SOURCE 700
 #define VIT_TOOLS

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Tests the examples that need only vit.h and stb_image.h. The commands in the first comment of an
 # example must compile it against an installed copy, as C99 and as C++17, without a warning. The
-# example must print the output in that comment, and refuse wrong input. With BIN=build/asan they
-# run under the sanitizers instead. Arguments such as `hello.c` choose examples. The last line is "N
-# passed, N failed".
+# example must print the output in that comment, and refuse wrong input. With BIN=build/asan, the
+# examples run under the sanitizers instead. Arguments such as `hello.c` choose examples. The last
+# line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 2
 bin=${BIN:-.}

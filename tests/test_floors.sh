@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The folders of tools/ are layers, which tools/README.md calls floors. No #include may lead to a
-# higher floor. tools/README.md lists the floors and the floors that each may include. This test
-# checks every #include against the list, and every symbol that an object uses from another. No
-# files may include each other, directly or through others. All files have the style of
+# higher floor. tools/README.md lists the floors, and for each floor the floors that it may include.
+# This test checks every #include against the list, and every symbol that an object uses from
+# another. No files may include each other, directly or through others. All files have the style of
 # .clang-format, except vit.h, because no formatter preserves its comments and tables of macros. The
 # last line is "N passed, N failed".
 set -u

@@ -1,7 +1,7 @@
 /* test_match.c - tests whether --match-input finds the settings of random models. Each model gets
- * some of the settings that the search covers. The test converts and runs the model. Then it
- * converts the model again, with this output instead of the settings. The test also covers
- * everything that --match-input and --match-folder refuse.
+ * some of the settings that the search covers. The test converts and runs the model. Then the test
+ * converts the model again, with the output of this run instead of the settings. The test also
+ * covers everything that --match-input and --match-folder refuse.
  *
  *     test_match [tests/data [MODELS [CHANGES [FIRST]]]]
  *

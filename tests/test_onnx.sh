@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests models in ONNX graphs of tests/make_onnx.py. Each must give the tensors of the same weights
-# in safetensors, and PyTorch's logits. A graph that is not a plain ViT must be refused, with the
-# name of a node that shows this.
+# Tests models in ONNX graphs of tests/make_onnx.py. Each graph must give the same tensors as the
+# same weights in safetensors, and PyTorch's logits. A graph that is not a plain ViT must be
+# refused, with the name of a node that shows this.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 BIN=${BIN:-.}

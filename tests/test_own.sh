@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Tests vision transformers that people wrote themselves. Each must be converted and give PyTorch's
-# logits, or be refused with a message. tests/make_own.py wrote the plain cases,
-# tests/make_evidence.py the cases whose files contain more than tensors, tests/make_code.py the
-# cases with their Python, and tests/make_families.py the cases of published families. Run from the
-# root of the repository.
+# logits, or be refused with a message. tests/make_own.py wrote the plain cases.
+# tests/make_evidence.py wrote the cases whose files contain more than tensors. tests/make_code.py
+# wrote the cases with an author's Python, and tests/make_families.py wrote the cases of published
+# families. Run from the root of the repository.
 #
 #     BIN=. bash tests/test_own.sh [CASE...]
 set -u
@@ -255,7 +255,8 @@ if wanted dense; then
     else fail "dense: dinov2_reg"; fi
     if dense dinov3 --img-size 20 && like dinov3; then pass; else fail "dense: dinov3"; fi
 
-    # Embeddings, classes and other batches take the same option. Models of one size refuse it.
+    # The commands for embeddings, classes and other batches take the same option. Models of one
+    # size refuse the option.
     run=("$BIN/tools/vit-run" -m "$work/dense.vit" "${photos[0]}" --max-patches 40 --tokens "$work/r.npy")
     if "${run[@]}" >"$work/out" 2>"$work/err" && "$BIN/tools/vit-look" tokens -m "$work/dense.vit" \
         "${photos[0]}" --max-patches 40 --json >"$work/out" 2>"$work/err" &&

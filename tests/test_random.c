@@ -1463,7 +1463,7 @@ static tiny_options random_options(int kind, model_group group, int stem) {
         c->num_heads = 1;
         c->head_dim = pick(1, 3);
     }
-    c->mlp_dim = pick(3, 100); /* With fewer numbers, all may be nearly zero. */
+    c->mlp_dim = pick(3, 100); /* With fewer numbers, all of them may be nearly zero. */
     c->num_classes = pick(0, 4) ? pick(1, 70) : 0;
     c->has_dist_token = pick(0, 2) == 0;
     c->representation_dim = !c->has_dist_token && pick(0, 2) == 0 ? pick(1, 50) : 0;

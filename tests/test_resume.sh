@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# An index must always have the bytes of a single run. This includes runs after vit-embed was killed
-# or stopped, after a full disk, after photos were added, changed, renamed or deleted, and with a
-# damaged journal.
+# An index must always have the bytes of a single run. It must have them even after vit-embed was
+# killed or stopped, after a full disk, after photos were added, changed, renamed or deleted, and
+# with a damaged journal.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD

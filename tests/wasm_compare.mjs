@@ -3,9 +3,9 @@
 //     node tests/wasm_compare.mjs KIND MODEL.vit SAME.txt NEAR.txt TOLERANCE [THREADS]
 //
 // SAME and NEAR are outputs of wasm_reference. SAME comes from a build without fused multiply-add,
-// and must have the same bits. NEAR comes from a build with fused multiply-add. Its logits must
-// agree to within TOLERANCE of the largest logit, and its best class must be the same. The last
-// line is "N passed, N failed".
+// and WebAssembly must give the same bits. NEAR comes from a build with fused multiply-add.
+// WebAssembly's logits must agree with NEAR to within TOLERANCE of the largest logit, and the best
+// class must be the same. The last line is "N passed, N failed".
 import { readFileSync } from 'node:fs';
 import { readPpm } from '../examples/web/vit/ppm.mjs';
 import { Model } from '../examples/web/vit/vit.mjs';

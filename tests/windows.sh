@@ -3,7 +3,7 @@
 # the scripts that test programs, and tests for Windows alone. With arguments, it runs only the
 # tests whose names begin with one of them. The same tests also run on Linux. A table at the end has
 # the counts on both systems. For each difference, this script must contain a reason. `make
-# test-windows` builds what this needs.
+# test-windows` builds the programs that this script needs.
 set -u
 cd "$(dirname "$0")/.."
 . tests/jobs.sh

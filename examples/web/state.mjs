@@ -1,5 +1,5 @@
-// state.mjs - the state of the page: the model, the photos and the displayed photo. It calls
-// listeners when they change.
+// state.mjs - the state of the page: the model, the photos and the displayed photo. This module
+// calls listeners when one of them changes.
 
 export const state = {
     model: null,       // the worker's response to `open`: info, labels, threads, module

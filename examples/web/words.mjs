@@ -1,5 +1,5 @@
-// words.mjs - the text fields, for models with a text encoder. One sorts the photos by words. The
-// other sets classes, which replace the model's own.
+// words.mjs - the text fields, for models with a text encoder. One field sorts the photos by words.
+// The other field sets classes, which replace the model's own classes.
 import { Superseded } from './client.mjs';
 import { paintThumb, select } from './photos.mjs';
 import { byId, element, emit, forgive, on, readPhotos, say, state } from './state.mjs';

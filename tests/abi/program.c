@@ -1,5 +1,5 @@
-/* A program for test_abi.sh, which compiles it with one vit.h and runs it with the library of
- * another: program MODEL PHOTO. It prints the result of opening the model and, on success, the
+/* A program that test_abi.sh compiles with one vit.h and runs with the library of another vit.h:
+ * program MODEL PHOTO. The program prints the result of opening the model and, on success, the
  * class. */
 #include "vit.h"
 #include <stdio.h>

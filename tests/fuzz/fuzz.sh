@@ -4,11 +4,11 @@
 #     tests/fuzz/fuzz.sh SECONDS [NAME...]       each for SECONDS
 #     tests/fuzz/fuzz.sh RUNSx [NAME...]         each for RUNS runs ("100000000x")
 #
-# BIN=build/msan chooses the fuzzers of the memory sanitizer; "0x" runs them on the findings of the
-# other fuzzers. Each fuzzer begins with the seeds of make_corpus and its earlier findings:
-# build/fuzz/found/NAME. A failing input is kept as build/fuzz/NAME-crash-...; pass it to
-# build/fuzz/NAME to reproduce the failure. The last line is "N passed, N failed": each fuzzer
-# counts once.
+# BIN=build/msan chooses the fuzzers with the memory sanitizer. With "0x", these fuzzers only run
+# the findings of the other fuzzers and the seeds. Each fuzzer begins with the seeds of make_corpus,
+# and with its earlier findings in build/fuzz/found/NAME. A failing input is kept as
+# build/fuzz/NAME-crash-...; pass it to build/fuzz/NAME to reproduce the failure. The last line is
+# "N passed, N failed": each fuzzer counts once.
 set -u
 cd "$(dirname "$0")/../.."
 amount=$1

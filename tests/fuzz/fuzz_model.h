@@ -1,6 +1,6 @@
-/* fuzz_model.h - .vit files for fuzzers. Changes the numbers in the metadata of a file, and
- * corrects its size and checksum. In the input of a fuzzer, a few bytes for the fuzzer itself
- * precede the file.
+/* fuzz_model.h - .vit files for fuzzers. The functions change the numbers in the metadata of a
+ * file, and correct the file's size and checksum. In the input of a fuzzer, a few bytes for the
+ * fuzzer itself precede the file.
  */
 #ifndef FUZZ_MODEL_H
 #define FUZZ_MODEL_H

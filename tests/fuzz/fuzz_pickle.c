@@ -1,6 +1,6 @@
 /* fuzz_pickle.c - reads the input as the pickle of a checkpoint. The first byte of the input
- * chooses the container: a zip archive, also of TorchScript, the older plain file, or the pickle
- * alone.
+ * chooses the container: a zip archive (also one of TorchScript), the older plain file, or the
+ * pickle alone.
  */
 #include "fuzz_zip.h"
 

@@ -1,5 +1,5 @@
-/* fuzz_safetensors.c - reads the input as a safetensors file. It corrects the length of the header
- * in the first 8 bytes, unless the input's first byte is odd.
+/* fuzz_safetensors.c - reads the input as a safetensors file. The fuzzer corrects the length of the
+ * header in the first 8 bytes, unless the input's first byte is odd.
  */
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
 /* fuzz_tokens.c - reads the input as a tokenizer and a text, or as a tokenizer's file. The lowest
- * two bits of the first byte choose one of these. The other bits give the size of the text, which
- * is at the end of the input. */
+ * two bits of the first byte choose a tokenizer or one of three kinds of files. The other bits give
+ * the size of the text, which is at the end of the input. */
 #define _GNU_SOURCE
 #include "fuzz_path.h"
 #include "text/token_plan.h"

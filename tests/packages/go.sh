@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# go.sh - tests the Go module. tools/packaging/go/build.sh packs it. Another module outside the tree
-# uses it from its archive, through a proxy in a folder and without a network. The class and the
+# go.sh - tests the Go module. tools/packaging/go/build.sh packs it. A program outside the tree uses
+# the module from its archive, through a proxy in a folder and without a network. The class and the
 # bits must be those of vit-embed.
 set -u
 cd "$(dirname "$0")/../.."

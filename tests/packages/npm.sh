@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # npm.sh - tests the package for npm, its program and its types. The package is installed from its
-# archive into an empty folder. It runs in Node 18, the installed Node, Deno, Bun and Cloudflare's
-# workerd. It also runs in Chromium and Firefox, without a bundler and bundled by esbuild, Vite and
-# webpack. In each of them the photo must give the class and, bit for bit, the embedding of the
-# native program without fused multiply-add.
+# archive into an empty folder. The package runs in Node 18, the installed Node, Deno, Bun and
+# Cloudflare's workerd. It also runs in Chromium and Firefox, both without a bundler and bundled by
+# esbuild, Vite and webpack. Everywhere the photo must give the class and, bit for bit, the
+# embedding of the native program without fused multiply-add.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/checks.sh

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# static.sh - builds the archives of static programs, unpacks them into an empty folder and runs
-# them in a clean environment: natively, on QEMU's oldest CPUs and under Wine. All must give the
-# same class and the same bits of the embedding. A build in another folder must give the same bytes.
-# instructions.sh must fail for a file that was compiled for a newer CPU. PLATFORMS chooses the
-# archives.
+# static.sh - builds the archives of static programs, unpacks the archives into an empty folder, and
+# runs the programs in a clean environment: natively, on QEMU's oldest CPUs and under Wine. All
+# programs must give the same class and the same bits of the embedding. A build in another folder
+# must give the same bytes. instructions.sh must fail for a file that was compiled for a newer CPU.
+# PLATFORMS chooses the archives.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/checks.sh

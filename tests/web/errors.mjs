@@ -1,5 +1,5 @@
-// errors.mjs - tests the errors of vit.mjs about arguments, models and sources, and that nothing
-// leaks.
+// errors.mjs - tests the errors of vit.mjs about arguments, models and sources, and checks that no
+// memory leaks.
 //
 //     node --expose-gc tests/web/errors.mjs MODEL.vit TINY.vit
 //

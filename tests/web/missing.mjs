@@ -3,8 +3,8 @@
 //
 //     node tests/web/missing.mjs TINY.vit CLIP.vit
 //
-// With Node's flags for relaxed SIMD, its module is tested too. The last line is "N passed, N
-// failed".
+// With Node's flags for relaxed SIMD, the test covers the module with relaxed SIMD too. The last
+// line is "N passed, N failed".
 import { copyFile, mkdir, mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';

@@ -47,8 +47,8 @@ EXPORT(sizes) const int *web_sizes(const web_model *m);
 
 /* web_input returns the memory of the input for the functions below, [in_chans, img_height,
  * img_width]. The caller writes it, or web_preprocess computes it from a photo. If photos keep
- * their aspect ratio, call web_fit before web_preprocess; it sets all sizes to those for a photo of
- * width x height pixels. */
+ * their aspect ratio, call web_fit before web_preprocess; web_fit sets all sizes to those for a
+ * photo of width x height pixels. */
 EXPORT(fit) int web_fit(web_model *m, int width, int height);
 EXPORT(input) float *web_input(const web_model *m);
 EXPORT(preprocess)
@@ -87,9 +87,9 @@ void web_similarity(const float *vector, const float *others, int count, int dim
 EXPORT(positions)
 int web_positions(const web_model *m, int kind, int block, float *cosines, int numbers[3]);
 
-/* Writes the area of the input on a photo, as left, top, width and height in pixels of the photo;
- * then the area of the patches likewise; then width, height, left and top from vit_find_crop; then
- * the rows and columns of the grid. */
+/* Writes 14 numbers: the area of the input on a photo (left, top, width and height in pixels of the
+ * photo), the area of the patches in the same form, the width, height, left and top from
+ * vit_find_crop, and the rows and columns of the grid. */
 EXPORT(crop) int web_crop(const web_model *m, int width, int height, double numbers[14]);
 /* Returns the patch at (x, y) of a photo; -1 for none, or if patches are not areas of a photo. */
 EXPORT(patch_at) int web_patch_at(const web_model *m, int width, int height, double x, double y);

@@ -5,9 +5,9 @@
 //     await pool.start();
 //     ...
 //     pool.close();
-//The module imports parallel_for(count, task, arg) and exports run(task, arg, index). The caller
+// The module imports parallel_for(count, task, arg) and exports run(task, arg, index). The caller
 // and the workers each take the next index until none is left.
-//Every worker has its own instance in the same memory. They communicate through `control`, a few
+// Every worker has its own instance in the same memory. They communicate through `control`, a few
 // integers in that memory.
 export const inNode = typeof process === 'object' && Boolean(process.versions?.node);
 

@@ -4,7 +4,7 @@
 //     const [best] = model.classify(context.getImageData(0, 0, width, height));
 //     console.log(best.label, best.score);
 //     model.close();
-//vit.d.mts describes every method.
+// vit.d.mts describes every method.
 import { Engine, VitError } from './engine.mjs';
 import { chooseModules, countCores } from './features.mjs';
 import { checkSource, isProvided, loadFirst, openSource, provide } from './load.mjs';

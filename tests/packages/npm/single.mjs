@@ -1,4 +1,4 @@
-// single.mjs - page.mjs for one file: a bundler includes the module and the model in it.
+// single.mjs - page.mjs as a single file: a bundler includes the module and the model in this file.
 import wasm from 'vit-h/vit/vit.wasm';
 import model from 'vit-h/models/cifar10-vit.vit';
 import { provide } from 'vit-h';
