@@ -121,7 +121,7 @@ for isa in $names; do
     for dtype in f32 bf16 int8; do
         try --arch test_vit --dtype $dtype --isa "$isa" --runs 1 --json
         if [ $status = 1 ]; then
-            refused 1 "cannot run the model with --isa $isa; its best is "
+            refused 1 "cannot run the model with --isa $isa; the machine's best is "
             continue
         fi
         agrees

@@ -61,7 +61,7 @@ decodes() {
     is "$ends"
     exists "$EVIDENCE"
     run --help
-    out '^ +--no-sandbox +decode images in this process, not in confined ones \(Linux\)$'
+    out '^ +--no-sandbox +decode images in this process, not in confined processes \(Linux\)$'
 }
 
 decodes tools/vit-classify "$cat"

@@ -774,7 +774,7 @@ refuses 2 "--keep: expected --dtype int8 or int4" $H --keep x --dtype bf16
 refuses 2 "" $H --dtype int8 --calibrate photos --calibrate-max 0
 refuses 1 "missing.png: cannot be opened: No such file" $H --dtype int8 --calibrate missing.png
 refuses 1 "empty: the folder has no images in it" $H --dtype int8 --calibrate empty
-refuses 1 "/n: the path lies in more than 32 folders" $H --dtype int8 --calibrate nest
+refuses 1 "/n: the folder is nested in more than 32 folders" $H --dtype int8 --calibrate nest
 if ! posix; then :
 elif (ulimit -n 24 && convert m.safetensors -o m.vit $H --dtype int8 --calibrate nest); then
     fail "more folders than may be open"

@@ -124,7 +124,7 @@ tar cf part-00000.tar -C folder 1.heic 4.ppm
 check "a shard" "$embed" -m "$model" --decoder ./strip --tar part-00000.tar -o shards
 try "$embed" -m "$model" --decoder './strip %i' --tar part-00000.tar -o shards
 is 1
-err "has another recipe: found '.*others by '\./strip'', .*others by '\./strip %i''"
+err "was made with other settings: found '.*others by '\./strip'', .*others by '\./strip %i''"
 
 # --- what it may do ----------------------------------------------------------------------------
 

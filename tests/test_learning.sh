@@ -165,7 +165,7 @@ is 1
 err '^vit-learn: several.csv: the list has photos of several classes or of no class; each photo learnt before'
 try "$learn" several.vit expected.vit -o bad.vit
 is 1
-err '^vit-learn: expected.vit: the model has one class for each photo; the other models have any number$'
+err '^vit-learn: expected.vit: this model has one class for each photo; the other models have any number of classes$'
 
 # --- rows of vit-embed ----------------------------------------------------------------------
 
@@ -302,10 +302,10 @@ refused "unit.npy: the vectors in the file are not inputs of the model's head: e
 refused "avg.npy: the vectors in the file are not inputs of the model's head: embed" "$learn" avg.npy
 cp set.npy alone.npy
 cp set.txt alone.txt
-refused 'alone.npy: expected a .json file beside it, in which vit-embed names the model$' "$learn" alone.npy
+refused 'alone.npy: the file needs a .json file beside it, in which vit-embed names the model$' "$learn" alone.npy
 cp set.json alone.json
 sed 's|.*/||' set.txt >alone.txt
-refused "alone.npy: '1.ppm' is in no folder; expected CLASS/PHOTO in each line of its .txt$" \
+refused "alone.npy: '1.ppm' is in no folder; expected CLASS/PHOTO in each line of the .txt file$" \
     "$learn" alone.npy
 sed 's|.*/|../|' set.txt >alone.txt
 refused "alone.npy: '../1.ppm' is in no folder" "$learn" alone.npy
@@ -314,7 +314,7 @@ refused '--ridge holds out photos of classes with at least 10 photos, but no cla
 mkdir single
 cp -r many/red single
 "$embed" -q single -o single.npy
-refused 'expected photos of at least two classes: leave out --ridge$' "$learn" --ridge single.npy
+refused '--ridge needs photos of at least two classes; a single class can be learnt without --ridge$' "$learn" --ridge single.npy
 sed 's|/red/|/BLUE/|' many.txt >twins.txt
 cp many.npy twins.npy
 cp many.json twins.json

@@ -261,7 +261,7 @@ refused 'nosuch.vit: cannot be opened'
 try "$look" positions --compare plain.vit -o none.png
 usage positions '--compare needs two models: A.vit B.vit'
 try "$look" positions plain.vit -o none.png
-usage positions 'give models with -m, or after --compare'
+usage positions 'give one model with -m, or several models after --compare'
 try "$look" positions --compare plain.vit plain.vit -m plain.vit -o none.png
 usage positions '--compare takes the models and excludes -m'
 try "$look" positions --kind learned -o none.png

@@ -226,7 +226,7 @@ is 0
 cat in/part-00000.tar in/part-00001.tar >cut/part-00000.tar
 try "$embed" --tar cut -o cut-out
 is 1
-err 'part-00000.tar: the archive no longer has its [0-9]+ bytes; it is embedded again'
+err 'part-00000.tar: the archive no longer has [0-9]+ bytes, as in the record; the shard is embedded again'
 err 'part-00000.tar: the archive has data after its end'
 
 # --- outputs that are damaged, or of something else ---------------------------------------------------
@@ -277,7 +277,7 @@ for option in --f16 --normalize '--classify 3' '--img-size 32' --no-exif $exact;
     try "$embed" --tar in -o made $option
     [ "$option" = '--img-size 32' ] && continue # which the model has anyway, or refuses
     is 1
-    err "stats_00000.json: the record has another recipe: found 'model [0-9a-f]+, 32x32, pool head, f32, (libjpeg|stb_image)"
+    err "stats_00000.json: the shard was made with other settings: found 'model [0-9a-f]+, 32x32, pool head, f32, (libjpeg|stb_image)"
 done
 cp in/part-00000.tar in2-00000.tar
 try "$embed" --tar in2-00000.tar -o made
@@ -460,7 +460,7 @@ cp "$root/models/cifar10-vit.vit" written.vit
 echo x >x
 meanwhile written.vit written dd if=x of=written.vit bs=1 seek=500000 conv=notrunc status=none
 is 1
-err '^vit-embed: written.vit: the file changed while it was in use'
+err '^vit-embed: written.vit: the model file changed while it was in use'
 missing written/stats/stats_00001.json
 # While a shard is made again, its record is missing until the other files exist.
 cp -r made again

@@ -150,7 +150,7 @@ deep=$work/deep/$(printf 's/%.0s' {1..33})
 mkdir -p "$deep"
 cp $photo "$deep"
 cp $photo "$work/deep"
-refused "s/s: the path lies in more than 32 folders" "$bin/tools/vit-embed" -m "$model" -o "$work/a.npy" "$work/deep"
+refused "s/s: the folder is nested in more than 32 folders" "$bin/tools/vit-embed" -m "$model" -o "$work/a.npy" "$work/deep"
 rm -r "$work/deep/s"
 ln -s nowhere "$work/deep/broken.jpg"
 ln -s nowhere "$work/deep/broken"

@@ -450,7 +450,8 @@ static bool check_machine(bench *b) {
     b->params.on_phase = on_phase;
     b->params.phase_user = &b->watch;
     if (vit_workspace_size(&b->model, &b->params)) return true;
-    report_error(PROGRAM, NULL, "this machine cannot run the model with --isa %s; its best is %s",
+    report_error(PROGRAM, NULL,
+                 "this machine cannot run the model with --isa %s; the machine's best is %s",
                  vit_isa_name(b->chosen->isa), vit_isa_name(vit_detect_isa()));
     return false;
 }

@@ -544,7 +544,7 @@ int main(int argc, char **argv) {
     if (!cli_parse(&program, argc, argv, &files, &status)) return status;
     if (!vit_has_isa(chosen.isa)) {
         report_error(cli_name(), NULL,
-                     "this machine cannot run the model with --isa %s; its best is %s",
+                     "this machine cannot run the model with --isa %s; the machine's best is %s",
                      vit_isa_name(chosen.isa), vit_isa_name(vit_detect_isa()));
         text_list_free(&files);
         return CLI_FAILED;

@@ -95,7 +95,7 @@ static int run(classifier *c, FILE *images, int count, FILE *labels, const char 
     int i, right = 0;
     if (!read_number(images, &image.height) || !read_number(images, &image.width) ||
         image.height > 256 || image.width > 256)
-        return fail(path, "has no images of at most 256 x 256");
+        return fail(path, "must have images of at most 256 x 256 pixels");
     size = (size_t)(image.height * image.width);
     for (i = 0; i < count; i++) {
         if (fread(pixels, 1, size, images) != size) return fail(path, "is cut short");

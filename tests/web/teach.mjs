@@ -381,7 +381,7 @@ async function wrong() {
         same(await page.evaluate(() => document.activeElement.ariaLabel), 'Name of box 2',
             'the focus');
         await boxAt(page, 1).getByRole('button', { name: 'Remove box' }).click();
-        await refused(/One photo is too few to learn from: give at least two of each class/);
+        await refused(/One photo is too few to learn from: give at least two photos of each class/);
 
         await fill(visited, { red: photosOf('red', 3), Red: photosOf('blue', 2) });
         await refused(/Two boxes have the name Red: rename one/);

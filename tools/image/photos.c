@@ -101,7 +101,7 @@ static bool visit_image(photo_list *list, const char *folder, const char *name, 
     if (kind == OS_FOLDER && depth < MAX_FOLDERS)
         good = each_entry(list, path, visit_image, depth + 1, r);
     else if (kind == OS_FOLDER)
-        good = report_fail(r, "the path lies in more than %d folders", MAX_FOLDERS) ||
+        good = report_fail(r, "the folder is nested in more than %d folders", MAX_FOLDERS) ||
                report_file(r, path);
     else if (photos_is_name(name) && (kind == OS_FILE || kind == OS_NONE))
         return add_path(list, path, r);

@@ -120,7 +120,7 @@ void photo_decoder_close(photo_decoder *decoder); /* NULL is allowed */
       0,                                                                                           \
       0 },                                                                                         \
     {                                                                                              \
-        0, "no-sandbox", NULL, "decode images in this process, not in confined ones (Linux)",      \
+        0, "no-sandbox", NULL, "decode images in this process, not in confined processes (Linux)", \
             CLI_FLAG, &(photos)->no_sandbox, 0, 0                                                  \
     }
 

@@ -84,11 +84,11 @@ typedef struct zero_shot_options {
       "text with {} for a class, such as 'a photo of {}'; may be\n"                                \
       "repeated: the mean of all texts is used",                                                   \
       CLI_LIST, &(o)->templates, 0, 0 },                                                           \
-    { 0, "class-names", "FILE", "a name for each vector of TEXT.npy, one per line",                \
+    { 0, "class-names", "FILE", "the names of the vectors of TEXT.npy, one per line",              \
       CLI_TEXT, &(o)->names, 0, 0 },                                                               \
     { 0, "scale", "S", "multiply the cosines by S (default: the model's scale, or 100)",           \
       CLI_NUMBER, &(o)->scale, 0, 1e6 },                                                           \
-    { 0, "bias", "B", "with --sigmoid, add B to them (default: the model's bias, or 0)",           \
+    { 0, "bias", "B", "with --sigmoid, add B to the scaled cosines (default: the model's, or 0)",  \
       CLI_NUMBER, &(o)->bias, -1e6, 1e6 }
 /* clang-format on */
 
@@ -96,8 +96,8 @@ typedef struct zero_shot_options {
 #define ZERO_SHOT_NOTES                                                                                \
     "--classes needs a model with a text encoder, such as CLIP or SigLIP; vit-convert converts the\n"  \
     "encoder with its tokenizer. The model's softmax or sigmoid, scale and bias give probabilities.\n" \
-    "TEXT.npy has vectors of texts from another program. These are compared with the output of\n"      \
-    "the model's head (CLIP's projection) if the widths are equal, else with the embedding.\n"         \
+    "TEXT.npy has vectors that another program made from texts. They are compared with the output\n"   \
+    "of the model's head (CLIP's projection) if the widths are equal, else with the embedding.\n"      \
     "Without --sigmoid, the probabilities add up to 1 (CLIP). With --sigmoid, each probability is\n"   \
     "independent (SigLIP; give the model's --scale and --bias). TEXT.npy may also be from\n"           \
     "vit-embed; the default of -m is then the model that made it.\n"

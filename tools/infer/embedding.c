@@ -49,9 +49,9 @@ bool embedding_choose(embedding_choice *choice, const char *text, int block, con
     if (config->crop_mode == VIT_CROP_ASPECT && config->crop_rounding == VIT_ROUND_NEAREST &&
         choice->pool != EMBEDDING_HEAD && choice->pool != EMBEDDING_LOGITS)
         return report_fail(r,
-                           "--pool %s: a photo of this model has any number of patches "
-                           "(crop_rounding=nearest); limit it by --max-patches N, or run vit-run "
-                           "--tokens on one photo",
+                           "--pool %s: this model gives a photo any number of patches "
+                           "(crop_rounding=nearest); limit the number by --max-patches N, or run "
+                           "vit-run --tokens on one photo",
                            embedding_pool_name(choice->pool));
     if (choice->pool == EMBEDDING_CLS && !config->has_cls_token)
         return report_fail(r, "--pool cls: the model has no class token; choose avg");

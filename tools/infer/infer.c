@@ -235,8 +235,9 @@ static bool worker_init(worker *w, line *l, report *r) {
     params.executor = l->executor;
     size = vit_workspace_size(settings->model, &params);
     if (!size)
-        return report_fail(r, "this machine cannot run the model with --isa %s; its best is %s",
-                           vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()));
+        return report_fail(
+            r, "this machine cannot run the model with --isa %s; the machine's best is %s",
+            vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()));
     if (!worker_buffers(w)) return report_no_memory(r);
     /* Each photo gets its own session in forward_fitted. */
     if (l->fits) return true;

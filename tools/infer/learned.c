@@ -130,9 +130,9 @@ bool learned_add_stored(learned_set *set, const learned_record *record, report *
             RECORD_SIZE + record->count * (2 * (size_t)dim + label_bytes(several, num_classes)))
         return report_fail(r, "the learnt embeddings in the file are damaged");
     if (set->count && set->several != several)
-        return report_fail(r, "the model has %s for each photo; the other models have %s",
+        return report_fail(r, "this model has %s for each photo; the other models have %s",
                            several ? "any number of classes" : "one class",
-                           several ? "one" : "any number");
+                           several ? "one class" : "any number of classes");
     set->several = several;
     if (!set_dim(set, (int)dim, r)) return false;
     classes = malloc((num_classes + 1) * sizeof *classes);
@@ -350,7 +350,8 @@ static bool open_rows(embedding_index *index, const char *path, const vit_model 
     const embedding_choice *choice = &index->choice;
     if (!embedding_open(index, path, NULL, r)) return false;
     if (!index->described)
-        (void)report_fail(r, "expected a .json file beside it, in which vit-embed names the model");
+        (void)report_fail(
+            r, "the file needs a .json file beside it, in which vit-embed names the model");
     else if (index->model_hash != embedding_model_hash(model))
         (void)report_fail(r,
                           "the file has embeddings of another model, %.200s: embed the photos "
@@ -380,7 +381,7 @@ static int class_of_row(learned_set *set, const char *path, int before, report *
     if (length == 0 || (length <= 2 && !strncmp(folder, "..", length)))
         return (void)report_fail(r,
                                  "'%.200s' is in no folder; expected CLASS/PHOTO in each line of "
-                                 "its .txt",
+                                 "the .txt file",
                                  path),
                -1;
     if (before >= 0 && !strncmp(set->classes.paths[before], folder, length) &&
@@ -615,8 +616,8 @@ static bool check_classes(learned_set *set, report *r) {
                                set->classes.paths[c]);
     free(photos);
     if (good && set->count < 2)
-        good = report_fail(r,
-                           "one photo is too few to learn from: give at least two of each class");
+        good = report_fail(
+            r, "one photo is too few to learn from: give at least two photos of each class");
     return good;
 }
 
@@ -1243,7 +1244,9 @@ static bool adding_start(adding *a, const text_list *paths, const vit_model *mod
         !check_twins(&set->classes, r) || !sort_classes(set, r) || !choose_held(a, r))
         return false;
     if (set->classes.count < 2)
-        return report_fail(r, "expected photos of at least two classes: leave out --ridge");
+        return report_fail(
+            r, "--ridge needs photos of at least two classes; a single class can be learnt "
+               "without --ridge");
     memory = malloc(vit_learn_sums_size(dim, set->classes.count, 1));
     a->scratch = malloc((size_t)dim * ((size_t)dim + 1) / 2 * sizeof *a->scratch);
     a->block = calloc(BLOCK_ROWS * (size_t)dim, sizeof *a->block);

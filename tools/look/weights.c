@@ -68,7 +68,8 @@ const char *look_wrong_positions(const look_choices *c, int operands) {
     if (c->kind && positions_by_name(c->kind) == POSITIONS_KINDS)
         return "--kind: expected embedding, rotary or relative";
     if (c->compare && operands < 2) return "--compare needs two models: A.vit B.vit";
-    if (!c->compare && operands > 0) return "give models with -m, or after --compare";
+    if (!c->compare && operands > 0)
+        return "give one model with -m, or several models after --compare";
     return c->compare && c->model ? "--compare takes the models and excludes -m" : NULL;
 }
 

@@ -67,8 +67,9 @@ static bool start_session(look_job *j, const vit_model *model, report *r) {
                       sizeof *j->input);
     if (!j->input) return report_no_memory(r);
     if (vit_workspace_size(model, &params) == 0)
-        return report_fail(r, "this machine cannot run the model with --isa %s; its best is %s",
-                           vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()));
+        return report_fail(
+            r, "this machine cannot run the model with --isa %s; the machine's best is %s",
+            vit_isa_name(params.isa), vit_isa_name(vit_detect_isa()));
     return vit_session_init(&j->session, model, &params, NULL, 0) == VIT_OK || report_no_memory(r);
 }
 

@@ -265,14 +265,14 @@ static bool fit_rows(pca *p, const float *rows, int n, report *r) {
     if (!memory) return report_no_memory(r);
     scratch = memory + 2 * (size_t)f.width * (size_t)f.dim;
     find_mean(p, rows, n);
-    good =
-        isfinite(p->total)
-            ? iterate(&f, p->count, &scratch) ||
-                  report_fail(
-                      r,
-                      "principal components: not found in %d steps, because many are nearly equal",
-                      MAX_STEPS)
-            : report_fail(r, "principal components: a value is not finite");
+    good = isfinite(p->total)
+               ? iterate(&f, p->count, &scratch) ||
+                     report_fail(
+                         r,
+                         "principal components: not found in %d steps, because many variances are "
+                         "nearly equal",
+                         MAX_STEPS)
+               : report_fail(r, "principal components: a value is not finite");
     if (good) take(p, &f);
     free(memory);
     return good;

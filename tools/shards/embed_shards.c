@@ -133,7 +133,8 @@ static bool check_model(const shard_job *j, report *r) {
     /* The check works on a copy, because it changes the `detail` of the model. */
     vit_model model = *j->task->recipe.model;
     if (vit_model_verify(&model) == VIT_OK) return true;
-    (void)report_fail(r, "the file changed while it was in use (%s); start again", model.detail);
+    (void)report_fail(r, "the model file changed while it was in use (%s); run the command again",
+                      model.detail);
     return report_file(r, j->task->recipe.model_path);
 }
 
@@ -240,8 +241,8 @@ static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, re
     } else if (state == SHARD_COMPLETE && strcmp(record.recipe, recipe) != 0) {
         (void)report_fail(
             r,
-            "the record has another recipe: found '%.250s', expected '%.250s'; give another "
-            "output",
+            "the shard was made with other settings: found '%.250s', expected '%.250s'; give "
+            "another output",
             record.recipe, recipe);
         good = report_file(r, paths->stats);
     } else if (state == SHARD_COMPLETE && strcmp(record.shard, j->name) != 0) {
@@ -250,9 +251,10 @@ static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, re
             record.shard, j->name);
         good = report_file(r, paths->stats);
     } else if (state == SHARD_COMPLETE && !same_archive(j->file, record.bytes)) {
-        report_error(task->program, j->file,
-                     "the archive no longer has its %lld bytes; it is embedded again",
-                     (long long)record.bytes);
+        report_error(
+            task->program, j->file,
+            "the archive no longer has %lld bytes, as in the record; the shard is embedded again",
+            (long long)record.bytes);
     } else {
         *done = state == SHARD_COMPLETE && strcmp(j->name, "-") != 0;
     }
@@ -403,7 +405,7 @@ static bool check_shard(const char *program, const char *folder, const char *num
     } else if (strcmp(record.recipe, all->recipe) != 0) {
         all->damaged++;
         report_error(program, paths.stats,
-                     "the record has another recipe: found '%.250s', expected '%.250s'",
+                     "the shard was made with other settings: found '%.250s', expected '%.250s'",
                      record.recipe, all->recipe);
     } else {
         add(all, &record);

@@ -357,7 +357,7 @@ static bool open_unrecorded(shard_index *index, const char *program, const photo
             index->left_out++;
             report_error(program, paths.vectors,
                          "the file has no record: make its shard again, or remove "
-                         "it; it is left out");
+                         "the file; it is left out");
         }
         if (good) shard_paths_free(&paths);
         free(number);

@@ -79,7 +79,7 @@ bool photos_is_folder(const char *path) { return source_is_folder(path); }
 bool labelled_find(labelled_photos *set, const char *root, int limit, report *r) {
     (void)limit;
     memset(set, 0, sizeof *set);
-    (void)report_fail(r, "the path is a folder; this build reads lists of embeddings");
+    (void)report_fail(r, "the path is a folder; this build reads only lists of embeddings");
     return report_file(r, root);
 }
 
@@ -90,7 +90,7 @@ void labelled_free(labelled_photos *set) { (void)set; }
 bool embedding_open(embedding_index *index, const char *path, const char *names, report *r) {
     (void)names;
     memset(index, 0, sizeof *index);
-    (void)report_fail(r, "the file is from vit-embed; this build reads lists of embeddings");
+    (void)report_fail(r, "the file is from vit-embed; this build reads only lists of embeddings");
     return report_file(r, path);
 }
 

@@ -44,9 +44,9 @@ bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const
 
 bool gguf_open(checkpoint *c, size_t file, report *r) {
     (void)c, (void)file;
-    return report_fail(r,
-                       "GGUF: not supported by this build; give the weights that it was made from: "
-                       "expected safetensors, PyTorch's .pth, .pt or .bin, or .npz");
+    return report_fail(
+        r, "GGUF: not supported by this build; give the weights from which this file was "
+           "made, in safetensors, PyTorch's .pth, .pt or .bin, or .npz");
 }
 
 void gguf_unpack_block(checkpoint_dtype dtype, const uint8_t *raw, float *values) {
@@ -85,8 +85,7 @@ bool match_sorting_run(match_sorting *s, report *r) {
 
 bool onnx_open(checkpoint *c, size_t file, report *r) {
     (void)c, (void)file;
-    return report_fail(r,
-                       "ONNX: this build reads no graphs; convert it with the vit-convert program");
+    return report_fail(r, "ONNX: this build reads no graphs; use the vit-convert program");
 }
 
 const char *const *imagenet_classes(void) { return NULL; }
