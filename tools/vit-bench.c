@@ -210,7 +210,7 @@ static bool forward(bench *b) {
  * is PROGRAM COLD MODEL ISA THREADS BATCH, with decimal numbers. */
 #define COLD "--cold-start"
 
-/* Runs in the child process: classifies one batch, like any program. */
+/* Runs in the child process, and classifies one batch as any program would. */
 static int run_cold(char **arguments) {
     static bench b;
     cold_start cold;

@@ -375,8 +375,8 @@ static void print_json(const vit_model *model, const choices *chosen, const tota
     putchar('\n');
 }
 
-/* Writes the matrix of confusions. It has a row and a column for each class that occurs as truth or
- * as answer, which occurs [num_classes] marks. */
+/* Writes the matrix of confusions. The matrix has a row and a column for each class that occurs as
+ * truth or as answer. occurs [num_classes] marks these classes. */
 static void write_matrix(FILE *file, const vit_model *model, const totals *sum,
                          const bool *occurs) {
     int classes = model->config.num_classes;

@@ -327,7 +327,7 @@ static int output_shape(const run *r, int which, int64_t dims[5]) {
 }
 
 /* Sets the pointer of each block to its part of output `which`. A part begins `step` floats after
- * that of the previous block. */
+ * the part of the previous block. */
 static void place_blocks(run *r, int which, size_t step) {
     for (int i = 0; i < r->num_blocks; i++) {
         float *part = r->outputs[which] + (size_t)i * step;

@@ -528,7 +528,8 @@ static bool onnx_take_factor(onnx_reader *o, onnx_node *n, int *v, onnx_path *pa
     return true;
 }
 
-/* Returns which of q, k and v a node takes out of v: 0, 1 or 2. Returns -1 if this is unknown. */
+/* Returns which of query, key and value a node takes out of value v: 0, 1 or 2. Returns -1 if this
+ * is unknown. */
 static int onnx_third(onnx_reader *o, const onnx_node *n, int v) {
     float first[1], last[1];
     int i;
@@ -545,8 +546,8 @@ static int onnx_third(onnx_reader *o, const onnx_node *n, int v) {
     return -1;
 }
 
-/* Follows v back to the linear layer that computes q, k or v. Collects the facts on the way in
- * *path. */
+/* Follows value v back to the linear layer of a query, key or value. Collects the facts on the way
+ * in *path. */
 static onnx_node *onnx_trace(onnx_reader *o, int v, onnx_path *path) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -1417,8 +1418,8 @@ static bool onnx_set_role(onnx_reader *o, onnx_node *n, bool is_apart, onnx_role
     return n->role || report_no_memory(o->report);
 }
 
-/* Gives the layers of the branch that ends at this Add their roles. *block is the index of the
- * block. It increases after each MLP. */
+/* Gives roles to the layers of the branch that ends at this Add. *block is the index of the block.
+ * It increases after each MLP. */
 static bool onnx_order_branch(onnx_reader *o, const onnx_node *add, int *block) {
     int i;
     for (i = 0; i < 2; i++) {

@@ -115,9 +115,9 @@ static bool torch_add_entry(torch_reader *t, const char *module, const char *pre
     return torch_add_entries(t, module, name, inner);
 }
 
-/* Adds all simple attributes of a module. Skips names that begin with '_', because they are
- * PyTorch's own, but keeps Lightning's hyperparameters. Also skips TorchScript's modules, which are
- * attributes of other modules. */
+/* Adds all simple attributes of a module. Skips names that begin with '_', because PyTorch uses
+ * them internally, but keeps Lightning's hyperparameters. Also skips TorchScript's modules, which
+ * are attributes of other modules. */
 static bool torch_add_entries(torch_reader *t, const char *module, const char *prefix,
                               const pickle_value *dict) {
     size_t i;

@@ -427,8 +427,8 @@ static const char *const torch_wrappers[] = {
     "model_state",    "net",       "network",    "params",         "weights",
 };
 
-/* Returns the value of the first of these keys that contains tensors. State dicts come before whole
- * modules. */
+/* Returns the first value that contains tensors, in the order of these keys. State dicts come
+ * before whole modules. */
 static const pickle_value *torch_known_wrapper(torch_reader *t, const pickle_value *dict,
                                                const char **key) {
     const size_t count = sizeof torch_wrappers / sizeof *torch_wrappers;

@@ -51,8 +51,8 @@ static const char *input_name(const vit_config *config, int layer) {
 }
 
 /* The samples are tokens from as many images as possible. Memory holds the samples of only a few
- * blocks at a time. The blocks are therefore sampled in groups, and each group takes a run over all
- * images. */
+ * blocks at a time. The blocks are therefore sampled in groups, and each group requires a run over
+ * all images. */
 enum { MAX_SAMPLES = 4096 };
 #define MAX_SAMPLE_BYTES ((uint64_t)1 << 30)
 
@@ -70,7 +70,7 @@ struct calibration {
     int first_block, num_blocks;
     /* The largest number of blocks whose samples fit into memory together. */
     int group_blocks;
-    /* The image that is running, and the number of samples taken so far. */
+    /* The index of the image that the model processes, and the number of samples taken so far. */
     int image, num_samples;
     /* Samples of the input of each layer, [group_blocks][max_samples][depth]. */
     float *samples[NUM_LAYERS];

@@ -1252,7 +1252,7 @@ bool code_find(const convert_options *o, const checkpoint *c, code_found *found,
     return good;
 }
 
-/* Handles a final norm whose class stores it but never uses it. Such a norm does not run. */
+/* Handles a final norm that the model's class stores but never uses. Such a norm does not run. */
 static void use_unused(facts *f) {
     const code_found *found = &f->code;
     layout_part part;

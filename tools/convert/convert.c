@@ -61,7 +61,7 @@ static const char *option_of(const checkpoint *c, const char *option) {
     return value;
 }
 
-/* Finds the architecture's name in timm among the saved options. Returns NULL if there is none.
+/* Finds timm's name of the architecture among the saved options. Returns NULL if there is none.
  * Names that other programs use are ignored. */
 static const char *find_architecture(const checkpoint *c) {
     static const char *const keys[] = {
@@ -330,7 +330,7 @@ static bool read_own_labels(const convert_options *o, const checkpoint *c, int c
     return labels_from_list(&labels->list, checkpoint_labels(c), count, r);
 }
 
-/* Takes the labels of --labels none or --labels imagenet, which are not the path of a file. */
+/* Takes the labels for "none" or "imagenet", the values of --labels that are not paths of files. */
 static bool read_known_labels(const char *name, int classes, class_names *labels, report *r) {
     labels->origin = name;
     if (!strcmp(name, labels_none)) return true;
@@ -376,8 +376,8 @@ static void choose_tolerance(const settings all[FROM_COUNT], vit_dtype dtype, fl
     if (dtype == VIT_I8 || dtype == VIT_I4) *tolerance = 0.1f;
 }
 
-/* Uses the layout that the search by structure found. Also uses the settings that its names and
- * shapes show. */
+/* Uses the layout that the search by structure found. Also uses the settings that the names and
+ * shapes of the tensors show. */
 static bool use_structure(const structure *s, checkpoint *c, facts *f, report *r) {
     *r = report_make();
     layout_free_map(&f->map);

@@ -17,11 +17,11 @@
  * name. The folder is the folder of labelled pictures that --match-folder names. */
 typedef struct settled {
     char value[MATCH_TEXT];
-    /* The value other than the chosen value that fits best; "" if no other value was tried. */
+    /* Among the other values, the value that fits best; "" if no other value was tried. */
     char next[MATCH_TEXT];
     /* The error of `next` for a pair, or its cross-entropy for labelled pictures. */
     double next_score;
-    /* The other values that fit equally well. */
+    /* The values that fit as well as the chosen value. */
     char equals[256];
     /* by_folder: labelled pictures decided the row. is_open: the pictures do not decide, so the
      * user must. */

@@ -188,7 +188,7 @@ static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *m
 /* Finds the layout whose rules match the most tensors. Used for checkpoints that contain no
  * layout's probe. */
 static bool guess_layout(checkpoint *c, layout_map *best) {
-    /* a layout that matches fewer tensors matches by coincidence */
+    /* a layout that matches at most half of the tensors matches them by coincidence */
     size_t most = checkpoint_count(c) / 2, i;
     best->layout = NULL;
     for (i = 0; layout_all[i]; i++) guess_by(layout_all[i], c, best, &most);

@@ -143,7 +143,7 @@ typedef struct heads_sums {
 
 /* Adds up the similarities of each row to all previous rows. Separately, adds up those to the
  * previous rows of the same head. The similarity of two rows is the product of two scalar products:
- * one of these rows of x, one of these rows of y. */
+ * that of the two rows in x, and that of the two rows in y. */
 static double add_pairs(heads_reader *h, const float *x, const float *y,
                         const heads_evidence *evidence, double *inside, double *line) {
     const int64_t n = h->rows, columns = h->columns;

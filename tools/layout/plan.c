@@ -12,7 +12,8 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* In this file, an item is a tensor of the .vit file. Its parts are its sources: tensors of the
- * checkpoint, or slices of them. The match of a tensor is the rule of the layout that makes it. */
+ * checkpoint, or slices of them. The match of a tensor is the rule of the layout that makes the
+ * tensor. */
 
 /* === Sources === */
 

@@ -112,7 +112,7 @@ const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char 
     do {
         if (!layout_key(map, key, block, chunk, text)) return NULL;
         info = checkpoint_find(map->checkpoint, text);
-        /* an empty tensor means that the model lacks this token */
+        /* an empty tensor stands for a token that the model lacks */
         if (info && info->count == 0) info = NULL;
     } while (!info && chunked && chunk++ < block);
     return info;
@@ -222,8 +222,8 @@ static const char *qkv_axes(const layout_map *map, const layout_rule *rule) {
     return (is_weight ? weight : bias)[map->qkv_interleave ? map->qkv_interleave - 1 : 0];
 }
 
-/* Returns the axes of a linear layer or a norm over the pixels of a patch. They come from the given
- * order of the pixels; without a given order, from the rule. */
+/* Returns the axes of a linear layer or a norm over the pixels of a patch. If a setting gives the
+ * order of the pixels, the axes have this order. Otherwise they are the axes of the rule. */
 static const char *patch_axes(const layout_map *map, const layout_rule *rule) {
     enum { /* the values of map->patch_order */
            CHW = 1 + PATCH_ORDER_CHW,

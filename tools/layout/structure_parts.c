@@ -566,7 +566,7 @@ static block_run run_at(const numbered *e, const numbered *end, int period) {
 
 /* True if run a is better than run b. A complete run is better than any other run. The next
  * criteria, in this order, are two blocks or more, more values in the tensors, a shorter period,
- * and a shorter series, because it is the outermost. */
+ * and a shorter series, because the shortest series is the outermost. */
 static bool is_better(const block_run *a, const block_run *b) {
     if (!b->first) return a->first != NULL;
     if (a->is_complete != b->is_complete) return a->is_complete;

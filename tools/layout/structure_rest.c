@@ -114,8 +114,8 @@ static bool has_name(const structure_part *part, const char *name) {
     return !strcmp(part->path, name) || !strcmp(part->inner, name);
 }
 
-/* Gives the part the role of its name if --rename gave it one of these names. Fails if the part
- * cannot have that role. */
+/* If --rename gave the part one of these names, gives the part the role of this name. Fails if the
+ * part cannot have that role. */
 static bool take_names(const structure_parts *p, report *r) {
     char shape[SHAPE_TEXT_SIZE];
     int i;
@@ -211,7 +211,7 @@ static int64_t table_rows(const structure_parts *p, const structure_part *part) 
 }
 
 /* Names a linear layer whose columns are positions. If another layer has the same size, either of
- * the two may be a layer over the values of a patch; p->unsure then says so. */
+ * the two may be a layer over the values of a patch; p->unsure then describes the doubt. */
 static void name_linear_positions(structure_parts *p, structure_part *part) {
     const structure_part *other = NULL;
     int i;
@@ -536,8 +536,8 @@ static void name_second_norm(structure_parts *p) {
     structure_note_add(p->result, what, why, option);
 }
 
-/* Adds a note if a norm is read as the norm after the blocks, but the file stores it in front of
- * the blocks. The model may use this norm there. */
+/* Adds a note if a norm was taken for the norm after the blocks, although the file stores the norm
+ * in front of the blocks. The model may use this norm there. */
 static void note_early_norm(structure_parts *p) {
     const structure_part *norm = with_role(p, "norm");
     char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
@@ -892,7 +892,7 @@ static int first_of_blocks(const order *o, int first, int slack) {
     return first;
 }
 
-/* Chooses the blocks that contain the most values. Of equal choices, the shortest period is
+/* Chooses the blocks that contain the most values. If choices are equal, the shortest period is
  * taken. */
 static void find_blocks(order *o) {
     int64_t most = 0, here;

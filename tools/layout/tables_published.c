@@ -32,8 +32,8 @@ static const layout_extra torchvision_lacking[] = {
     { "conv_proj.*.*", "a convolutional stem" }, { NULL, NULL }
 };
 
-/* The preprocessing of the weights for 224 pixels. The weights of vit_l_16 are an exception: they
- * resize to 242. */
+/* The preprocessing of the weights for 224 pixels. The weights of vit_l_16 are an exception: their
+ * photos are resized to 242 pixels. */
 static const layout_default torchvision_defaults[] = {
     { "norm_eps=1e-6", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },
     { "crop_pct=0.875", NULL },
@@ -187,9 +187,9 @@ const layout layout_open_clip = {
     .questions = questions
 };
 
-/* A Perception Encoder has attention pooling; without it, no norm and no projection follow the
- * blocks. If there is a class token, rotary positions count from 1. Rotary positions do not depend
- * on the size of the grid. */
+/* A Perception Encoder usually has attention pooling. A model without it has neither a norm nor a
+ * projection after the blocks. If there is a class token, rotary positions count from 1. Rotary
+ * positions do not depend on the size of the grid. */
 static const layout_default pe_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },
     { "rope_type=cat", NULL },
@@ -528,7 +528,8 @@ const layout layout_sapiens2 = {
 };
 
 /* === nomic-embed-vision ===
- * This layout only serves to refuse the model by name. */
+ * vit.h cannot run this model. The layout exists only so that the error message contains the
+ * model's name. */
 
 static const char *const nomic_prefixes[] = { "module.", "model.", NULL };
 
@@ -552,8 +553,9 @@ const layout layout_nomic = {
 };
 
 /* === V-JEPA 2 ===
- * This layout only serves to refuse the model by name. Its published code turns the two values of a
- * pair by different angles, which is no rotation. */
+ * vit.h cannot run this model. The layout exists only so that the error message contains the
+ * model's name. The published code turns the two values of a pair by different angles, which is no
+ * rotation. */
 
 static const char *const vjepa2_prefixes[] = {
     "module.", "model.", "vjepa2.", "encoder.", NULL

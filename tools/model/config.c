@@ -657,9 +657,9 @@ static const hf_processor *find_processor(const json_value *root, const hf_model
     return NULL;
 }
 
-/* Refuses fields that might add a step. Accepted are the fields that are read, and fields that
- * cannot change the input. Any other field that is on, such as do_pad, do_flip_channel_order,
- * crop_pct or offset, might add a step. */
+/* Refuses fields that might add a step. The function accepts the fields that are read, and the
+ * fields that cannot change the input. Any other field that is on, such as do_pad,
+ * do_flip_channel_order, crop_pct or offset, might add a step. */
 static bool check_fields(const json_value *root, const hf_processor *processor, report *r) {
     static const char *const of_dpt[] = { "do_pad", "ensure_multiple_of", "keep_aspect_ratio",
                                           "size_divisor" };

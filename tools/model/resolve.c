@@ -206,7 +206,7 @@ static bool resolve_flat_patch(resolver *m, report *r) {
 /* === Heads === */
 
 /* Sets the scale of the attention scores. If the scale is applied after the softmax, the weight of
- * attn.proj is divided instead of its input. Both are equal, because attn.proj is linear. */
+ * attn.proj is divided instead of its input. The results are equal, because attn.proj is linear. */
 static void resolve_scale(resolver *m) {
     vit_config *c = m->config;
     const int root = (int)value_of(m, SETTING_ATTN_ROOT);
@@ -745,8 +745,8 @@ static bool resolve_activation(resolver *m, report *r) {
            ask_for_lack(m, "activation", "cannot be seen in the tensors", options, r);
 }
 
-/* Asks for the pooling if the name implies a norm after the pooling that the tensors lack, or the
- * reverse. The head of such a model was changed. */
+/* Asks for the pooling if the name and the tensors disagree about a norm after the pooling. The
+ * head of such a model was changed. */
 static bool check_pool(const resolver *m, report *r) {
     const vit_config *c = m->config;
     const settings *name = &m->all[FROM_NAME];

@@ -732,8 +732,8 @@ typedef struct many_search {
     int no_memory;
 } many_search;
 
-/* A block of consecutive rows. A tile always has all its rows. If the set has fewer rows, the last
- * row therefore fills the block. */
+/* A block of consecutive rows. A tile always has all its rows. If the set has too few rows, copies
+ * of the last row therefore fill the block. */
 typedef struct row_block {
     int64_t first;
     int count;

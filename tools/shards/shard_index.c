@@ -92,8 +92,8 @@ static bool write_copy(const int8_copies *c, const char *path, const char *vecto
     return !r->failed;
 }
 
-/* Maps the file of copies into memory. Returns NULL if there is no valid file, so that it must be
- * made. */
+/* Maps the file of copies into memory. Returns NULL if there is no valid file; the file must then
+ * be made. */
 static void *map_copy(const char *path, const copy_header *h, size_t *size) {
     void *data = os_map(path, size);
     const uint64_t each = sizeof(nearest_scale) + (uint64_t)h->dim;
