@@ -165,7 +165,7 @@ refused 'plain.vit: --block 2: the model has blocks 0 to 1'
 try "$look" attention "${plain[@]}" --head 2 -o none.png
 refused 'plain.vit: --head 2: the model has heads 0 to 1'
 try "$look" attention "${plain[@]}" --at 1,3 -o none.png
-refused 'no patch is at 1,3: from 11 x 7 pixels, the model gets x from 2 to 9 and y from 0 to 6'
+refused "no patch is at 1,3: of the photo's 11 x 7 pixels, the model gets x from 2 to 9 and y from 0 to 6"
 try "$look" attention "${plain[@]}" --img-size 16 -o none.png
 refused 'plain.vit: '
 try "$look" attention -m nosuch.vit "$photo" -o none.png

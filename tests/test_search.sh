@@ -228,7 +228,7 @@ if posix; then
     cat pipe.npy >out &
     try "$embed" -m $model photos -o pipe.npy
     is 1
-    err 'the output is a pipe, but its beginning needs the number of images'
+    err 'the output is a pipe, but the number of images at its beginning is known only at the end'
     wait
     rm pipe.npy
 fi
@@ -495,7 +495,7 @@ err 'flat/b.txt: has 4 lines, of 5 vectors'
 cp block.json flat/b.json # another layer
 try "$search" flat --vector theirs.npy
 is 1
-err 'flat/b.npy: the file is from another model, pooling or block than flat/a.npy'
+err 'flat/b.npy: the file was made with another model, pooling or block than flat/a.npy'
 cp logits5.npy flat/b.npy 2>/dev/null || "$embed" -m $model photos -o flat/b.npy --pool logits 2>"$work/err"
 try "$search" flat --vector theirs.npy
 is 1

@@ -589,10 +589,11 @@ static const char notes[] =
     "command resumes a download that was interrupted. The system's curl downloads, with its\n"
     "settings (~/.curlrc, https_proxy). VIT_MIRROR=URL replaces https://huggingface.co.\n"
     "The SHA-256 of the weights must equal the published sum. Most models have no published sum;\n"
-    "the SHA-256 must then equal the sum that the server sends, which detects damage but not\n"
-    "forgery. A file with another sum is kept as FILE.wrong and never used. If the server sends no\n"
-    "sum either, @ prints the sum of the file.\n"
-    "The licenses are those on the models' pages. Read a model's license before you use it.\n"
+    "the SHA-256 must then equal the sum that the server sends. The server's sum detects damage but\n"
+    "not forgery. A file with another sum is kept as FILE.wrong and never used. If the server sends\n"
+    "no sum either, @ prints the sum of the file.\n"
+    "The licenses are those on the models' pages. Read the license of a model before you use the\n"
+    "model.\n"
     "\n"
     "Exit status: 0 on success, 1 if something failed, 2 for a wrong command.\n";
 
@@ -605,8 +606,8 @@ int main(int argc, char **argv) {
           0 },
         { 0, "dtype", "TYPE", "type of the matrices: f32 (default), f16, bf16, int8 or int4",
           CLI_DTYPE, &q.dtype, 0, 0 },
-        { 0, "keep-download", NULL, "leave the downloaded files in NAME/", CLI_FLAG, &q.keep, 0,
-          0 },
+        { 0, "keep-download", NULL, "keep the downloaded files in the folder NAME/", CLI_FLAG,
+          &q.keep, 0, 0 },
         { 0, "list", NULL, "print the models and end", CLI_FLAG, &q.list, 0, 0 },
         CLI_OPTION_JSON(&q.json, "print the result, or the list, as JSON"),
         CLI_OPTION_QUIET(&q.quiet),

@@ -567,8 +567,8 @@ static bool open_file(job *j, report *r) {
     j->set.count = 1;
     j->set.dim = (int)j->index.vectors.dims[1];
     if (j->part.count > 0 && j->set.dim > 0) return true;
-    (void)report_fail(r, "the index has %lld vectors of %d values", (long long)j->part.count,
-                      j->set.dim);
+    (void)report_fail(r, "the index is empty: it has %lld vectors of %d values",
+                      (long long)j->part.count, j->set.dim);
     return report_file(r, c->index);
 }
 
@@ -653,7 +653,7 @@ static const char notes[] =
     "the number of photos.\n"
     "With --classes, there is no INDEX.npy: all operands are photos.\n"
     "In names, characters that control a terminal and invalid UTF-8 are printed as \\n, \\x1b or\n"
-    "\\u202e, into pipes too. INDEX.txt has the exact names; row 0 of --json is its first line.\n"
+    "\\u202e, into pipes too. INDEX.txt has the exact names; row 0 of --json is line 1 of INDEX.txt.\n"
     "A FOLDER has img_emb/img_emb_N.npy (f32 or f16), metadata/ and stats/, or files STEM.npy, each\n"
     "with its photos' names in STEM.txt. Shards that are missing or damaged are reported and left out.\n"
     "--int8 first reads copies with one byte per value, img_emb_N.i8. It makes the copies that are\n"

@@ -160,8 +160,8 @@ static bool read_type(reader *r, header *h) {
         }
     }
     return report_fail(r->report,
-                       "elements of type '%s' are not supported (f2 f4 f8, i1 to i8, "
-                       "u1 to u8, b1)",
+                       "elements of type '%s' are not supported; the supported types are f2 f4 "
+                       "f8, i1 to i8, u1 to u8 and b1",
                        text);
 }
 

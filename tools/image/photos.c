@@ -220,8 +220,8 @@ bool photos_prepare(const vit_model *model, const vit_image *image, float *input
     if (!takes_photos(model, r)) return false;
     if (model->config.crop_mode == VIT_CROP_ASPECT)
         return report_fail(
-            r, "the model gives each photo its own size (crop_mode=aspect), which only "
-               "classes and embeddings support; use vit-convert --set crop_mode=squash");
+            r, "the model gives each photo a different size (crop_mode=aspect); only classes and "
+               "embeddings support such models: convert with --set crop_mode=squash");
     if (result == VIT_ERROR_MEMORY)
         return report_no_memory(r); /* This failure is not the photo's fault. */
     return !result || report_fail(r, "%s", vit_result_string(result));

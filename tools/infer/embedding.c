@@ -185,8 +185,8 @@ bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const 
     w->ndim = 1 + embedding_shape(choice, model, w->dims + 1);
     w->each = (size_t)w->dims[1] * (size_t)(w->ndim == 3 ? w->dims[2] : 1);
     if (!os_seek(w->npy.file, 0)) {
-        (void)report_fail(r, "the output is a pipe, but its beginning needs the number of images, "
-                             "which is known only at the end; give a file");
+        (void)report_fail(r, "the output is a pipe, but the number of images at its beginning is "
+                             "known only at the end; write to a file");
         return report_file(r, w->npy.name);
     }
     errno = 0;

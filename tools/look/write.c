@@ -95,8 +95,8 @@ bool look_patch_at(const look_job *j, const view *v, int *patch, report *r) {
     crop_seen(&v->place, box);
     *patch = crop_patch(&v->place, at[0], at[1]);
     return *patch >= 0 || report_fail(r,
-                                      "no patch is at %g,%g: from %d x %d pixels, the model gets x "
-                                      "from %.0f to %.0f and y from %.0f to %.0f",
+                                      "no patch is at %g,%g: of the photo's %d x %d pixels, the "
+                                      "model gets x from %.0f to %.0f and y from %.0f to %.0f",
                                       at[0], at[1], v->place.photo_width, v->place.photo_height,
                                       box[0], box[2], box[1], box[3]);
 }

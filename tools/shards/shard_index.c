@@ -187,7 +187,7 @@ static bool check_same(shard_index *index, const indexed_shard *shard, embedding
                            (long long)first->vectors.dims[1]);
     else if (other->described != first->described || other->model_hash != first->model_hash ||
              other->choice.pool != first->choice.pool || other->choice.block != first->choice.block)
-        good = report_fail(r, "the file is from another model, pooling or block than %.200s",
+        good = report_fail(r, "the file was made with another model, pooling or block than %.200s",
                            index->shards[0].vectors);
     free(other->model_path);
     return good || report_file(r, shard->vectors);

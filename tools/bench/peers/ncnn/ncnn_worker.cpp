@@ -73,7 +73,7 @@ int main(int argc, char **argv) {
     static char line[4096];
     if (argc != 8)
         return unavailable("usage: ncnn_worker PARAM BIN INPUT IMAGE THREADS BATCH DTYPE");
-    if (!open_net(argv)) return unavailable("it cannot load the model");
+    if (!open_net(argv)) return unavailable("the model cannot be loaded");
     int side = atoi(argv[4]);
     size_t batch = (size_t)atoi(argv[6]);
     std::vector<ncnn::Mat> images = read_images(argv[3], side, batch);
