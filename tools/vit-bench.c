@@ -491,7 +491,7 @@ static const char notes[] =
     "products of attention. A run computes the logits and no other output. The last block thus\n"
     "computes k and v of all tokens, but q, proj, fc1 and fc2 of the class and distillation tokens\n"
     "alone. The peak is the median speed of a loop that repeats the instruction of the matrix\n"
-    "products in registers, on the same number of threads. The loop runs between the measured\n"
+    "products in registers, on as many threads as the model. The loop runs between the measured\n"
     "runs. For int8 and int4, the loop repeats the 8-bit instruction, although attention computes\n"
     "in 16 bits. For f16, the loop repeats the instruction of f32. Open and cold start are medians\n"
     "of 3 processes, with the file in the system's cache. Private memory is memory that no file\n"

@@ -480,8 +480,8 @@ static const char description[] =
 static const char notes[] =
     "--check verifies the checksum of every tensor and runs the file's self-test, to which\n"
     "--threads and --isa apply. The check shows that the file is complete and that this machine\n"
-    "computes correctly with it. Only --sha256, with a checksum from another source, detects a\n"
-    "forged file.\n"
+    "computes correctly with the file. Only --sha256, with a checksum from another source, detects\n"
+    "a forged file.\n"
     "Exit status: 0 on success, 1 if a file cannot be read or fails the check, 2 for a wrong\n"
     "command.\n";
 

@@ -685,8 +685,7 @@ static const char description[] =
 static const char notes[] =
     "Shapes: logits [B, classes], embedding [B, dim], tokens [B, N, dim] (after the final norm),\n"
     "merged tokens [B, patches / merge_size^2, merge_dim] (row by row), block tokens [B, N, dim]\n"
-    "(before the final norm), attention [B, heads, N, N]. The outputs of several "
-    "blocks\n"
+    "(before the final norm), attention [B, heads, N, N]. The outputs of several blocks\n"
     "have the shape [blocks, B, ...]. Blocks count from 0, as in timm: blocks.0.\n"
     "timm and Pillow ignore the EXIF orientation. --no-exif gives the same results as they do.\n"
     "Exit status: 0 on success, 1 if something failed, 2 for a wrong command.\n";

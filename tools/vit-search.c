@@ -640,7 +640,7 @@ static bool run(job *j, report *r) {
 
 static const char description[] =
     "Finds the photos whose embeddings have the highest cosine with that of PHOTO, or with the\n"
-    "mean of several PHOTOS. It compares all vectors of INDEX.npy, which vit-embed wrote with\n"
+    "mean of several PHOTOS. @ compares all vectors of INDEX.npy, which vit-embed wrote with\n"
     "INDEX.txt and INDEX.json, or of all indexes and shards in a FOLDER.\n"
     "--words finds photos by a text, alone or with photos, if the model has a text encoder.\n"
     "--duplicates and --classes do other things: see below.\n";
