@@ -591,9 +591,9 @@ def write_own_stems():
          "body.*.heads.w*.*=blocks.*.attn.*.* " + " ".join("--rename " + n for n in names))
     for name, rename, message in (
             ("nothing", "stem*=patch*  --rename stim.*=patch.*", "--rename: no tensor, after the "
-             "earlier rules, is called stim.* (the first is cls_token)"),
+             "earlier rules, is called stim.* (the first tensor is cls_token)"),
             ("stars", "stem.*=patch_embed.proj", "--rename stem.*=patch_embed.proj: expected as "
-             "many * on the right as on the left, 8 at most"),
+             "many * on the right as on the left, and at most 8"),
             ("empty", "stem=", "--rename: expected THEIRS=OURS, found \"stem=\""),
             ("twice", "stem.bias=norm.bias", "duplicate tensor \"norm.bias\"")):
         case("renamed_" + name, s, message, None, told + "--rename " + rename)
@@ -1621,7 +1621,7 @@ def write_beit():
         s[a + "relative_position_index"] = np.zeros((PATCHES + 1, PATCHES + 1), "f4")
     case("beit_original", {"model": as_torch(s)}, t, "beit", told,
          twin_options="pool=avg rope_type=none img_size=4", write=pth, suffix="pth")
-    case("beit_named_size", s, "has img_size 224x224, but the 12 relative positions have 4x4; "
+    case("beit_named_size", s, "has img_size 224x224, but the 12 relative positions are for 4x4; "
          "--img-size decides", None, told + " --arch beit_base_patch16_224 --set embed_dim=%d "
          "--set depth=%d --set num_heads=%d --set patch_size=2" % (D, DEPTH, HEADS))
     oblong = {k: np.zeros((18, HEADS), "f4") if k.endswith("table") else x for k, x in s.items()}

@@ -992,18 +992,19 @@ static void test_malformed_legacy(void) {
     static const malformed rows[] = {
         ROW("a dict without tensors", "\x80\x02}.", "used by no tensor"),
         ROW("a storage of fewer elements than it says",
-            DICT(WHOLE(STORAGE("ctorch\nFloatStorage\n", "K\x05"))), "5 expected"),
+            DICT(WHOLE(STORAGE("ctorch\nFloatStorage\n", "K\x05"))), "expected 5"),
         ROW("a storage that ends behind the file",
             DICT(WHOLE(STORAGE("ctorch\nDoubleStorage\n", "K\x04"))), "truncated"),
         ROW("one storage of two types",
             DICT(WHOLE(FLOATS) "sU\x01u" WHOLE(STORAGE("ctorch\nIntStorage\n", "K\x03"))),
-            "two types"),
+            "different types"),
         ROW("a view that reaches beyond its storage", DICT(WHOLE(VIEW("K\x03", "K\x02"))),
-            "view beyond"),
+            "view that reaches beyond"),
         ROW("a tensor that reaches beyond its view", DICT(WHOLE(VIEW("K\x03", "K\x01"))),
             "reaches beyond"),
-        ROW("a view without an offset", DICT(WHOLE(VIEW("N", "K\x01"))), "view beyond"),
-        ROW("a view without a size", DICT(WHOLE(VIEW("K\x01", "N"))), "view beyond"),
+        ROW("a view without an offset", DICT(WHOLE(VIEW("N", "K\x01"))),
+            "view that reaches beyond"),
+        ROW("a view without a size", DICT(WHOLE(VIEW("K\x01", "N"))), "view that reaches beyond"),
         ROW("a view that begins inside a number",
             DICT("ctorch._utils\n_rebuild_tensor_v3\n("
                  "(U\x07storagectorch.storage\nUntypedStorage\nU\x01"
@@ -1642,7 +1643,7 @@ static void test_malformed_zips(void) {
         check_zip_refused("a pickle that inflates to 9 MB", specs, 2, "at most");
         specs[0] = good_zip[0];
         specs[1] = large;
-        check_zip_refused("a storage that inflates to 100 MB", specs, 2, "more expected");
+        check_zip_refused("a storage that inflates to 100 MB", specs, 2, "bytes more than stored");
     }
     check_zip_refused("no pickle", good_zip + 1, 1, "data.pkl");
     check_zip_refused("an empty archive", good_zip, 0, "data.pkl");
@@ -2141,7 +2142,7 @@ static void test_malformed_gguf(void) {
     spec.text_size = 0;
     spec.items = 3 << 20;
     make_gguf(&b, &spec);
-    check_refused("an array of 3 million texts", b.data, b.size, "more than 2097152 texts");
+    check_refused("an array of 3 million texts", b.data, b.size, "more than 2097152 strings");
     discard(&b);
     spec.text_size = 9;
     make_gguf(&b, &spec);

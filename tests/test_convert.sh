@@ -337,16 +337,16 @@ ordered() { # [smooth=ORDER]
     accepts $H
 }
 ordered smooth=chw
-says "assumed patch_order=chw: read from the weights: neighbouring pixels correlate by 1.000, "
+says "assumed patch_order=chw: read from the weights: neighbouring pixels correlate by 1.000 in this order, but by "
 convert m.vit --to safetensors -o chw.safetensors
 ordered smooth=hwc
-says "assumed patch_order=hwc: read from the weights: neighbouring pixels correlate by 1.000, "
+says "assumed patch_order=hwc: read from the weights: neighbouring pixels correlate by 1.000 in this order, but by "
 convert m.vit --to safetensors -o hwc.safetensors
 same chw.safetensors hwc.safetensors
 ordered
 says "assumed patch_order=chw: the usual "
 random flat=1 chans=2
-refuses 1 "in_chans: a patch of 32 values is neither a square of 3 channels nor one of 1 channel; give --set in_chans=N (2, 8 or 32)" $H
+refuses 1 "in_chans: a patch of 32 values is not a square of pixels with 1 or 3 channels; give --set in_chans=N (2, 8 or 32)" $H
 
 # --- another input size ----------------------------------------------------------------------
 
@@ -743,7 +743,7 @@ prints "cosine of the embeddings 1.0000"
 if grep -q "best class" out; then fail "classes of a model without any"; else pass; fi
 random
 accepts $H --dtype int8 --report photos
-prints "cosine of the embeddings " "same best class for 3 of 3, 100.00 %" " in f32"
+prints "cosine of the embeddings " "same best class for 3 of 3 images, 100.00 %" " in f32"
 mkdir partly # unreadable images are reported and left out
 cp "$PHOTOS"/rgb.png partly/b.png
 head -c 60 "$PHOTOS"/rgb.png >partly/a.png
@@ -854,7 +854,7 @@ echo '{"architecture": "my_own_vit", "num_classes": 5, "model_args": {"num_heads
   "pretrained_cfg": {"mean": [0.25, 0.25, 0.25], "std": [1, 1, 1], "crop_pct": 1.0}}' >config.json
 accepts
 prints "heads 2 x 8" "mean 0.25, std 1" "5 from config.json, the first \"a\""
-says "assumed architecture=my_own_vit: config.json names it, but timm has no such model"
+says "assumed architecture=my_own_vit: config.json names this architecture, but timm has no such model"
 "$INFO" --labels m.vit >out 2>err
 prints "eé"
 accepts --set mean=0.75
@@ -1124,7 +1124,7 @@ searches() {
 convert "$ROOT/tests/data/evidence/ends_sigmoid/model.pt" -o m.vit --json
 prints '"head_activation": 1' '"original_gives": "a probability for each class (sigmoid)"'
 if "$INFO" m.vit | grep -qx "  original: gives a probability for each class (sigmoid); this file \
-gives the values before that step"; then pass; else fail "vit-info: the original's last step"; fi
+gives the values before this last step"; then pass; else fail "vit-info: the original's last step"; fi
 
 if [ "$(searches)" = 1 ] && [ "$(searches -q)" = 0 ]; then pass; else fail "how long it searches"; fi
 

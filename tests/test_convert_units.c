@@ -539,8 +539,8 @@ static void test_renames(void) {
         { { "=c", NULL }, "expected THEIRS=OURS" },
         { { "a.x=", NULL }, "expected THEIRS=OURS" },
         { { "*.x=c", NULL }, "as many * on the right" },
-        { { "*********=*********", NULL }, "8 at most" },
-        { { "z=c", NULL }, "no tensor is called z (the first is a.x)" },
+        { { "*********=*********", NULL }, "at most 8" },
+        { { "z=c", NULL }, "no tensor is called z (the first tensor is a.x)" },
         { { "a.x=c", "a.*=d.*" }, "no tensor, after the earlier rules, is called a.*" },
         { { "a.x=b.y", NULL }, "duplicate tensor \"b.y\"" },
     };
@@ -560,10 +560,10 @@ static void test_renames(void) {
                   bad[i].message, latest.text);
     memset(rule + 4, 'n', 1023);
     rule[4 + 1023] = '*'; /* The text that replaces '*' is one letter too long. */
-    CHECK(!open_renamed(long_rule) && strstr(latest.text, "is longer than 1023 letters"));
+    CHECK(!open_renamed(long_rule) && strstr(latest.text, "is longer than 1023 bytes"));
     memset(rule + 4, 'n', 1040);
     rule[4] = '*';
-    CHECK(!open_renamed(long_rule) && strstr(latest.text, "is longer than 1023 letters"));
+    CHECK(!open_renamed(long_rule) && strstr(latest.text, "is longer than 1023 bytes"));
     memset(rule, 'n', 1030);
     CHECK(!open_renamed(long_rule) && strstr(latest.text, "expected THEIRS=OURS"));
     memcpy(rule + 1030, "=c", 3);

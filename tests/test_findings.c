@@ -28,14 +28,16 @@ static void test_messages(void) {
     CHECK(!findings_are_open(&f));
     check_message(&f, true,
                   "--strict refuses to assume norm_eps=1e-05: the usual; give --set norm_eps=N");
-    CHECK(findings_ask(&f, "pool", "why", "--set pool=token (its default) or --set pool=avg"));
+    CHECK(
+        findings_ask(&f, "pool", "why", "--set pool=token (the code's default) or --set pool=avg"));
     /* The question appears only once. */
     CHECK(findings_ask(&f, "pool", "again", "--set pool=max"));
     CHECK(findings_are_open(&f) && findings_has_asked(&f, "pool"));
-    check_message(&f, false, "pool: why; give --set pool=token (its default) or --set pool=avg");
+    check_message(&f, false,
+                  "pool: why; give --set pool=token (the code's default) or --set pool=avg");
     check_message(&f, true,
                   "2 things are not known:\n"
-                  "  pool: why; give --set pool=token (its default) or --set pool=avg\n"
+                  "  pool: why; give --set pool=token (the code's default) or --set pool=avg\n"
                   "  norm_eps=1e-05: the usual; give --set norm_eps=N\n"
                   "give your model's values, for example: --set pool=token --set norm_eps=1e-05");
     CHECK(findings_wrong(&f, "a is unknown", "--rename says what"));
@@ -47,7 +49,7 @@ static void test_messages(void) {
                   "  a is unknown\n"
                   "  b is unknown\n"
                   "  c is missing\n"
-                  "  pool: why; give --set pool=token (its default) or --set pool=avg\n"
+                  "  pool: why; give --set pool=token (the code's default) or --set pool=avg\n"
                   "--rename says what\n"
                   "give your model's values, for example: --set pool=token");
     findings_free(&f);
@@ -98,7 +100,7 @@ static void test_order(void) {
                   expected[i], f.assumed.items[i].what);
     findings_free(&f);
     CHECK(findings_assume(&f, "num_heads=3", "read from the weights (154; next best 6: 95)", "") &&
-          findings_assume(&f, "block_type=pre_norm", "read from the weights: the norms fit", "") &&
+          findings_assume(&f, "block_type=pre_norm", "read from the weights: norms and", "") &&
           findings_assume(&f, "mean=0.5 std=0.5", "as timm has it", ""));
     CHECK(!strncmp(f.assumed.items[0].what, "mean=", 5) &&
           !strcmp(f.assumed.items[1].what, "num_heads=3"));
@@ -273,15 +275,17 @@ static void test_offers(void) {
     static const struct {
         const char *setting, *options, *choices, *suggested;
     } cases[] = {
-        { "pool", "--set pool=token (its default, pool = 'cls') or --set pool=avg (pool = 'mean')",
-          NOTED("token", "its default, pool = 'cls'") ", " NOTED("avg", "pool = 'mean'"),
+        { "pool",
+          "--set pool=token (the code's default, pool = 'cls') or --set pool=avg (pool = 'mean')",
+          NOTED("token", "the code's default, pool = 'cls'") ", " NOTED("avg", "pool = 'mean'"),
           "\"token\"" },
         { "pool", "--set pool=avg|max, --arch NAME", CHOICE("avg") ", " CHOICE("max"), "null" },
         { "pool", "--set pool=avg|max (not with --set pool=map)", CHOICE("avg") ", " CHOICE("max"),
           "null" },
         { "pool", "--set block_type=pre_norm --set pool=max", CHOICE("max"), "\"max\"" },
         { "interpolation", "--config FILE", CHOICE("bilinear") ", " CHOICE("bicubic"), "null" },
-        { "num_heads", "--set num_heads=N (1, 2 or 4; the weights hint at 4: 6.2, then 2: 3.1)",
+        { "num_heads",
+          "--set num_heads=N (1, 2 or 4; the weights hint at 4: score 6.2, then 2: score 3.1)",
           CHOICE("1") ", " CHOICE("2") ", " CHOICE("4"), "\"4\"" },
         { "num_heads", "--set num_heads=N", "", "null" },
         { "num_heads", "--set num_heads=N (some", "", "null" },

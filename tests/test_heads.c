@@ -258,7 +258,7 @@ static void test_texts(void) {
     int i;
     CHECK(!strcmp(heads_why(&clear, text), "read from the weights (154; next best 6: 95)"));
     CHECK(!strcmp(heads_option(&hint, text), "--set num_heads=N (1, 2, 4 or 8; the weights hint at "
-                                             "4: 6.2, then 8: 3.9)"));
+                                             "4: score 6.2, then 8: score 3.9)"));
     CHECK(!strcmp(heads_doubt(&hint), "the weights only hint at it"));
     CHECK(strstr(heads_doubt(&none), "the weights show no heads") != NULL);
     CHECK(!strcmp(heads_option(&none, text), "--set num_heads=N (1 or 2)"));
@@ -267,7 +267,7 @@ static void test_texts(void) {
         many.ranked[i].heads = i + 1;
         many.ranked[i].score = 9.5;
     }
-    CHECK(strstr(heads_option(&many, text), "63 or 64; the weights hint at 1: 9.5") != NULL);
+    CHECK(strstr(heads_option(&many, text), "63 or 64; the weights hint at 1: score 9.5") != NULL);
 }
 
 int main(int argc, char **argv) {

@@ -596,7 +596,8 @@ typedef struct ending {
 
 static const ending endings[] = {
     { "activation=relu", "", MODEL_END_SOFTMAX, 1, 1,
-      "original: gives probabilities (softmax); this file gives the values before that step\n" },
+      "original: gives probabilities (softmax); this file gives the values before this last "
+      "step\n" },
     { "block_type=post_norm", "", MODEL_END_SOFTMAX, 3, 60,
       "original: gives probabilities (softmax); " },
     { "activation=silu", "", MODEL_END_LOG_SOFTMAX, 1, 1,

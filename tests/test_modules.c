@@ -336,7 +336,7 @@ static void test_nuisances(void) {
     PUT(&t, "\x80\2}U\1t"
             "ctorch._utils\n_rebuild_tensor_v2\n(ctorch.storage\n_load_from_bytes\n"
             "N\x85RK\0K\1\x85K\1\x85tRs.");
-    check_pickle("a storage of None", &t, "bytes expected");
+    check_pickle("a storage of None", &t, "expected bytes");
     PUT(&t, "\x80\2}U\1t"
             "cos\nsystem\n(U\4truetRs.");
     check_pickle("a call of os.system", &t, "no state dict");

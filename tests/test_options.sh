@@ -230,7 +230,7 @@ prints "options         no patch bias, norm before the blocks, quick GELU" "norm
 "$info" --json "$work/m.vit" >"$work/out" 2>"$work/err"
 prints '"has_pre_norm": 1' '"activation": 2'
 "$convert" --help settings >"$work/out" 2>&1
-prints "activation           of every MLP: gelu gelu_tanh quick_gelu silu relu" \
+prints "activation           activation of every MLP: gelu gelu_tanh quick_gelu silu relu" \
     "pool                 input of the head: token avg max avgmax map token_avg"
 
 summary

@@ -367,10 +367,10 @@ static void test_spiece(const char *folder) {
     } rows[] = {
 #define UNKNOWN_PIECE "\x0a\x07\x0a\x03<u>\x18\x02"
         { UNKNOWN_PIECE, 9, NULL },
-        { UNKNOWN_PIECE "\x0a\x0a\x0a\x06<0x4G>\x18\x06", 21, "expected <0x00> to <0xFF>" },
-        { UNKNOWN_PIECE "\x0a\x0a\x0a\x06<1x41>\x18\x06", 21, "expected <0x00> to <0xFF>" },
-        { UNKNOWN_PIECE "\x0a\x0a\x0a\x06<0x41)\x18\x06", 21, "expected <0x00> to <0xFF>" },
-        { UNKNOWN_PIECE "\x0a\x09\x0a\x05<0x4>\x18\x06", 20, "expected <0x00> to <0xFF>" },
+        { UNKNOWN_PIECE "\x0a\x0a\x0a\x06<0x4G>\x18\x06", 21, "is not <0x00> to <0xFF>" },
+        { UNKNOWN_PIECE "\x0a\x0a\x0a\x06<1x41>\x18\x06", 21, "is not <0x00> to <0xFF>" },
+        { UNKNOWN_PIECE "\x0a\x0a\x0a\x06<0x41)\x18\x06", 21, "is not <0x00> to <0xFF>" },
+        { UNKNOWN_PIECE "\x0a\x09\x0a\x05<0x4>\x18\x06", 20, "is not <0x00> to <0xFF>" },
         { UNKNOWN_PIECE "\x0a\x0a\x0a\x06<0x41>\x18\x06", 21, NULL },
         { UNKNOWN_PIECE "\x12\x03\x98\x02\x01", 14, "0 pieces for bytes" },
         { UNKNOWN_PIECE "\x12\x03\xc0\x01\x01", 14, "treat_whitespace_as_suffix" },

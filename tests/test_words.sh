@@ -67,7 +67,7 @@ sed 's/"<|startoftext|>"/"<|endoftext|>_"/; s/"<|endoftext|>"/"<|startoftext|>"/
 cp clip/merges.txt early
 try "$convert" clip --tokenizer early -o new.vit
 is 1
-err 'early: the text encoder reads the token with the largest id, .* in token 521, but ends in token 520'
+err 'early: the text encoder reads the token with the largest id, .* in token 521, but this tokenizer ends texts in token 520'
 missing new.vit
 mkdir large
 printf '{"<|startoftext|>": 0, "<|endoftext|>": 99999}' >large/vocab.json

@@ -184,7 +184,8 @@ uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r) {
     if (blocks) c->blocks = blocks;
     for (i = 0; i < c->file_count; i++) most += 32 * c->files[i].size;
     if (size > most || c->block_bytes > most - size) {
-        (void)report_fail(r, "more than %llu bytes to decode", (unsigned long long)most);
+        (void)report_fail(r, "decoding takes more than %llu bytes of memory",
+                          (unsigned long long)most);
         return NULL;
     }
     blocks = blocks ? blocks + c->block_count : NULL;

@@ -146,7 +146,7 @@ static bool read_tensor(ggml_reader *g) {
     memset(&t, 0, sizeof t);
     if (!read_numbers(g, numbers, 3)) return false;
     if (numbers[0] > 4 || numbers[1] >= sizeof name)
-        return report_fail(g->report, "a tensor of %u dimensions with a name of %u bytes: damaged",
+        return report_fail(g->report, "damaged: a tensor has %u dimensions and a name of %u bytes",
                            (unsigned)numbers[0], (unsigned)numbers[1]);
     t.ndim = (int)numbers[0];
     if (!read_numbers(g, dims, t.ndim) || !read_bytes(g, name, numbers[1])) return false;

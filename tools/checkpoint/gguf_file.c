@@ -123,7 +123,7 @@ static bool append_number(gguf_reader *g, uint64_t type, char text[GGUF_TEXT]) {
 static bool skip_texts(gguf_reader *g, uint64_t count) {
     uint64_t length;
     if (count > GGUF_MAX_TEXTS - g->texts)
-        return report_fail(g->report, "more than %d texts in arrays", GGUF_MAX_TEXTS);
+        return report_fail(g->report, "the arrays hold more than %d strings", GGUF_MAX_TEXTS);
     for (g->texts += count; count > 0; count--)
         if (!gguf_number(g, 8, &length) || !skip(g, length)) return false;
     return true;

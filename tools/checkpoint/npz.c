@@ -152,7 +152,8 @@ static bool tar_find_file(const source *s, source *found, report *r) {
         at = size > s->size - at ? s->size : at + size;
     }
     if (files == 1) return true;
-    return report_fail(r, "tar: %d files inside, one checkpoint expected; unpack it first", files);
+    return report_fail(
+        r, "tar: found %d files inside, expected one checkpoint; unpack the tar first", files);
 }
 
 bool tar_open(checkpoint *c, size_t file, report *r) {

@@ -335,7 +335,7 @@ static bool onnx_find_norm(onnx_reader *o, onnx_node *root) {
     add->weight = onnx_other(mul, onnx_output(div));
     add->bias = onnx_other(add, onnx_output(mul));
     add->eps = eps;
-    return (eps >= 0 && eps < 1) || onnx_refuse(o, sum, "an epsilon between 0 and 1 expected");
+    return (eps >= 0 && eps < 1) || onnx_refuse(o, sum, "expected an epsilon between 0 and 1");
 }
 
 static bool onnx_take_norm(onnx_reader *o, onnx_node *n) {
@@ -346,7 +346,7 @@ static bool onnx_take_norm(onnx_reader *o, onnx_node *n) {
     n->weight = onnx_input(n, 1);
     n->bias = onnx_input(n, 2);
     n->eps = eps ? (double)eps->number : 1e-5;
-    return (n->eps >= 0 && n->eps < 1) || onnx_refuse(o, n, "an epsilon between 0 and 1 expected");
+    return (n->eps >= 0 && n->eps < 1) || onnx_refuse(o, n, "expected an epsilon between 0 and 1");
 }
 
 /* Marks all nodes of an activation as parts of it. Follows them from the last node back to the
@@ -687,7 +687,7 @@ static float *onnx_read_factors(onnx_reader *o, int v, int64_t count, int64_t *f
     float *values;
     *found = t ? t->count : 1;
     if (v >= 0 && (!t || (t->count != 1 && t->count != count))) {
-        (void)report_fail(o->report, "%.200s: %lld scales or zero points, 1 or %lld expected",
+        (void)report_fail(o->report, "%.200s: found %lld scales or zero points, expected 1 or %lld",
                           v >= 0 ? o->values[v].name : "", t ? (long long)t->count : 0,
                           (long long)count);
         return NULL;
@@ -1274,7 +1274,8 @@ static bool onnx_take_mean(onnx_reader *o, onnx_node *n) {
     const bool is_tokens = axes ? axes->count == 1 && axes->integers[0] == 1
                                 : onnx_numbers(o, onnx_input(n, 1), axis, 1) == 1 && axis[0] > 0 &&
                                       axis[0] < 2;
-    if (!is_tokens || !o->in_blocks) return onnx_refuse(o, n, "no mean over the tokens");
+    if (!is_tokens || !o->in_blocks)
+        return onnx_refuse(o, n, "expected a mean over the tokens after the blocks");
     return onnx_say_pool(o, n, "avg");
 }
 
@@ -1337,9 +1338,8 @@ static bool onnx_take_end(onnx_reader *o, onnx_node *n) {
                        : n->op == OP_SOFTMAX ? "softmax"
                                              : "log_softmax";
     if (o->values[onnx_output(n)].user >= 0)
-        return onnx_refuse(o, n,
-                           "an activation of the tokens that neither belongs to attention nor "
-                           "ends the model");
+        return onnx_refuse(
+            o, n, "an activation of the tokens outside attention, but not at the end of the model");
     return onnx_say(o, "end", n->op == OP_SIGMOID ? "code.activation" : "code.softmax", name);
 }
 

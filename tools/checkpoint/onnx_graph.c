@@ -204,7 +204,7 @@ static bool onnx_external(onnx_reader *o, uint64_t at, uint64_t end, onnx_data *
     if (!strcmp(key, "location")) d->location = value;
     if (strcmp(key, "offset") != 0 && strcmp(key, "length") != 0) return !o->report->failed;
     if (value[0] < '0' || value[0] > '9' || strlen(value) > 18)
-        return report_fail(o->report, "ONNX: external data: %s: a number expected, not \"%.50s\"",
+        return report_fail(o->report, "ONNX: external data: %s: expected a number, found \"%.50s\"",
                            key, value);
     if (key[0] == 'o') d->offset = strtoull(value, &rest, 10);
     else d->length = strtoull(value, &rest, 10), d->has_length = true;
@@ -256,8 +256,9 @@ static bool onnx_store(onnx_reader *o, checkpoint_tensor_info *t, const onnx_dat
     s.bytes.offset = d->at;
     if (d->is_external) {
         if (d->has_length && d->length != bytes)
-            return report_fail(o->report, "%.200s: external data of %llu bytes, %llu expected",
-                               t->name, (unsigned long long)d->length, (unsigned long long)bytes);
+            return report_fail(o->report,
+                               "%.200s: found %llu bytes of external data, expected %llu", t->name,
+                               (unsigned long long)d->length, (unsigned long long)bytes);
         if (!checkpoint_open_beside(o->c, o->file, d->location, &s.file, o->report)) return false;
         if (d->offset > o->c->sources[s.file].size ||
             bytes > o->c->sources[s.file].size - d->offset)

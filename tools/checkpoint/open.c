@@ -295,10 +295,13 @@ bool checkpoint_open_beside(checkpoint *c, size_t file, const char *name, size_t
     const char *beside = c->files[file].path;
     char *path;
     if (!name || !checkpoint_shard_name_ok(name))
-        return report_fail(r, "external data: \"%.200s\" is no plain file name in the same folder",
+        return report_fail(r,
+                           "external data: \"%.200s\" must be a plain file name in the same folder",
                            name ? name : "");
     if (c->sources[file].memory)
-        return report_fail(r, "external data, in \"%.200s\", cannot be opened from memory", name);
+        return report_fail(
+            r, "the external data in \"%.200s\" cannot be read: the model was opened from memory",
+            name);
     path = checkpoint_path_beside(c, beside, name);
     if (!path) return report_no_memory(r);
     *index = checkpoint_find_file(c, path);

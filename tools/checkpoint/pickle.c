@@ -144,7 +144,9 @@ static pickle_value *pickle_new(pickle_machine *m, pickle_kind kind) {
     pickle_value *value = NULL;
     if (m->values++ < m->max_values) value = memory_take(&m->document->memory, sizeof *value);
     if (value) value->kind = (uint8_t)kind;
-    else pickle_fail(m, "more than %lu values or too much text", (unsigned long)m->max_values);
+    else
+        pickle_fail(m, "there are more than %lu values, or the text is too long",
+                    (unsigned long)m->max_values);
     return value;
 }
 
@@ -427,7 +429,7 @@ static bool pickle_extend_list(pickle_machine *m, pickle_value *const *items, si
         return pickle_add(m, list, items, count);
     if (list->kind == PICKLE_CALL)
         return true; /* This is a list of an unknown class. Its contents are not used. */
-    return pickle_fail(m, "items for something that is not a list");
+    return pickle_fail(m, "items are added to something that is not a list");
 }
 
 static bool pickle_extend_dict(pickle_machine *m, pickle_value *const *items, size_t count) {
@@ -436,7 +438,7 @@ static bool pickle_extend_dict(pickle_machine *m, pickle_value *const *items, si
     if (count % 2) return pickle_fail(m, "key without a value");
     if (dict->kind == PICKLE_DICT) return pickle_add(m, dict, items, count);
     if (dict->kind != PICKLE_CALL)
-        return pickle_fail(m, "entries for something that is not a dict");
+        return pickle_fail(m, "entries are added to something that is not a dict");
     contents = &dict->u.items[PICKLE_CONTENTS]; /* This is a dict of an unknown class. */
     if (!*contents && !(*contents = pickle_new(m, PICKLE_DICT))) return false;
     return pickle_add(m, *contents, items, count) && pickle_nest(m, dict, *contents);
@@ -594,7 +596,8 @@ static bool pickle_op_call(pickle_machine *m, unsigned unused) {
     pickle_value *arguments = pickle_pop(m), *callable = pickle_pop(m);
     (void)unused;
     if (!arguments || !callable) return false;
-    if (arguments->kind != PICKLE_TUPLE) return pickle_fail(m, "arguments that are not a tuple");
+    if (arguments->kind != PICKLE_TUPLE)
+        return pickle_fail(m, "the arguments of a call are not a tuple");
     if (pickle_is_text(callable, PICKLE_GLOBAL, "collections.OrderedDict"))
         return pickle_push_dict(m, arguments);
     if (pickle_is_text(callable, PICKLE_GLOBAL, "collections.defaultdict"))

@@ -308,7 +308,7 @@ static bool parse_rule(const char *text, rename_rule *rule, report *r) {
         count_stars(rule->ours) > RENAME_MAX_STARS)
         return report_fail(r,
                            "--rename %.200s: expected as many * on the right as on the left, "
-                           "%d at most",
+                           "and at most %d",
                            text, RENAME_MAX_STARS);
     return true;
 }
@@ -374,7 +374,7 @@ static bool rename_one(checkpoint *c, size_t i, rename_rule *rules, int count, r
     rules[rule].used = true;
     if (!put_pieces(rules[rule].ours, pieces, name, sizeof name) ||
         (rules[rule].is_layer && !put_end(pieces, name, sizeof name)))
-        return report_fail(r, "%.200s: the new name is longer than %d letters", old,
+        return report_fail(r, "%.200s: the new name is longer than %d bytes", old,
                            RENAME_MAX_NAME - 1);
     return checkpoint_rename(c, i, name, r);
 }
@@ -383,9 +383,10 @@ static bool check_used(const checkpoint *c, const rename_rule *rules, int count,
     int rule;
     for (rule = 0; rule < count; rule++)
         if (!rules[rule].used)
-            return report_fail(r, "--rename: no tensor%s is called %.200s (the first is %.200s)",
-                               rule ? ", after the earlier rules," : "", rules[rule].theirs,
-                               checkpoint_tensor(c, 0)->name);
+            return report_fail(
+                r, "--rename: no tensor%s is called %.200s (the first tensor is %.200s)",
+                rule ? ", after the earlier rules," : "", rules[rule].theirs,
+                checkpoint_tensor(c, 0)->name);
     return true;
 }
 

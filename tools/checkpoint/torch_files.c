@@ -44,8 +44,8 @@ static bool torch_zip_place(torch_reader *t, const char *name, const torch_stora
     if (!entry) return report_fail(t->report, "%.200s: storage \"%.300s\" is missing", name, path);
     if (entry->size / storage->class->size < storage->root_count)
         return report_fail(t->report,
-                           "%.200s: storage \"%.300s\" has %llu bytes, %llu elements of "
-                           "%u bytes expected",
+                           "%.200s: storage \"%.300s\" has %llu bytes, expected %llu elements "
+                           "of %u bytes",
                            name, path, (unsigned long long)entry->size,
                            (unsigned long long)storage->root_count, storage->class->size);
     slot = &z->index[entry - z->archive.entries];
@@ -118,7 +118,8 @@ static bool torch_read_byteorder(torch_zip *z) {
     if (!zip_read(z->archive.source, entry, text, z->reader.report)) return false;
     z->big_endian = strcmp(text, "big") == 0;
     if (z->big_endian || strcmp(text, "little") == 0) return true;
-    return report_fail(z->reader.report, "zip: byteorder \"%.8s\", little or big expected", text);
+    return report_fail(z->reader.report, "zip: found byteorder \"%.8s\", expected little or big",
+                       text);
 }
 
 /* Returns the bytes of an entry in malloc'ed memory. Returns NULL on failure. */
@@ -126,7 +127,7 @@ static uint8_t *torch_inflate(torch_zip *z, const zip_entry *entry) {
     report *r = z->reader.report;
     uint8_t *bytes = NULL;
     if (entry->size > TORCH_MAX_INFLATED) {
-        (void)report_fail(r, "zip: deflated %.200s of %llu bytes, at most %llu expected",
+        (void)report_fail(r, "zip: %.200s inflates to %llu bytes, expected at most %llu",
                           strrchr(entry->name, '/') ? strrchr(entry->name, '/') + 1 : entry->name,
                           (unsigned long long)entry->size, (unsigned long long)TORCH_MAX_INFLATED);
         return NULL;
@@ -340,7 +341,8 @@ static bool torch_unify_storages(torch_legacy *l) {
             l->storages[kept++] = l->storages[i];
         } else if (last->element_size != l->storages[i].element_size ||
                    last->count != l->storages[i].count) {
-            return report_fail(l->reader.report, "storage \"%.200s\" has two types or sizes",
+            return report_fail(l->reader.report,
+                               "tensors give storage \"%.200s\" different types or sizes",
                                last->key);
         }
     }
@@ -361,8 +363,8 @@ static bool torch_locate_storage(torch_legacy *l, const char *key, uint64_t *at)
     if (!source_read(l->source, *at, bytes, sizeof bytes, r)) return false;
     if (bytes_load64(bytes) != storage->count)
         return report_fail(r,
-                           "storage \"%.200s\" at byte %llu has %llu elements, %llu "
-                           "expected",
+                           "storage \"%.200s\" at byte %llu has %llu elements, expected "
+                           "%llu",
                            key, (unsigned long long)*at, (unsigned long long)bytes_load64(bytes),
                            (unsigned long long)storage->count);
     *at += 8;

@@ -267,7 +267,7 @@ bool torch_read_bytes(torch_reader *t, const char *name, const pickle_value *val
     if (encoded || strstr(torch_callable(value), ".bytearray"))
         value = torch_item(torch_part(value, PICKLE_ARGUMENTS), 0);
     if (!value || (value->kind != PICKLE_STRING && value->kind != PICKLE_LONG_TEXT))
-        return report_fail(t->report, "%.200s: bytes expected in the pickle", name);
+        return report_fail(t->report, "%.200s: expected bytes in the pickle", name);
     bytes->memory = NULL;
     bytes->offset = value->kind == PICKLE_LONG_TEXT ? (uint64_t)value->u.integer : 0;
     bytes->size = value->kind == PICKLE_LONG_TEXT ? pickle_long_size(value) : value->count;

@@ -170,7 +170,8 @@ static bool torch_read_view(torch_reader *t, const char *name, const pickle_valu
     if (!view || view->kind == PICKLE_NONE) return true;
     if (!torch_is_count(offset) || !torch_is_count(count) ||
         (uint64_t)(offset->u.integer + count->u.integer) > storage->root_count)
-        return torch_fail_storage(t, name, "is a view beyond the end of another");
+        return torch_fail_storage(t, name,
+                                  "is a view that reaches beyond the end of the viewed storage");
     storage->base = (uint64_t)offset->u.integer;
     storage->count = (uint64_t)count->u.integer;
     return true;
@@ -208,8 +209,8 @@ bool torch_read_sizes(torch_reader *t, checkpoint_tensor_info *info, const pickl
         (strides->kind != PICKLE_TUPLE && strides->kind != PICKLE_LIST))
         return report_fail(t->report, "%.200s: sizes and strides do not match", info->name);
     if (sizes->count > CHECKPOINT_MAX_DIMS)
-        return report_fail(t->report, "%.200s: %lu dimensions, at most %d expected", info->name,
-                           (unsigned long)sizes->count, CHECKPOINT_MAX_DIMS);
+        return report_fail(t->report, "%.200s: found %lu dimensions, expected at most %d",
+                           info->name, (unsigned long)sizes->count, CHECKPOINT_MAX_DIMS);
     info->ndim = (int)sizes->count;
     for (i = 0; i < sizes->count; i++) {
         if (sizes->u.items[i]->kind != PICKLE_INT || strides->u.items[i]->kind != PICKLE_INT)

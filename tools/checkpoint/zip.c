@@ -183,12 +183,14 @@ static bool zip_check_entry(const zip_entry *e, unsigned flags, unsigned method,
                            (unsigned long long)e->size);
     if (method == 8 && e->size > ZIP_MAX_GROWTH && e->size - ZIP_MAX_GROWTH > e->stored_size)
         return report_fail(r,
-                           "zip: \"%.200s\" inflates from %llu to %llu bytes, at most %d more "
-                           "expected",
+                           "zip: \"%.200s\" inflates from %llu to %llu bytes, expected at most "
+                           "%d bytes more than stored",
                            e->name, (unsigned long long)e->stored_size, (unsigned long long)e->size,
                            ZIP_MAX_GROWTH);
     if (method == 8 && (e->stored_size > INT_MAX - INFLATE_PADDING || e->size > INT_MAX))
-        return report_fail(r, "zip: deflated entry \"%.200s\" of 2 GiB or more", e->name);
+        return report_fail(
+            r, "zip: the deflated entry \"%.200s\" has 2 GiB or more, which is not supported",
+            e->name);
     return true;
 }
 
@@ -272,7 +274,8 @@ static bool zip_check_local(const source *s, zip_entry *e, report *r) {
                            e->name, (unsigned long long)e->header_offset);
     if (!source_read(s, e->header_offset + ZIP_LOCAL_SIZE, name, name_size, r)) return false;
     if (memcmp(name, e->name, name_size) != 0)
-        return report_fail(r, "zip: the local header of \"%.200s\" has another name", e->name);
+        return report_fail(
+            r, "zip: the local header gives \"%.200s\" another name than the directory", e->name);
     e->offset = e->header_offset + ZIP_LOCAL_SIZE + name_size + bytes_load16(header + 28);
     return true;
 }
@@ -345,7 +348,7 @@ const zip_entry *zip_find(const zip_archive *zip, const char *name) {
 
 static bool zip_check_crc(const zip_entry *e, uint32_t crc, report *r) {
     if (crc == e->crc) return true;
-    return report_fail(r, "zip: CRC-32 of \"%.200s\" is %08lx, %08lx expected: the file is damaged",
+    return report_fail(r, "zip: CRC-32 of \"%.200s\" is %08lx, expected %08lx: the file is damaged",
                        e->name, (unsigned long)crc, (unsigned long)e->crc);
 }
 

@@ -1290,7 +1290,8 @@ void code_use(const convert_options *o, const checkpoint *c, facts *f) {
     text_append(told->code, sizeof told->code, "%sthe model is %s%s", *told->code ? "; " : "",
                 found->model,
                 found->shapes_differ
-                    ? ". Its shapes differ from those of the weights, so its numbers were not used"
+                    ? ". The code's shapes differ from those of the weights, so no numbers of the "
+                      "code were used"
                     : "");
 }
 

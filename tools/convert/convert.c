@@ -486,8 +486,8 @@ static bool assume_description(const description *d, const attributes_told *told
         snprintf(what, sizeof what, "architecture=%.200s", d->arch_unknown);
         snprintf(
             why, sizeof why,
-            "%.200s names it, but timm has no such model; the other settings of that file and the "
-            "tensors decide",
+            "%.200s names this architecture, but timm has no such model; the other settings of "
+            "this file and the tensors are used",
             d->arch_origin);
         if (!findings_assume(found, what, why, "--arch NAME")) return false;
     }

@@ -24,8 +24,9 @@ static const char help_types[] =
     "--calibrate takes images or folders: a few dozen or hundred unlabelled images like those\n"
     "for which the model is used. int4 then loses less accuracy, and int8 is faster with AVX2.\n"
     "Unreadable images are left out.\n"
-    "--report compares the new model with the same model in f32 on such images; the default is\n"
-    "the images of --calibrate. Images that were not used to calibrate give a fairer figure.\n"
+    "--report takes images or folders too, and compares the new model on these images with the\n"
+    "same model in f32; the default is the images of --calibrate. Images that were not used to\n"
+    "calibrate give a fairer figure.\n"
     "--keep PATTERN keeps tensors such as 'blocks.0.*' in bf16 with int8, and in int8 with int4.\n"
     "By default, models that are at most 256 wide keep blocks.[01].attn.qkv.*, blocks.[01].mlp.*\n"
     "and head.weight with int8, and blocks.0.* and blocks.*.attn.* with int4. --keep overrides\n"
@@ -37,8 +38,8 @@ static const char help_names[] =
     "the default for a checkpoint of 1,000 unnamed classes with the size of a published model.\n"
     "--labels none takes no names. @ has no names for ImageNet-21k and -22k.\n"
     "--rename A=B renames layers or tensors, as in fc=head. * stands for any text:\n"
-    "'stem.*=patch_embed.proj.*'. The first match is used.\n"
-    "--ignore PATTERN drops tensors that no layout has, with * and ? as in a shell.\n"
+    "'stem.*=patch_embed.proj.*'. If several --rename fit a tensor, the first one is used.\n"
+    "--ignore PATTERN drops tensors that no layout has. In PATTERN, * and ? work as in a shell.\n"
     "--weights NAME chooses one of several state dicts in the file: model, model_ema ...\n";
 
 static void print_settings(void) {

@@ -319,7 +319,7 @@ static bool refuse_pair(const match *m, const facts *f, const match_search *s, r
 static void settle_weights(match *m, const facts *f) {
     settled *row = &m->settled_rows[m->count++];
     memset(row, 0, sizeof *row);
-    snprintf(row->value, sizeof row->value, "weights=%.60s, the first that fits of %zu",
+    snprintf(row->value, sizeof row->value, "weights=%.60s, the first of %zu state dicts that fits",
              checkpoint_wrapper(f->map.checkpoint), count_choices(m, f));
 }
 

@@ -439,8 +439,8 @@ static void free_image(match_image *image) {
     memset(image, 0, sizeof *image);
 }
 
-/* Copies a tensor from another image in memory, if one of them has the same values. Returns false
- * if none has. */
+/* Copies the values of a tensor from another image that has a tensor made from the same sources.
+ * Returns false if no other image has such a tensor. */
 static bool copy_tensor(const match_model *m, const match_image *to, size_t tensor) {
     const vit_tensor *target = &to->writer.tensors[tensor];
     size_t t;

@@ -232,11 +232,10 @@ static void print_end(const blueprint *b, const char *program) {
                      "its length",
                      end_words(end));
     else if (end != MODEL_END_NONE)
-        report_error(
-            program, NULL,
-            "the original gives %s: vit-run gives the logits before that step, and vit-classify "
-            "gives probabilities",
-            end_words(end));
+        report_error(program, NULL,
+                     "the original gives %s: vit-run gives the logits before this last step, and "
+                     "vit-classify gives probabilities",
+                     end_words(end));
 }
 
 void convert_report_findings(const conversion *c, const char *program) {
@@ -301,7 +300,7 @@ static void print_preprocessing(const vit_config *c) {
     char filter[32];
     printf("%-15s ", "preprocessing");
     if (c->crop_mode == VIT_CROP_ASPECT && c->crop_rounding == VIT_ROUND_NEAREST)
-        printf("any aspect ratio, whole patches, one side near that of %dx%d", c->resize_height,
+        printf("any aspect ratio, whole patches, height near %d or width near %d", c->resize_height,
                c->resize_width);
     else if (c->crop_mode == VIT_CROP_ASPECT)
         printf("any aspect ratio, at most %d patches",
@@ -348,10 +347,10 @@ static void print_comparison(const comparison *k, bool by_calibration) {
     text_print(stdout, "%-15s cosine of the embeddings %.6f on average, %.6f at worst (%s)\n", "",
                k->mean_cosine, k->min_cosine, k->worst);
     if (!k->has_classes) return;
-    printf("%-15s same best class for %d of %d, %.2f %%\n", "", k->agree, k->images,
+    printf("%-15s same best class for %d of %d images, %.2f %%\n", "", k->agree, k->images,
            100.0 * k->agree / k->images);
-    printf("%-15s and for %d of %d whose best class leads by 10 points in f32\n", "", k->sure_agree,
-           k->sure);
+    printf("%-15s and for %d of %d images whose best class leads by 10 points in f32\n", "",
+           k->sure_agree, k->sure);
 }
 
 void convert_report_skipped(const photo_list *photos, const char *program) {
@@ -782,7 +781,7 @@ static void put_provenance(const convert_options *o, const blueprint *b, int cal
     if (calibrated > 0) fprintf(file, "calibrated: on %d images\n", calibrated);
     put_overrides(o, file);
     if (end_of(b) != MODEL_END_NONE)
-        fprintf(file, "original: gives %s; this file gives the values before that step\n",
+        fprintf(file, "original: gives %s; this file gives the values before this last step\n",
                 end_words(end_of(b)));
     match_put_provenance(b->match, file);
     put_assumptions(&b->found.assumed, file);

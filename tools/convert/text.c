@@ -86,7 +86,7 @@ static bool put_heads(const described *d, vit_config *c, findings *f, report *r)
     if (!c->num_heads && c->embed_dim % 64 == 0) {
         c->num_heads = c->embed_dim / 64;
         snprintf(what, sizeof what, "text num_heads=%d", c->num_heads);
-        if (!assume(f, what, "text encoders of CLIP have heads of 64", r)) return false;
+        if (!assume(f, what, "the heads of CLIP's text encoders are 64 wide", r)) return false;
     }
     if (c->num_heads < 1 || c->num_heads > 1024 || c->embed_dim % c->num_heads)
         return report_fail(r,
@@ -230,8 +230,8 @@ bool text_read_tokenizer(text_encoder *text, const char *path, const json_value 
         return report_fail(
             r,
             "%s: the text encoder reads the token with the largest id, so a text must end in "
-            "token %d, but ends in token %d. MetaCLIP 2's tokenizer also ends texts in another "
-            "token; this version of vit.h does not support that",
+            "token %d, but this tokenizer ends texts in token %d. The same is true of MetaCLIP 2, "
+            "which this version of vit.h does not support",
             path, t.num_ids - 1, t.end);
     return t.num_ids <= c->vocab_size ||
            report_fail(r,

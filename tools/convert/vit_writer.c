@@ -284,8 +284,8 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
     memset(&s, 0, sizeof s);
     put_sections(w, &s, sections, contents, 0);
     if (s.offset > 0x7fffffff)
-        return report_fail(r,
-                           "the labels, the tokenizer and the learned data are larger than 2 GB");
+        return report_fail(
+            r, "the labels, the tokenizer and the learned data together have 2 GiB or more");
     w->meta_size = (size_t)s.offset;
     w->meta = calloc(w->meta_size, 1);
     if (!w->meta) return report_no_memory(r);

@@ -317,7 +317,8 @@ static void see_head_activation(walk *w, const checkpoint_attribute *a, size_t a
     if (strstr(a->module, "patch") || strstr(a->module, "embed") || strstr(a->module, "stem"))
         return;
     plain_activation(a->value, plain);
-    if (!strcmp(plain, "sigmoid")) return; /* here a sigmoid is the last step of the model */
+    /* a sigmoid outside the blocks is the last step of the model */
+    if (!strcmp(plain, "sigmoid")) return;
     if (read_activation(a->value, &value)) {
         if (value < VIT_GELU_TANH && is_by_tanh(w, at)) value = VIT_GELU_TANH;
         found = setting_find_word(SETTING_REPRESENTATION_ACTIVATION,

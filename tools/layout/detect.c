@@ -395,8 +395,8 @@ static bool add_key(missing *m, const char *key, const char *why, const char *te
     int used = snprintf(note, sizeof note, "missing: %s", why);
     if (known)
         snprintf(note + used, sizeof note - (size_t)used,
-                 "; give --set %s=%s if this model has none", setting_rows[known->key].name,
-                 known->key == SETTING_POSITIONS ? "none" : "0");
+                 "; give --set %s=%s if the model has no such tensor",
+                 setting_rows[known->key].name, known->key == SETTING_POSITIONS ? "none" : "0");
     return !is_new(m, key) || groups_add(&m->groups, key, note);
 }
 
@@ -468,8 +468,8 @@ static bool check_blocks(missing *m, const layout_target *target) {
     return true;
 }
 
-/* Finds all missing tensors. Tensors in the stages of a stem are not checked: one tensor of each
- * block shows how many blocks a stage has, and the plan detects other missing tensors. */
+/* Finds all missing tensors outside the stages of a stem. In a stage, one tensor of each block
+ * shows how many blocks the stage has, and the plan detects the other missing tensors. */
 static bool find_missing(missing *m) {
     const char *why;
     size_t i;

@@ -350,7 +350,7 @@ static bool arrange_qkv(const layout_map *map, layout_item *item, report *r) {
         (item->part_count != 1 || item->method != LAYOUT_STACK))
         return report_fail(r,
                            "qkv_interleave requires query, key and value in one tensor, but "
-                           "%s has several",
+                           "%s is made of several tensors",
                            item->tensor.name);
     return !is_qkv || map->qkv_order == QKV_ORDER_QKV || order_qkv(map, item) ||
            report_fail(

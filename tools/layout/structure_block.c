@@ -565,8 +565,8 @@ static bool same_view(const checkpoint_tensor_info *a, const checkpoint_tensor_i
            !memcmp(a->strides, b->strides, size);
 }
 
-/* Finds the names of both modules. These are the paths of both parts without the last components
- * that both paths have in common. */
+/* Finds the paths of the two modules. A module's path is the path of its part without the last
+ * components that the paths of both parts share. */
 static void split_paths(const structure_part *copy, part_copy *c) {
     const structure_part *original = c->original;
     size_t i = original->path_size, j = copy->path_size;

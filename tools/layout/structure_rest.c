@@ -154,8 +154,8 @@ static bool check_names(const structure_parts *p, report *r) {
         for (k = 0; k < COUNT(in_blocks) && strcmp(name, in_blocks[k]) != 0;) k++;
         if (part->block == 0 && k < COUNT(in_blocks))
             return report_fail(r,
-                               "--rename gives %.300s the name %s, but its shape and the other "
-                               "names make it %s",
+                               "--rename gives %.300s the name %s, but the tensor's shape and the "
+                               "names of the other tensors give it the role %s",
                                part->weight->stored_name, name, part->role);
         snprintf(what, sizeof what, "%.200s, renamed to %.100s, as %s", part->weight->stored_name,
                  part->weight->name, part->role);

@@ -273,8 +273,8 @@ static const layout_default lucidrains_2020_defaults[] = {
 };
 
 static const layout_question lucidrains_2020_questions[] = {
-    { SETTING_POOL, "--set pool=token (its default, pool = 'cls') or --set pool=avg (pool = "
-      "'mean')", NULL },
+    { SETTING_POOL, "--set pool=token (the code's default, pool = 'cls') or --set pool=avg "
+      "(pool = 'mean')", NULL },
     { SETTING_NUM_HEADS, "--set num_heads=N", NULL },
     { SETTING_ATTN_ROOT, "--set attn_root=embed_dim (until 2021-01-21) or --set "
       "attn_root=head_dim", NULL },

@@ -401,7 +401,7 @@ static const layout_rule qwen_gguf_rules[] = {
 
 static const layout_extra qwen_gguf_harmless[] = {
     { "deepstack.*", DEEPSTACK },
-    { "../a.*", "of an encoder of sound" },
+    { "../a.*", "of an audio encoder" },
     { NULL, NULL }
 };
 

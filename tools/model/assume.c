@@ -31,8 +31,8 @@ static const char *options_of(const assumer *a, setting_key key, char text[CHOIC
     const setting_row *row = &setting_rows[key];
     const char *pools =
         a->model->config.has_cls_token /* these poolings need no other tensors */
-            ? "token|avg|max|avgmax (only with --set pool_prefix=1 do avg, max and avgmax include "
-              "the class token)"
+            ? "token|avg|max|avgmax (avg, max and avgmax include the class token only with --set "
+              "pool_prefix=1)"
             : "avg|max|avgmax";
     const char *final_norms = a->model->config.pool == VIT_POOL_TOKEN
                                   ? "0|1"
@@ -69,8 +69,8 @@ static const char *order_why(const assumer *a, char text[HEADS_TEXT]) {
     const norm_order_evidence *order = &a->seen->norm_order;
     const bool pre = order->pre > order->post;
     snprintf(text, HEADS_TEXT,
-             "read from the weights: the norms fit the layers after them to %.2f in this "
-             "order, but to %.2f in the other order",
+             "read from the weights: norms and the layers that read them correlate by %.2f in "
+             "this order, but by %.2f in the other order",
              pre ? order->pre : order->post, pre ? order->post : order->pre);
     return text;
 }
@@ -131,8 +131,8 @@ static bool assume_seen_patch_order(const assumer *a) {
         return true;
     settings_get(a->all, SETTING_PATCH_ORDER, &order);
     snprintf(why, sizeof why,
-             "read from the weights: neighbouring pixels correlate by %.3f, in the other order by "
-             "%.3f",
+             "read from the weights: neighbouring pixels correlate by %.3f in this order, but by "
+             "%.3f in the other order",
              seen->patch_order_best, seen->patch_order_next);
     return assume(a, SETTING_PATCH_ORDER, order, why);
 }
@@ -144,7 +144,7 @@ static bool assume_seen_keys(const assumer *a) {
         return true;
     snprintf(why, sizeof why,
              "read from the weights: training leaves the biases of keys small; they are %.2g times "
-             "the other biases, or %.2g times in the other order",
+             "the other biases in this order, but %.2g times in the other order",
              keys->best, keys->next);
     return assume(a, SETTING_QKV_INTERLEAVE,
                   keys->is_by_head ? QKV_INTERLEAVE_PER_HEAD : QKV_INTERLEAVE_NONE, why);

@@ -586,8 +586,8 @@ static bool put_frames(settings *s, const json_value *root, const hf_processor *
                            choose);
     if (crops && crop.height * size.width != crop.width * size.height)
         return report_fail(r,
-                           "crop_size %lldx%lld of size %lldx%lld: this version of vit.h crops the "
-                           "same share of height and width; %s",
+                           "crop_size %lldx%lld, size %lldx%lld: this version of vit.h crops the "
+                           "same share of height and of width; %s",
                            (long long)crop.height, (long long)crop.width, (long long)size.height,
                            (long long)size.width, choose);
     settings_put(s, SETTING_CROP_MODE, size.shortest ? VIT_CROP_CENTER : VIT_CROP_SQUASH);

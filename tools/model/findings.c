@@ -108,7 +108,7 @@ const char *heads_option(const heads_evidence *evidence, char text[HEADS_TEXT]) 
     text_append(text, HEADS_TEXT, " (");
     append_numbers(evidence, text);
     if (has_hint(evidence))
-        text_append(text, HEADS_TEXT, "; the weights hint at %d: %.1f, then %d: %.1f",
+        text_append(text, HEADS_TEXT, "; the weights hint at %d: score %.1f, then %d: score %.1f",
                     best[0].heads, best[0].score, best[1].heads, best[1].score);
     text_append(text, HEADS_TEXT, ")");
     return text;
@@ -462,9 +462,9 @@ bool findings_refuse(const findings *f, bool strict, report *r) {
 }
 
 /* === Choices ===
- * These functions read the choices in texts of three forms: "--set pool=token (its default) or
- * --set pool=avg", "--set num_heads=N (1, 2 or 4; the weights hint at 2: 6.1, then 4: 1.2)" and
- * "--set norm_eps=N (CLIP: 1e-5; most others: 1e-6)". */
+ * These functions read the choices in texts of three forms: "--set pool=token (the code's default)
+ * or --set pool=avg", "--set num_heads=N (1, 2 or 4; the weights hint at 2: score 6.1, then 4:
+ * score 1.2)" and "--set norm_eps=N (CLIP: 1e-5; most others: 1e-6)". */
 
 enum { MAX_CHOICES = 32, MAX_NOTE = 160 };
 

@@ -166,7 +166,7 @@ static void expand_patch(resolver *m) {
 static bool ask_chans(const resolver *m, int64_t depth, report *r) {
     char why[160], options[CHOICES_SIZE];
     snprintf(why, sizeof why,
-             "a patch of %lld values is neither a square of 3 channels nor one of 1 channel",
+             "a patch of %lld values is not a square of pixels with 1 or 3 channels",
              (long long)depth);
     return ask(m, "in_chans", why, choices_of_chans(depth, options), r);
 }
@@ -464,13 +464,13 @@ static bool find_relative_grid(resolver *m, report *r) {
         return take_relative_grid(m, &m->all[FROM_OPTIONS]) || ask_relative_size(m, r);
     m->stored->grid_height = m->stored->grid_width = (side + 1) / 2;
     return !gives_size(told) || gives_size(&m->all[FROM_OPTIONS]) ||
-           report_fail(r,
-                       "%s has img_size %.0fx%.0f, but the %d relative positions have %.0fx%.0f; "
-                       "--img-size decides",
-                       told->origin, told->value[SETTING_IMG_HEIGHT],
-                       told->value[SETTING_IMG_WIDTH], count,
-                       pixels_of(m->config, m->stored->grid_height),
-                       pixels_of(m->config, m->stored->grid_width));
+           report_fail(
+               r,
+               "%s has img_size %.0fx%.0f, but the %d relative positions are for %.0fx%.0f; "
+               "--img-size decides",
+               told->origin, told->value[SETTING_IMG_HEIGHT], told->value[SETTING_IMG_WIDTH], count,
+               pixels_of(m->config, m->stored->grid_height),
+               pixels_of(m->config, m->stored->grid_width));
 }
 
 /* True if patches may overlap, as in some hand-written code. The stored grid then covers fewer

@@ -231,7 +231,7 @@
     X(POS_RESAMPLE, pos_resample, WORD, WORKED_OUT, VIT_RESAMPLE_TIMM, NEITHER,                  \
       "library whose resampling of positions is used")                                           \
     X(DYNAMIC_IMG_SIZE, dynamic_img_size, FLAG(NULL, "any input size"), COPIED, 0, NAMED,        \
-      "other input sizes at run time")                                                           \
+      "1 allows other input sizes at run time")                                                  \
     X(DYNAMIC_IMG_PAD, dynamic_img_pad, FLAG(NULL, "input padded to whole patches"), COPIED, 0,  \
       NEITHER, "pads the input to whole patches")                                                \
     X(PATCH_BIAS, has_patch_bias, FLAG("patch_embed.proj.bias", "no patch bias"), COPIED, 1,     \
@@ -263,11 +263,11 @@
     X(ROPE_INDEXING, rope_grid_indexing, WORD, NO_FIELD, ROPE_IJ, NEITHER,                       \
       "order of rows and columns in rotary angles")                                              \
     X(ROPE_OFFSET, rope_grid_offset, NUMBER, NO_FIELD, 0, NEITHER,                               \
-      "coordinate of the first row and column")                                                  \
+      "rotary coordinate of the first row and column")                                           \
     X(ROPE_REFERENCE, ref_feat_shape, INTEGER, NO_FIELD, 0, NEITHER,                             \
-      "side of the grid in training")                                                            \
+      "side of the grid of patches in training, for rotary positions")                           \
     X(REL_POS, has_rel_pos, FLAG("blocks.0.attn.rel_pos", "relative positions"), COPIED, 0,      \
-      BOTH, "bias of attention by relative position")                                            \
+      BOTH, "a bias of the scores for each relative position")                                   \
     X(DIFF_ATTN, has_diff_attn, FLAG("blocks.0.attn.lambda", "differential attention"), COPIED,  \
       0, BOTH, "differential attention")                                                         \
     X(ATTN_NORM, has_attn_norm, FLAG("blocks.0.attn.norm.weight", "norm before attn.proj"),      \
@@ -276,7 +276,7 @@
       COPIED, 1, BOTH, "bias of attn.proj, mlp.fc1 and mlp.fc2")                                 \
     X(LAYER_SCALE, has_layer_scale, FLAG("blocks.0.ls1.gamma", "LayerScale"), COPIED, 0, BOTH,   \
       "LayerScale")                                                                              \
-    X(ACTIVATION, activation, WORD, COPIED, VIT_GELU, BOTH, "of every MLP")                      \
+    X(ACTIVATION, activation, WORD, COPIED, VIT_GELU, BOTH, "activation of every MLP")           \
     X(GATED_MLP, has_gated_mlp, FLAG(NULL, "gated MLP"), COPIED, 0, BOTH,                        \
       "gated MLP such as SwiGLU")                                                                \
     X(MLP_NORM, has_mlp_norm, FLAG("blocks.0.mlp.norm.weight", "norm before mlp.fc2"), COPIED,   \
@@ -309,14 +309,15 @@
     X(VOCAB_SIZE, vocab_size, INTEGER, COPIED, 0, NEITHER, "tokens of a text encoder's vocabulary") \
     X(LOGIT_SCALE, logit_scale, NUMBER, COPIED, 0, NEITHER,                                      \
       "factor on the cosine of a photo and a text")                                              \
-    X(LOGIT_BIAS, logit_bias, NUMBER, COPIED, 0, NEITHER, "added to the scaled cosine")          \
+    X(LOGIT_BIAS, logit_bias, NUMBER, COPIED, 0, NEITHER, "number added to the scaled cosine")   \
     X(ATTN_SCALE, attn_scale, NUMBER, WORKED_OUT, 0, NEITHER, "factor on q k^T")                 \
     X(ATTN_ROOT, attn_root, WORD, NO_FIELD, ATTN_ROOT_HEAD_DIM, NEITHER,                         \
-      "root that divides q k^T, or the softmax after it")                                        \
+      "width whose root divides q k^T; embed_dim_after: the softmax")                            \
     X(CROP_PCT, crop_pct, NUMBER, WORKED_OUT, 0.9, NEITHER, "input size / size before the crop") \
-    X(CROP_MODE, crop_mode, WORD, COPIED, VIT_CROP_CENTER, NAMED, "how the input is cut")        \
+    X(CROP_MODE, crop_mode, WORD, COPIED, VIT_CROP_CENTER, NAMED,                                \
+      "how the input is cut out of a photo")                                                     \
     X(CROP_ROUNDING, crop_rounding, WORD, COPIED, VIT_ROUND_EVEN, NEITHER,                       \
-      "rounding of the margins of a centre crop; nearest: DPT's sizes, for crop_mode=aspect")    \
+      "rounding of a centre crop's margins; nearest: DPT's sizes, for crop_mode=aspect")         \
     X(INTERPOLATION, interpolation, WORD, COPIED, VIT_BICUBIC, NAMED, "filter of the resize")    \
     X(RESIZE_HEIGHT, resize_height, INTEGER, WORKED_OUT, 0, NEITHER, "height before the crop")   \
     X(RESIZE_WIDTH, resize_width, INTEGER, WORKED_OUT, 0, NEITHER, "width before the crop")      \

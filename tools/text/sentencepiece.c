@@ -294,7 +294,8 @@ static bool add_pieces(tplan *p, const model *m, report *r) {
             return report_fail(r, "piece %zu is UNUSED, which is not supported for BPE", i);
         if (one->type == BYTE) {
             if (!byte_of_piece(one, &byte))
-                return report_fail(r, "piece %zu has the type BYTE, expected <0x00> to <0xFF>", i);
+                return report_fail(
+                    r, "piece %zu has the type BYTE, but its text is not <0x00> to <0xFF>", i);
             p->byte_ids[byte] = (uint32_t)i;
             bytes++;
         }

@@ -169,7 +169,8 @@ static bool read_template(reader *d, const json_value *n, const json_value *toke
             continue;
         }
         if (*to != TPLAN_NONE || (ids && ids->count != 1))
-            return report_fail(d->r, "the post_processor adds more than one id at an end");
+            return report_fail(d->r,
+                               "the post_processor adds more than one id at one end of a text");
         *to = (int)json_integer(json_at(ids, 0), id_of(d, name, tokens));
         if (*to < 0) return report_fail(d->r, "the token '%s' has no id", name);
     }
@@ -262,7 +263,7 @@ static bool read_merge(reader *d, const json_value *merge, uint32_t rank) {
     char text[2 * TPLAN_MAX_PIECE];
     if (left_size == 0 || right_size == 0 || left_size + right_size > TPLAN_MAX_PIECE ||
         (space && strchr(right, ' ')))
-        return report_fail(d->r, "merge %u is not of two pieces", rank);
+        return report_fail(d->r, "merge %u does not consist of two pieces", rank);
     if (d->bytes) {
         return clip_add_merge(d->p, left, left_size, right, right_size, d->suffix, rank) ||
                report_fail(d->r, "merge %u is not written in GPT-2's characters", rank);
@@ -338,9 +339,9 @@ static bool read_model(reader *d, const json_value *root) {
            read_post_processor(d, json_get(root, "post_processor"), tokens, 0);
 }
 
-/* Sets the token at one end of a text. `said` is the option of transformers: 0 for no token, 1 for
- * the token `name`, -1 if it is not set. The options are used only for the tokenizers of set_ends,
- * whose tokenizer.json does not set the ends. */
+/* Sets the token at one end of a text. `said` is add_bos_token or add_eos_token of transformers: 1
+ * adds the token `name`, 0 adds no token, and -1 means that the option is not set. In this file,
+ * only set_ends uses the options: its classes have a tokenizer.json that adds no such tokens. */
 static bool set_end(const reader *d, int said, const char *name, const json_value *tokens,
                     int *id) {
     if (said == 0) *id = TPLAN_NONE;
