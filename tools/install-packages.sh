@@ -87,7 +87,8 @@ missing)
     ;;
 esac
 
-# Runs once at a time, even under make -j, because the package manager refuses a second run.
+# Only one run installs at a time, even under make -j, because the package manager refuses a second
+# run.
 if command -v flock >/dev/null 2>&1; then
     exec 9<"$0"
     flock 9

@@ -216,7 +216,7 @@ static int answer_at(const job *j, int i) {
                : a->best;
 }
 
-/* Returns, malloc'ed, how often photos of each class received each answer:
+/* Returns a malloc'ed matrix that counts how often photos of each class received each answer:
  * [number of classes, head.num_classes]. */
 static int *count_confusions(const job *j) {
     const size_t width = (size_t)j->head.num_classes;

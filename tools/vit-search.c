@@ -1,5 +1,5 @@
-/* vit-search.c - finds the most similar photos to a photo, among the photos that vit-embed has
- * embedded.
+/* vit-search.c - finds the photos that are most similar to a photo, among the photos that vit-embed
+ * has embedded.
  *
  *     vit-embed photos/ -o photos.npy
  *     vit-search photos.npy cat.jpg                 the ten nearest
@@ -7,7 +7,7 @@
  *     vit-search OUT cat.jpg                        the nearest in all indexes of a folder
  *     vit-search -m clip.vit --classes text.npy --class-names words.txt cat.jpg
  *
- * The program computes the cosine of every vector, without approximation or index.
+ * The search is exact, because the program compares every vector with the query.
  */
 #include <stdio.h>
 #include <stdlib.h>

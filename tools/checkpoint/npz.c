@@ -120,7 +120,7 @@ bool npz_open(checkpoint *c, size_t file, report *r) {
 
 /* === Files in a tar archive === */
 
-/* Such a tar archive must contain exactly one file, which is the checkpoint. */
+/* The tar archive must contain exactly one file, which is the checkpoint. */
 
 enum { TAR_MAX_ENTRIES = 1000 };
 

@@ -374,8 +374,8 @@ bool zip_read(const source *s, const zip_entry *e, void *destination, report *r)
     return zip_check_crc(e, crc32_add(0, destination, (size_t)e->size), r);
 }
 
-/* Reads the first n bytes of an entry, which may be stored or deflated. Of a deflated entry, only
- * the first 2 n + 1024 stored bytes are inflated. */
+/* Reads the first n bytes of an entry, which may be stored or deflated. If the entry is deflated,
+ * only its first 2 n + 1024 stored bytes are inflated. */
 bool zip_read_start(const source *s, const zip_entry *e, void *destination, size_t size,
                     report *r) {
     const size_t most = 2 * size + 1024;

@@ -57,7 +57,7 @@ typedef struct declared {
     /* exists: the file exists. is_late: the output stays declared only until it is written. */
     bool exists, is_late;
     /* is_named: a thread sets or has set read_as. was_read: the file was read as an input. Several
-     * threads set them. */
+     * threads set both. */
     int is_named, was_read;
     char read_as[512];
 } declared;

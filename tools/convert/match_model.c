@@ -377,8 +377,8 @@ static const match_plan *find_plan(match_model *m, report *r) {
     return NULL;
 }
 
-/* Returns a hash that is equal for settings that give the same model. Without prefix tokens, for
- * example, all tokens are patches. A single patch has no next patch. */
+/* Returns a hash that is equal for settings that give the same model. For example, pool_prefix has
+ * no effect without prefix tokens, and patch_stride has no effect on a single patch. */
 static uint64_t sign(const match_model *m, vit_config config) {
     vit_hash hash;
     if (config.num_prefix_tokens == 0) config.pool_prefix = config.positions = 0;

@@ -10,7 +10,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The largest number of patches that is tried if the number of positions does not show it. */
+/* The largest number of patches that is tried if the number of positions does not show the number
+ * of patches. */
 enum { MOST_PATCHES = 1024 };
 
 /* === The tables === */

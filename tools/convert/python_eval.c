@@ -195,7 +195,7 @@ python_value python_value_of_name(python_reader *r, python_scope *s, const char 
         const int file = s->file;
         if (look_up(r, s, name, &v)) return v;
         if (s->outer) continue;
-        /* An import may have another file's global under this name. */
+        /* An import may have given this name to a global of another file. */
         for (i = 0; i < r->count; i++)
             if (i != file && look_up(r, &r->globals[i], name, &v)) return v;
     }

@@ -181,9 +181,9 @@ static void put_tensor(unsigned char *at, const vit_tensor *tensor) {
 }
 
 /* Returns patterns for the names of the tensors that keep more bits than `dtype`. Narrow models
- * have such tensors because rounding errors average out less in them, and because they are small
- * anyway. In int8, the tensors are those of the first two blocks and of the head. attn.proj still
- * gets int8, because its 8-bit input keeps the workspace of low_memory small. */
+ * have such tensors because rounding errors average out less in narrow models, and because narrow
+ * models are small anyway. In int8, the tensors are those of the first two blocks and of the head.
+ * attn.proj still gets int8, because its 8-bit input keeps the workspace of low_memory small. */
 vit_writer_keep vit_writer_kept(const vit_config *config, vit_dtype dtype) {
     static const char *const int8[] = { "blocks.[01].attn.qkv.*", "blocks.[01].mlp.*",
                                         "head.weight" };

@@ -75,7 +75,7 @@ int embedding_shape(const embedding_choice *choice, const vit_model *model, int6
     return choice->pool == EMBEDDING_TOKENS ? 2 : 1;
 }
 
-/* Writes the mean of the patch tokens over the first token. The patches are added in order. */
+/* Replaces the first token by the mean of the patch tokens. The patches are added in order. */
 static void average(float *tokens, const vit_config *config, int patches) {
     const int dim = config->embed_dim, first = config->num_prefix_tokens;
     for (int d = 0; d < dim; d++) {

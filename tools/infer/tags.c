@@ -302,8 +302,8 @@ static bool score_all(const infer_settings *given, const tag_lists *lists, tagge
 }
 
 /* Collects the scores of class c for all photos that could be read, and returns the number of these
- * scores. Successive calls must have rising `c`. at[i] is the position in the sorted classes of photo i, and
- * the function advances it. */
+ * scores. Successive calls must have rising `c`. at[i] is a position in the sorted classes of photo
+ * i; the function advances this position. */
 static int take_column(const tagged_results *t, const tag_lists *lists, int c, int *at,
                        precision_score *column) {
     int count = 0;

@@ -24,7 +24,8 @@ static bool is_told(const assumer *a, setting_key key) {
     return settings_origin(a->all, key) >= 0 && !a->seen->by_default[key];
 }
 
-/* True if the blocks are described by a timm name, or by a configuration in the form of timm's. */
+/* True if the blocks are described by a timm name, or by a configuration in the form of timm's
+ * config.json. */
 static bool is_described(const assumer *a) { return a->all[FROM_NAME].given[SETTING_BLOCK_TYPE]; }
 
 static const char *options_of(const assumer *a, setting_key key, char text[CHOICES_SIZE]) {
@@ -213,9 +214,9 @@ static bool assume_overlap(const assumer *a) {
     return assume(a, SETTING_PATCH_STRIDE, c->patch_stride, why);
 }
 
-/* Adds an assumption about the use of the positions. The table may be made for a longer sequence,
- * of which the model uses the first rows. The assumption is that the positions are resampled
- * instead. */
+/* Adds an assumption about the use of the positions. The table may be made for a longer sequence;
+ * the model then uses only the first rows of the table. The assumption is that the positions are
+ * resampled instead. */
 static bool assume_rows(const assumer *a) {
     const settings_stored *stored = &a->model->stored;
     const vit_config *c = &a->model->config;

@@ -15,7 +15,7 @@ static const double CONVERGED = 1e-9;
 
 /* The state of one fit by subspace iteration. The iteration multiplies a block of vectors by the
  * covariance matrix C. C is never computed, because the rows of the data are enough to multiply by
- * it. */
+ * C. */
 typedef struct fit {
     const float *rows;
     const double *mean;

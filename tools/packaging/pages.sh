@@ -23,7 +23,8 @@ if ! "$folder/vit-info" --version >/dev/null 2>&1; then
 fi
 
 # Parses a --help: usage, description, options, notes. Each option is a row of letter, name,
-# argument, text. shellcheck disable=SC2016 # awk's
+# argument, text.
+# shellcheck disable=SC2016 # awk's
 parse='
 /^usage: / { part = "usage"; sub(/^usage: /, "") }
 part == "usage" && /^$/ { part = "text"; next }

@@ -79,7 +79,7 @@ bool tar_data(tar_stream *s, void *to, size_t size, report *r);
 typedef struct sample {
     char *key, *name; /* KEY; the whole name of the image in the archive */
     char *caption, *label, *url;
-    char *note;  /* a message that lists the texts that could not be used, and the reasons */
+    char *note;  /* a message about the first text that could not be used, with the reason */
     char *error; /* reason why the image's bytes could not be read */
     void *data;
     size_t size;

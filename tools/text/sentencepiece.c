@@ -343,7 +343,8 @@ static bool add_steps(tplan *p, const model *m, bool dummy_prefix, bool at_begin
 }
 
 /* Returns the score of the prefix that SiglipTokenizer adds. SentencePiece adds the scores of the
- * text to this score. Its rounding depends on this order, so vit.h starts with the same score. */
+ * text to this score. The rounding of the sum depends on this order, so vit.h starts with the same
+ * score. */
 static float score_prefix(tplan *p, const char *prefix) {
     float best[16] = { 0 };
     bool reached[16] = { true };

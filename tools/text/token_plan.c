@@ -199,7 +199,7 @@ void tplan_step_map(tplan *p, tplan_steps *steps, tplan_table *map) {
     tplan_sort(map);
     for (size_t i = 0; i < map->count; i++) {
         const tplan_entry *entry = &map->items[i];
-        /* of equal keys, the first is kept */
+        /* if keys are equal, the first is kept */
         if (kept > 0 && compare(&map->items[kept - 1], entry) == 0) continue;
         if (entry->value_size > growth * entry->key_size)
             growth = (double)entry->value_size / entry->key_size;

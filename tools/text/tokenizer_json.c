@@ -1,5 +1,5 @@
 /* tokenizer_json.c - reads tokenizer.json of Hugging Face's tokenizers. Any part of the file can
- * change the ids. So a part that this file does not handle is refused, and the message names the
+ * change the ids. So a part that this reader does not handle is refused, and the message names the
  * part. */
 #include <stdlib.h>
 #include <string.h>

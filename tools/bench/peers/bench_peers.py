@@ -112,7 +112,7 @@ def measure_cold(model, refused, threads, options, log, notes):
                 worker.ask("run")
                 cold = 1e3 * (time.perf_counter() - start)
                 warm = statistics.median(float(worker.ask("run")) for _ in range(RUNS))
-                if i:   # the first reads the files from the disk
+                if i:   # the first run reads the files from the disk
                     times.setdefault(key, []).append((cold, warm))
                 last[key] = worker
             worker.end()

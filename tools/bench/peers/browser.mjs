@@ -131,7 +131,7 @@ async function measureCold(browser, url) {
             await page.goto(url);
             const { at } = await page.evaluate(() => globalThis.first);
             cell.fetched = counted.bytes;
-            if (i) (cell.cold ??= []).push(at); // the first reads the files from the disk
+            if (i) (cell.cold ??= []).push(at); // the first start reads the files from the disk
             await context.close();
         }
     }

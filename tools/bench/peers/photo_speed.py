@@ -136,7 +136,7 @@ class Python:
 
 # === vit-embed ===
 
-SCRATCH = tempfile.TemporaryDirectory()     # two of this program may run
+SCRATCH = tempfile.TemporaryDirectory()     # two processes of this program may run
 
 
 def write_list(paths, number=0):

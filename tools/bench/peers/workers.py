@@ -18,7 +18,7 @@ import time
 
 HERE = os.path.dirname(os.path.relpath(__file__))
 PEERS = "build/peers"
-PYTHON = "/usr/bin/python3"     # Debian's, whose packages these are
+PYTHON = "/usr/bin/python3"     # Debian's Python, which imports Debian's packages
 ONNXRUNTIME = "onnxruntime-node"
 RUNS = 3                        # runs of a turn; the first, with cold caches, does not count
 PAUSE = 0.03                    # seconds between turns: OpenMP's threads spin on for up to 10 ms

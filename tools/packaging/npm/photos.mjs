@@ -3,7 +3,7 @@
 import { addressOf, bytesOf, loadModule, provide } from './load.mjs';
 import { inNode } from './pool.mjs';
 
-/** The modules. Vite and webpack copy files named by such an expression, and rename them. */
+/* * The WebAssembly modules. Vite and webpack copy and rename files that are named in this way. */
 const files = import.meta.url ? {
     'vit.wasm': new URL('./vit.wasm', import.meta.url),
     'vit-scalar.wasm': new URL('./vit-scalar.wasm', import.meta.url),

@@ -23,7 +23,7 @@ import zipfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", "..", ".."))
 MODULES = ["__init__.py", "_model.py", "_native.py", "_photos.py", "py.typed"]
-OLDEST_GLIBC = (2, 17)  # no Python 3.9 runs on an older one
+OLDEST_GLIBC = (2, 17)  # no Python 3.9 runs on an older glibc
 
 # The members that _native.py accesses.
 LAYOUT = {

@@ -50,8 +50,8 @@ choose() {
 
 # Lists each instruction of a tier once, as "INSTRUCTION<tab>FUNCTION". Jumps and no-ops are left
 # out, because the assembler does not accept their targets and prefixes. vit.h runs xgetbv only on
-# CPUs that have it. tzcnt is the code of `rep bsf`. MinGW has between its functions constants (one,
-# limit), and the addresses of constructors and destructors.
+# CPUs that have it. tzcnt is the code of `rep bsf`. Between its functions, MinGW has constants
+# (one, limit) and the addresses of constructors and destructors.
 collect() {
     "$prefix"objdump -d --no-show-raw-insn "$1" | awk -v tiers="$tiers" -v comment="$comment" -v work="$work" '
         BEGIN {

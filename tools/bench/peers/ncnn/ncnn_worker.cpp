@@ -27,7 +27,7 @@ static bool open_net(char **argv) {
     bool bf16 = strcmp(argv[7], "bf16") == 0;
     net.opt.num_threads = atoi(argv[5]);
     net.opt.use_bf16_storage = net.opt.use_bf16_packed = bf16;
-    // Options for f16 are off: they are for other CPUs, and results would not be f32.
+    // Options for f16 are off: they are for other CPUs, and with them the results would not be f32.
     net.opt.use_fp16_packed = net.opt.use_fp16_storage = net.opt.use_fp16_arithmetic = false;
     return !net.load_param(argv[1]) && !net.load_model(argv[2]);
 }
