@@ -1,5 +1,5 @@
 /* similar.c - compares two photos by the cosine of their embeddings: 1 for the same picture, less
- * for different ones.
+ * for different pictures.
  *
  *     cc -O2 similar.c -o similar -lm -lpthread
  *     $ ./similar models/cifar10-vit.vit examples/cat.jpg examples/cat.ppm

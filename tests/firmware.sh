@@ -123,7 +123,7 @@ words() {
 }
 
 # whole COMPILER BOARD NAME INPUTS CLASSES: on the board, the model $work/NAME.vit lies in memory at
-# 0x60000000. It must classify the cat with the same bits as on this machine
+# 0x60000000. The model must classify the cat with the same bits as on this machine
 whole() {
     local compiler=$1 board=$2 name=$3 inputs=$4 classes=$5 model=$work/$3.vit size arena
     size=$(stat -c %s "$model")

@@ -736,7 +736,8 @@ static float panel_number(vit_dtype dtype, const unsigned char *panel, int row, 
            (float)panel_scale(dtype, panel, row, k, depth);
 }
 
-/* Returns the padded depth for a layer of this depth, and the size of a panel. */
+/* These two functions return the padded depth of a layer with this depth, and the size of a
+ * panel. */
 static int padded_depth(vit_dtype dtype, int depth) {
     static const int steps[VIT_NUM_DTYPES] = { 1, 1, 2, 4, 32 };
     return (depth + steps[dtype] - 1) / steps[dtype] * steps[dtype];
@@ -1520,7 +1521,8 @@ static void test_blocks(void) {
     bench_close(&b);
 }
 
-/* Runs three images. The middle image has a bad number, although a large number may be harmless. */
+/* Runs three images. In the middle image, one number is `bad`. The other images must keep their
+ * logits. The logits of the middle image must not be finite, unless `lossy` is set. */
 static void nonfinite_run(bench *b, vit_isa isa, bool lossy, float bad) {
     float good[3 * 5], logits[3 * 5];
     vit_params params = no_params();
@@ -1909,7 +1911,7 @@ static void test_selftest_absent(void) {
 
 /* --- another input size ---------------------------------------------------- */
 
-/* Resamples positions [1, prefix + patches, dim] of one grid for another. */
+/* Resamples positions [1, prefix + patches, dim] of one grid for another grid. */
 static void store_resampled(const vit_model *model, const vit_tensor *from, const vit_config *c,
                             const vit_tensor *to, unsigned char *data) {
     const int prefix = c->positions == VIT_POS_ALL ? c->num_prefix_tokens * c->embed_dim : 0;
@@ -1988,7 +1990,7 @@ static void check_resized(const tiny_options *o, const vit_model *original, int 
 }
 
 /* Tries every kind of resampling. The model has positions for all tokens, for the patches only, or
- * none. The sizes need padding or do not need it. */
+ * none. Some of the sizes need padding. */
 static void test_resize(void) {
     static const int sizes[][2] = {
         { 8, 8 }, { 12, 20 }, { 4, 4 }, { 9, 14 }, { 33, 5 }, { 40, 40 }
@@ -2048,8 +2050,9 @@ static void test_resize_refused(void) {
     bench_close(&b);
 }
 
-/* Compares the size to which a photo is resized. A model that merges 2 x 2 patches of half the side
- * must give the same size, because the grid must consist of whole merged tokens. */
+/* Compares the size to which a photo is resized with the expected size. A model that merges 2 x 2
+ * patches of half the side must give the same size, because the grid must consist of whole merged
+ * tokens. */
 static void check_fit(vit_config *c, int width, int height, int fitted_width, int fitted_height) {
     for (c->merge_size = 0; c->merge_size <= 2; c->merge_size += 2) {
         vit_crop crop;

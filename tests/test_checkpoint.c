@@ -110,7 +110,7 @@ static void check_accepted(const char *what, const uint8_t *data, size_t size) {
     CHECK_MSG(open_and_read(data, size, &r), "%s: %s", what, r.text);
 }
 
-/* === Fixtures that must read exactly === */
+/* === Fixtures that must be read exactly === */
 
 typedef struct expectation {
     bytes json_text, values;
@@ -1496,7 +1496,7 @@ static void test_long_names(void) {
 }
 
 /* Writes a namespace of 400,000 settings, and stores it as memo 2. Then writes a dict that contains
- * the model, and twice the namespace. */
+ * the model once and the namespace twice. */
 static void put_settings(bytes *p) {
     static const char model[] = "}(U\x05model}U\x01"
                                 "a" ONE "sU\x01xh\x02U\x01yh\x02u";

@@ -236,8 +236,9 @@ try "$classify" -m "$nameless" --csv -k 1 "$cat"
 out ',1,[0-9],"",0'
 try "$classify" -m "$model" --csv --json "$cat"
 usage 'either --json or --csv, not both'
-# Many photos are computed on one thread each, few photos on all threads together. The number of
-# threads and the size of batches change no result.
+# If there are many photos, each thread computes its own photos. If there are few photos, all
+# threads compute each photo together. The number of threads and the size of batches change no
+# result.
 try "$classify" -m "$model" "$work/tree" "$cat" "$other"
 is 0
 cp "$work/out" "$work/all_of_them"

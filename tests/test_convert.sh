@@ -36,7 +36,7 @@ accepts() {
     else fail "should be accepted: $*"; fi
 }
 
-# A model without blocks is accepted if an option states that it has none.
+# A model without blocks is accepted if an option states that the model has no blocks.
 without() { case $* in *depth=0*) echo --set depth=0 ;; esac; }
 
 says() { # TEXT...: passes if stderr has a separate line with each

@@ -95,8 +95,8 @@ alike() {
     done
 }
 
-# fails STREAMS COMMAND...: passes if the command fails. It must print a message unless stderr is
-# closed.
+# fails STREAMS COMMAND...: passes if the command fails. The command must print a message unless
+# stderr is closed.
 fails() {
     closed "$@"
     is 1

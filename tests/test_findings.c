@@ -68,7 +68,7 @@ static void test_messages(void) {
 
 /* Tests the order of assumptions. The most harmful assumption must come first, in whatever order
  * assumptions are found. Equally harmful assumptions keep the order in which they were found. If
- * the weights show the number of heads, the assumption about heads comes after the one about
+ * the weights show the number of heads, the assumption about heads comes after the assumption about
  * preprocessing. */
 static void test_order(void) {
     static const char *const found[] = {

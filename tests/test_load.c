@@ -1083,8 +1083,8 @@ static void test_unterminated_name(void) {
     tiny_free(&f);
 }
 
-/* Tests two tensors that share bytes. They must be refused, because the data must be in the order
- * of the records. */
+/* Tests two tensors that share bytes. The file must be refused, because the data must be in the
+ * order of the records. */
 static void test_overlap(void) {
     tiny_file f = build_small();
     unsigned char *a = tiny_find(&f, "tensors", VIT_TENSOR_SIZE, "blocks.0.norm1.weight");

@@ -40,8 +40,8 @@ said() {
 }
 
 installing=0
-# same TARGET...: passes if make runs the same commands on a machine without packages as on one with
-# all packages
+# same TARGET...: passes if make runs the same commands on a machine without packages as on a
+# machine with all packages
 same() {
     local first
     rm -rf "$work/bin"
@@ -129,8 +129,8 @@ printf '#!/bin/sh\ncat "%s"\n' "$work/user" >"$work/bare/id"
 chmod +x "$work/bare/cc" "$work/apt-get" "$work/bare/id"
 sed -i "s|:/usr/include/jpeglib.h|:$work/installed|" "$tree/tools/install-packages.sh"
 
-# built WHAT LIBS INSTALLED ARGS...: makes one program. It must link with LIBS, and run apt-get
-# INSTALLED times
+# built WHAT LIBS INSTALLED ARGS...: makes one program. The program must link with LIBS, and make
+# must run apt-get INSTALLED times
 built() {
     : >"$log"
     env -u MAKEFLAGS -u MAKELEVEL PATH="$work/bare" "$make" -s -C "$tree" PROGRAMS=tools/vit-info MODULES= \

@@ -245,8 +245,8 @@ static convert_options plain_options(void) {
     return o;
 }
 
-/* Checks the JSON report. It must list the values that were tried on pictures. Values that give no
- * valid model must not be listed. */
+/* Checks the JSON report. The report must list the values that were tried on pictures. Values that
+ * give no valid model must not be listed. */
 static void check_report(const match *m) {
     static const char key[] = "\"pictures\":";
     static char text[65536];
@@ -404,8 +404,8 @@ static int found_value(const match_row *row, const char *provenance, char line[1
     return -1;
 }
 
-/* Chooses a value for each setting. It is the true value if the provenance states no value, or
- * mentions the true value as one that fits equally well. In all other cases it is the value that
+/* Chooses a value for each setting. The chosen value is the true value if the provenance states no
+ * value, or states that the true value fits equally well. In all other cases it is the value that
  * the search found. Returns true if the model with these values gives this output. */
 static bool is_named(const shape *s, const int truth[MATCH_MAX_ROWS], const char *provenance,
                      const float *x, const float *y) {
@@ -427,8 +427,8 @@ static bool is_named(const shape *s, const int truth[MATCH_MAX_ROWS], const char
     return good;
 }
 
-/* Checks the settings that were found. The search must find each true value, report that it fits
- * equally well, or find a value that gives the same model. */
+/* Checks the settings that were found. For each setting, the search must find the true value,
+ * report that the true value fits equally well, or find a value that gives the same model. */
 static void check_found(int number, const shape *s, const int truth[MATCH_MAX_ROWS],
                         const char *provenance, const float *x, const float *y) {
     const convert_options o = plain_options();

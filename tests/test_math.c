@@ -324,7 +324,7 @@ static void test_bf16(void) {
     CHECK((vit__f32_to_bf16(vit__float(0x7fffffff)) & 0x7fff) > 0x7f80);
 }
 
-/* --- kernels: compares every tier with the scalar one --------------------------------- */
+/* --- kernels: compares every tier with the scalar tier --------------------------------- */
 
 enum { MAX_N = 65, PAD = 16 };
 

@@ -12,7 +12,7 @@
  *   others  logits (or embedding) within the bound of dtype_bounds. These models are small and
  *           random, so their errors are larger than those of a trained model.
  *           tests/test_random.c checks the same types with a strict bound, step by step
- *   all     the same bits for every tier, 1, 2 and 3 threads, every batch and together,
+ *   all     the same bits for every tier, 1, 2 and 3 threads, every value of `batch` and `together`,
  *           any requested outputs, traced or not, and any executor
  */
 #define VIT_IMPLEMENTATION
@@ -612,7 +612,7 @@ static void vary_executors(const fixture *f, vit_isa isa) {
 }
 
 /* Makes a single run, which is enough for an instruction set that shares the kernels of this type
- * with a lower one. */
+ * with a lower instruction set. */
 static void vary_nothing(const fixture *f, vit_isa isa) {
     run_result r;
     run_options o = everything(f);

@@ -74,7 +74,7 @@ has made/stats/stats_00002.json '"images": 3, "unreadable": 1'
 has made/stats/stats_00002.json "\"sha256\": \"$(sha256sum <made/img_emb/img_emb_00002.npy | cut -c1-64)\""
 has made/stats/stats_00002.json "\"sha256\": \"$(sha256sum <made/metadata/metadata_00002.jsonl | cut -c1-64)\""
 # The bytes are the same for shards from a folder, a list, a pipe or the words of a shell. The bytes
-# do not depend on the number of threads, the batch or the part.
+# do not depend on the number of threads, the size of batches or the division into tasks.
 printf 'in/part-00003.tar\r\n\nin/part-{00004..00005}.tar\n' >list
 try "$embed" --tar in -o folder -t 1
 is 0

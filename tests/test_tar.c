@@ -70,7 +70,7 @@ static void test_names(void) {
     memcpy(t.bytes + at + 345, "some/where", 10);
     memset(t.bytes + at, 'c', 100);
     tar_writer_sum(t.bytes + at);
-    /* The format of GNU tar has no prefix, so these bytes are not one. */
+    /* The format of GNU tar has no prefix, so these bytes are not a prefix. */
     at = tar_writer_header(&t, '0', "gnu.jpg", 0);
     memcpy(t.bytes + at + 257, "ustar  ", 8);
     memcpy(t.bytes + at + 345, "12345670", 8);

@@ -97,7 +97,7 @@ compare() {
 }
 
 relaxed=examples/web/vit/vit-relaxed.wasm
-# Node 20's baseline compiler computes its dot product wrongly.
+# Node 20's baseline compiler computes the dot product of relaxed SIMD wrongly.
 relaxed_flags=(--experimental-wasm-relaxed-simd --no-liftoff)
 [ -e $relaxed ] || echo "no clang-19, so relaxed SIMD is not tested"
 

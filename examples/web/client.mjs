@@ -27,9 +27,9 @@ export class Client {
     }
 
     /**
-     * Sends a request to the worker. `latest` is a name: the new request replaces a
-     * waiting one with this name. If `quiet`, the page does not show that it is busy. If `first`,
-     * the request overtakes most waiting ones.
+     * Sends a request to the worker. `latest` is a name: the new request replaces a waiting request
+     * with this name. If `quiet`, the page does not show that it is busy. If `first`, the request
+     * overtakes most waiting requests.
      */
     ask(type, data = {}, { transfer = [], latest = null, quiet = false, first = false } = {}) {
         return new Promise((resolve, reject) => {

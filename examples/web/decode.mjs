@@ -114,8 +114,8 @@ async function decodeFraction(bytes, { width, height }, eighths) {
     return null;
 }
 
-/** Works strip by strip, because browsers limit the size of a canvas, and a whole photo takes much
- * memory. */
+/** Draws the photo strip by strip, because browsers limit the size of a canvas, and a canvas for
+ * the whole photo takes much memory. */
 export function pixelsOf(image) {
     const width = image.displayWidth ?? image.width, height = image.displayHeight ?? image.height;
     checkSize(width, height);
@@ -251,8 +251,8 @@ function paeth(a, b, c) {
     return pb <= pc ? b : c;
 }
 
-/** `line` is the number of a filter, then `size` bytes. `above` is the previous row, or zeros for
- * the first row. */
+/** `line` contains the number of a filter, then `size` bytes. `above` is the previous row, or zeros
+ * for the first row. */
 function unfilter(line, above, size, step) {
     const filter = line[0];
     if (filter > 4) fail('is damaged: unknown PNG filter');

@@ -99,8 +99,8 @@ function fit(width, height, box) {
     return scale > 0 ? [width * scale, height * scale] : null;
 }
 
-/** Centres the canvas in the box by a transform, so that a change of its size shifts no other
- * element. */
+/** Centres the canvas in the box by a transform, so that a change of the canvas's size shifts no
+ * other element. */
 function putInto(canvas, [width, height], box) {
     const left = (box.clientWidth - width) / 2, top = (box.clientHeight - height) / 2;
     Object.assign(canvas.style, { width: `${width}px`, height: `${height}px`,
@@ -124,8 +124,8 @@ function frameOf(canvas, photo, { box, size = 320, whole = true }) {
 }
 
 /**
- * Draws a photo under its patches' colours, or the photo alone if they are null. `marked` is a
- * patch with a frame; `cursor` is the keyboard's position.
+ * Draws a photo under its patches' colours, or the photo alone if the colours are null. `marked` is
+ * a patch with a frame; `cursor` is the keyboard's position.
  */
 export function paint(canvas, photo, colours, options = {}) {
     const { marked = -1, cursor = -1 } = options;
@@ -205,8 +205,8 @@ function paintSquares(canvas, columns, rows, scale, value) {
     return context;
 }
 
-/** Figure 7 of the ViT paper: each cell of the grid shows the cosines of its position with all
- * positions, [n, n]. */
+/** Figure 7 of the ViT paper: each cell of the grid shows the cosines of the cell's position with
+ * all positions, [n, n]. */
 export function paintGrids(canvas, { rows, columns, values }, box, cursor = -1) {
     const n = rows * columns, across = columns * (columns + 1) - 1, down = rows * (rows + 1) - 1;
     const fitted = fit(across, down, box);

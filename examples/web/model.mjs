@@ -116,7 +116,7 @@ function showCard() {
 let files = [];                     // files given to the form
 let findings = [];                  // questions and assumptions of vit-convert --json
 
-/** Returns a field for a setting, with its possible values and the suggested or assumed one. */
+/** Returns a field for a setting, with its possible values and the suggested or assumed value. */
 function fieldOf({ setting, value, type, choices, suggested, id }) {
     if (type === 'word' || type === 'flag') {
         const unchanged = new Option(value ? `${value}, as assumed` : 'choose', '');
@@ -273,8 +273,8 @@ function offer(output, name) {
         title: `${name}, ${sizeText(output.byteLength ?? output.size)}` });
 }
 
-/** Takes the given files: a checkpoint starts a new conversion, labels and configurations are added
- * to the current one. */
+/** Takes the given files. A checkpoint starts a new conversion; labels and configurations are added
+ * to the current conversion. */
 function take(given) {
     const kinds = ['checkpoint', 'beside', 'labels', 'config'];
     const fresh = kinds.flatMap((kind) =>

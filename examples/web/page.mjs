@@ -11,7 +11,7 @@ import { byId, complain, emit, forgive, on, say, state } from './state.mjs';
 import { startViews } from './views.mjs';
 import { startWords } from './words.mjs';
 
-/** The URLs are relative to the page; serve.mjs serves both files. */
+/** The URLs are relative to the page. serve.mjs serves the files of both URLs. */
 const BUNDLED = { url: 'model.vit', name: 'the bundled model' };
 const EXAMPLE = 'cat.jpg';
 

@@ -70,8 +70,9 @@ async function fileAt(path) {
 }
 
 /**
- * Opens a file in the folder, or a link to one: { path, found, file }, or null. Properties and
- * contents are read from the opened file, so renaming another file to its name has no effect.
+ * Opens a file in the folder, or a link to such a file: { path, found, file }, or null. Properties
+ * and contents are read from the opened file, so the response stays the same if another file gets
+ * this name.
  */
 async function openIn(root, path) {
     let file = null;
@@ -115,7 +116,7 @@ const takesGzip = (request) =>
     /(^|,)\s*gzip\s*(?!;\s*q=0(\.0*)?\s*(,|$))(;|,|$)/i.test(request.headers['accept-encoding'] ?? '');
 
 /** Sends a file. If the client accepts gzip, sends FILE.gz if that file exists and is not older
- * than FILE. Without such a file, compresses text. */
+ * than FILE. If there is no such FILE.gz, compresses text. */
 async function send(root, { path, found, file }, request, reply) {
     const packed = await openIn(root, `${path}.gz`);
     try {

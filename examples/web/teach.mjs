@@ -50,8 +50,7 @@ export async function recallLesson() {
     try {
         found = await recall();
     } catch {
-        return null;                 // no storage: keeping something shows
-                                     // a message
+        return null;                 // no storage: the next attempt to store shows a message
     }
     boxes = found.boxes.map((box) => ({ ...box,
         photos: found.photos.filter((photo) => photo.box === box.id) }));
@@ -85,7 +84,7 @@ function addBox(name) {
     return box;
 }
 
-/** Starts with two boxes. A box is kept once it has a photo or a name. */
+/** Starts with two boxes. A box is stored once it has a photo or a name. */
 function addBoxes() {
     for (const name of ['Class 1', 'Class 2']) boxes.push({ id: newId(), name, photos: [] });
 }
@@ -399,7 +398,8 @@ async function teach() {
     byId('learn').disabled = true;
     try {
         await embed(photos);
-        // The file before these lessons is kept too, because photos may leave their boxes later.
+        // The file from before this teaching is kept too, because photos may leave their boxes
+        // later.
         const base = adds ? await engine.ask('file') : state.taught ? lesson?.base ?? null : null;
         const given = photos.map((photo, i) => ({ name: names[i], classes: [classOf.get(photo)],
             embedding: photo.embedding }));

@@ -22,7 +22,7 @@ const placeText = (patch, columns) =>
 const fromText = (patch, photo) =>
     (patch < 0 ? clsName() : `patch at ${placeText(patch, photo.crop.columns)}`);
 
-/** Waits for the response about the displayed photo; null if there is a newer request. */
+/** Waits for the response about the displayed photo; returns null if there is a newer request. */
 async function ask(type, data) {
     try {
         return await engine.ask(type, data, { latest: type });
@@ -184,7 +184,7 @@ const attention = {
         this.mark();
     },
 
-    /** The matrix is a single Tab stop. */
+    /** The Tab key stops only once in the matrix. */
     walk(event) {
         const { depth } = config(), buttons = [...byId('matrix').children];
         const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -depth, ArrowDown: depth }[event.key];

@@ -98,7 +98,8 @@ export const words = {
 
 // --- classes by words ---
 
-/** Reads the two fields. Throws an Error if they contradict each other. */
+/** Reads the fields for classes and templates. Throws an Error with the reason if their texts are
+ * invalid. */
 function readNaming() {
     const listOf = (id, separator) =>
         byId(id).value.split(separator).map((text) => text.trim()).filter(Boolean);

@@ -248,7 +248,8 @@ async function openWords() {
  * as a text's vector, else the embedding. */
 const jointOf = ({ logits, embedding }) => (logits?.length === words.dim ? logits : embedding);
 
-/** Returns { embedding, cut } of a text; with templates, `text` is the name that they contain. */
+/** Returns { embedding, cut } of a text. If there are templates, `text` is the name that is put
+ * into them. */
 function textOf(text, templates = []) {
     const name = `text/${JSON.stringify([text, ...templates])}`;
     return recall(name) ?? keep(name, words.embedIn(text, templates), 4 * words.dim);

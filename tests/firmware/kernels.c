@@ -1,8 +1,8 @@
 /* kernels.c - compares the matrix products of each tier on a Cortex-M with simple loops, bit for
  * bit, and counts their instructions per multiply-accumulate.
  *
- * It needs a board of examples/firmware under QEMU with -icount shift=0, so that the clock counts
- * instructions. tests/firmware.sh builds and runs it. Last line: "N passed, N failed".
+ * The program needs a board of examples/firmware under QEMU with -icount shift=0, so that the clock
+ * counts instructions. tests/firmware.sh builds and runs it. Last line: "N passed, N failed".
  */
 #define VIT_BARE_METAL
 #define VIT_STATIC

@@ -90,7 +90,7 @@ static void look(web_model *m, const uint8_t *n) {
     float *values = take_floats(all), *to = take_floats(3 * (size_t)patches);
     float *cosines = take_floats((size_t)patches * (size_t)patches);
     const vit_grid grid = { s[WEB_ROWS], s[WEB_COLUMNS] };
-    double numbers[14]; /* web_crop writes 14, and the others fewer */
+    double numbers[14]; /* web_crop writes 14 numbers; other functions write fewer */
     int found[3];
     memset(numbers, 0, sizeof numbers);
     for (size_t i = 0; i < all; i++) values[i] = (float)(i * n[6] % 251);

@@ -124,7 +124,8 @@ const alone = [['convert.wasm', (options) => Converter.open(options)],
 for (const [file, open] of alone) {
     const opened = ({ base }) => open({ base }).then(() => 'yes', ({ message }) => message);
     for (const [what, damage] of Object.entries(damages)) {
-        if (what === 'is another module') continue; // it is this module, or one that loads as well
+        if (what === 'is another module') continue; // the other module is this module, or loads as
+                                                    // well
         const packed = folderOf((name, bytes) => (isPacked(name) ? damage(name, bytes) : null));
         for (let i = 0; i < 2; i++) is(await opened(packed), 'yes', `${file}.gz ${what}`);
         is(packed.requests.join(' '), `${file}.gz ${file}`, `${file}.gz ${what}`);

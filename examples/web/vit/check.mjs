@@ -4,7 +4,7 @@
 const LARGEST_SIDE = 2 ** 20;
 const LARGEST_STRIDE = 2 ** 31 - 1;
 
-/** The formats of vit_pixel, and the bytes of a pixel in each. */
+/** The formats of vit_pixel, and the bytes of a pixel in each format. */
 const formats = { rgb8: [0, 3], rgba8: [1, 4], gray8: [2, 1], bgr8: [3, 3], bgra8: [4, 4] };
 
 function checkInteger(value, name, least, most) {

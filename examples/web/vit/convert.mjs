@@ -12,8 +12,9 @@ import { Wasi } from './wasi.mjs';
 const BESIDE = /(^|\/)(preprocessor_|open_clip_)?config\.json$|\.(txt|csv|md|npy)$/i;
 const INDEX = /\.index\.json$/i;
 
-/** Finds the checkpoint among several files. It is the index of shards, if there is one. Otherwise
- * it is the first file that is neither a configuration nor a list of labels. */
+/** Finds the checkpoint among several files. If the files contain an index of shards, this index is
+ * the checkpoint. If not, the checkpoint is the first file that is neither a configuration nor a
+ * list of labels. */
 export function checkpointAmong(names) {
     return names.find((name) => INDEX.test(name)) ?? names.find((name) => !BESIDE.test(name)) ??
         names[0];

@@ -55,7 +55,7 @@ async function attempt(url, use) {
 /** Folders whose modules lack a NAME.wasm.gz. */
 const unpacked = new Set();
 
-/** Records that a folder has no compressed modules. This saves a request that would fail. */
+/** Records that a folder has no compressed modules. The record saves requests that would fail. */
 export function expectUnpacked(folder) {
     unpacked.add(new URL(folder).href);
 }

@@ -39,7 +39,7 @@ const PATIENCE = 60000;    // and for a job to finish
 
 /**
  * Takes indices until none is left. The holder of an index may read the rest of `control`, because
- * the next job begins only after the last index of this one.
+ * the next job begins only after the last index of the current job is finished.
  */
 export function work(control, run) {
     for (;;) {
@@ -68,7 +68,8 @@ function changes(control, at, value, ms) {
 
 /**
  * Polls for at most `longest` milliseconds, then sleeps. The polling time is halved after polling
- * has failed, as when two threads share a core. It becomes longer after polling has succeeded.
+ * has failed, as when two threads share a core. The polling time becomes longer after polling has
+ * succeeded.
  */
 export class Waiter {
     constructor(longest) {
@@ -125,7 +126,8 @@ function started(worker, message) {
 }
 
 export class Pool {
-    /** `threads` includes the caller. With fewer cores, waiting threads sleep at once. */
+    /** `threads` includes the caller. If there are fewer cores than threads, waiting threads sleep
+     * at once. */
     constructor(module, threads, cores = threads) {
         this.module = module;
         this.threads = threads;

@@ -40,7 +40,7 @@ export class Model {
     #handle;
     #file;
     #own;                            // the sizes without a photo
-    #sizes;                          // those of the latest photo, if it keeps its aspect ratio
+    #sizes;                          // for the latest photo, if photos keep their aspect ratio
 
     static async open(source, options = {}) {
         checkSource(source);
@@ -55,7 +55,7 @@ export class Model {
         const engine = await Engine.start(chosen.module, chosen.threads, base);
         try {
             const bytes = await engine.read(opened, onProgress);
-            engine.startThreads(); // earlier, workers would slow down fetching
+            engine.startThreads(); // workers started earlier would slow down fetching
             const handle = engine.attempt('open', bytes.at, bytes.size, chosen.threads,
                                           Number(verify));
             return new Model(engine, handle >>> 0, chosen, bytes);

@@ -115,7 +115,8 @@ export class Wasi {
         return normal(new TextDecoder().decode(new Uint8Array(this.memory.buffer, at, length)));
     }
 
-    /** Calls work(bytes) for each buffer of a read or write, until one is used only in part. */
+    /** Calls work(bytes) for each buffer of a read or write, until a buffer is used only in
+     * part. */
     each(buffers, count, total, work) {
         let sum = 0;
         for (let i = 0; i < count; i++) {
