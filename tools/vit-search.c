@@ -675,7 +675,8 @@ static const char *check(const choices *c, int operands) {
     if (classes && c->vectors.count) return "--vector is for a search in INDEX.npy";
     if (!classes && c->zero_shot.sigmoid) return "--sigmoid needs --classes TEXT.npy";
     if (duplicates && c->int8) return "--int8 is for a search, not for --duplicates";
-    if (classes && c->int8) return "--int8 is for a search in a folder";
+    if (classes && c->int8)
+        return "--int8 is for a search in a folder of shards, not for --classes";
     if (c->sheet && (duplicates || classes)) return "--sheet is for a search in INDEX.npy";
     if (c->json && c->csv) return "either --json or --csv, not both";
     if (c->null && !c->lists.count) return "--null needs --list FILE";

@@ -375,7 +375,7 @@ typedef struct missing {
     size_t count, most; /* number of these keys, and the most keys that are looked up */
 } missing;
 
-/* True if no tensor before used this key. The key is then recorded as used. */
+/* True if no earlier tensor used this key. The key is then recorded as used. */
 static bool is_new(missing *m, const char *key) {
     vit_hash hash;
     uint64_t sum;

@@ -555,8 +555,8 @@ static bool put_multiples(settings *s, const json_value *root, hf_frame *input, 
  * produces. */
 static bool put_frames(settings *s, const json_value *root, const hf_processor *processor,
                        hf_frame *input, report *r) {
-    static const char choose[] = "give another --config, and choose the crop with "
-                                 "--set crop_mode=...";
+    static const char choose[] = "give a different file with --config, and choose the crop "
+                                 "with --set crop_mode=...";
     hf_frame size, crop;
     bool crops, resizes, square;
     if (!get_flag(root, "do_center_crop", processor->crop > 0, &crops, r) ||

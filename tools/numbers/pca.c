@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The block has 2 * count + EXTRA rows, although only `count` components are requested. A wider
- * block makes the iteration converge faster. */
+/* The subspace iteration works on 2 * count + EXTRA vectors, although only `count` components are
+ * requested. With more vectors it converges faster. */
 enum { EXTRA = 12, MAX_STEPS = 1000, MAX_SWEEPS = 60 };
 /* The iteration ends when the length of C v - variance v is at most this share of the largest
  * variance, for each requested component v. */

@@ -1,6 +1,6 @@
 // vit.d.mts - the types of vit.mjs: Vision Transformers in a page or in Node.
-//Every method but open() is synchronous and blocks while it computes: call it in a worker to keep a
-// page responsive. Returned arrays belong to the caller.
+// Every method but open() is synchronous and blocks while it computes: call it in a worker to keep
+// a page responsive. Returned arrays belong to the caller.
 
 /** A refusal by vit.h or a tool. Wrong arguments throw TypeErrors and RangeErrors instead. */
 export class VitError extends Error {
