@@ -1036,8 +1036,9 @@ static void test_malformed_legacy(void) {
  * test damages them. */
 static void test_malformed_preamble(void) {
     static const malformed rows[] = {
-        ROW("a protocol of 1002", "\x80\x02M\xea\x03.\x80\x02}.\x80\x02}.", "1001 expected"),
-        ROW("a protocol that is None", "\x80\x02N.\x80\x02}.\x80\x02}.", "1001 expected"),
+        ROW("a protocol of 1002", "\x80\x02M\xea\x03.\x80\x02}.\x80\x02}.",
+            "expected protocol 1001"),
+        ROW("a protocol that is None", "\x80\x02N.\x80\x02}.\x80\x02}.", "expected protocol 1001"),
         ROW("nothing behind the protocol", "\x80\x02M\xe9\x03.", "truncated"),
         ROW("no object", "\x80\x02M\xe9\x03.\x80\x02}.", "truncated"),
         ROW("an object that is cut", "\x80\x02M\xe9\x03.\x80\x02}.\x80\x02}", "truncated"),
@@ -1671,8 +1672,8 @@ static void test_zip_fields(void) {
         { "a directory on the second disk", 5, { { 6, 2, 1 } }, "several disks" },
         { "a directory in two parts", 5, { { 8, 2, 1 } }, "several disks" },
         { "an entry on the second disk", 1, { { 34, 2, 1 } }, "several disks" },
-        { "a directory that ends before its end", 5, { { 16, 4, 1 } }, "does not end" },
-        { "a directory larger than the file", 5, { { 12, 4, 99999 } }, "does not end" },
+        { "a directory that ends before its end", 5, { { 16, 4, 1 } }, "must end at byte" },
+        { "a directory larger than the file", 5, { { 12, 4, 99999 } }, "must end at byte" },
         { "more entries than the directory can hold", 5, { { 8, 2, 900 }, { 10, 2, 900 } }, "fit" },
         { "fewer entries than the directory holds",
           5,

@@ -327,7 +327,7 @@ says "assumed in_chans=1: this makes patches square (--set in_chans=N)" \
     "assumed patch_order=chw: "
 accepts $H --set in_chans=1
 if grep -q "assumed in_chans" err; then fail "in_chans is told"; else pass; fi
-refuses 1 "a patch of 16 values is not in_chans 3 times a square number; give --set in_chans=N" $H \
+refuses 1 "a patch of 16 values is not a square of pixels with 3 channels; give --set in_chans=N" $H \
     --set in_chans=3
 # The values of trained filters show the order of an unknown layer. The same weights must give the
 # same model in either order.
@@ -811,7 +811,7 @@ TINY="vit_tiny_patch16_224 (mean=0.5 std=0.5); deit_tiny_patch16_224 \
 (mean=0.485,0.456,0.406 std=0.229,0.224,0.225)"
 accepts
 says "check first: assumed num_heads=3: " # only a guess here
-says "assumed values are sorted by their usual harm, because the model is too large to measure their effect"
+says "assumed values are sorted by the usual effect of a wrong value, because the model is too large to measure the effect"
 ends "--arch NAME would settle the preprocessing; timm's names that fit the tensors: $TINY"
 accepts --set num_heads=3
 says "check first: assumed mean=0.5 std=0.5 "

@@ -1112,7 +1112,7 @@ static void test_resolve(void) {
         { "", "", "", "num_heads=3 head_dim=7", 197, 0, 576, 0, "num_heads 3 x head_dim 7 is not" },
         { "", "", "", "num_heads=5", 197, 0, 576, 0, "num_heads 5 does not divide" },
         { "has_diff_attn=1", "", "", "num_heads=192", 197, 0, 576, 0, "head_dim" },
-        { "", "", "", "in_chans=0", 197, 0, 576, 768, "is not in_chans 0 times a square number" },
+        { "", "", "", "in_chans=0", 197, 0, 576, 768, "is not a square of pixels with 0 channels" },
         { "", "", "", "patch_size=16", 197, 0, 576, 768, "in_chans=3" },
         { "", "", "", "patch_size=0", 197, 0, 576, 0,
           "patch_size: nothing shows it; give --set patch_size=N" },

@@ -99,7 +99,8 @@ static void test_order(void) {
         CHECK_MSG(!strcmp(f.assumed.items[i].what, expected[i]), "%zu: %s expected, found %s", i,
                   expected[i], f.assumed.items[i].what);
     findings_free(&f);
-    CHECK(findings_assume(&f, "num_heads=3", "read from the weights (154; next best 6: 95)", "") &&
+    CHECK(findings_assume(&f, "num_heads=3",
+                          "read from the weights (score 154; next best 6: score 95)", "") &&
           findings_assume(&f, "block_type=pre_norm", "read from the weights: norms and", "") &&
           findings_assume(&f, "mean=0.5 std=0.5", "as timm has it", ""));
     CHECK(!strncmp(f.assumed.items[0].what, "mean=", 5) &&

@@ -256,7 +256,8 @@ static void test_texts(void) {
     heads_evidence many = { { { 0, 0 } }, HEADS_MOST, false };
     char text[HEADS_TEXT];
     int i;
-    CHECK(!strcmp(heads_why(&clear, text), "read from the weights (154; next best 6: 95)"));
+    CHECK(!strcmp(heads_why(&clear, text),
+                  "read from the weights (score 154; next best 6: score 95)"));
     CHECK(!strcmp(heads_option(&hint, text), "--set num_heads=N (1, 2, 4 or 8; the weights hint at "
                                              "4: score 6.2, then 8: score 3.9)"));
     CHECK(!strcmp(heads_doubt(&hint), "the weights only hint at it"));

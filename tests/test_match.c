@@ -737,7 +737,7 @@ static const refusal refusals[] = {
       1,
       0 },
     { "found [12, 12, 3], which looks like channels last", { 12, 12, 3 }, 3, { 5 }, 1, 0 },
-    { "expected an input of at most 10 patches, one for each position, found 16 x 16 pixels",
+    { "the model has positions for at most 10 patches, but an input of 16 x 16 pixels makes",
       { 3, 16, 16 },
       3,
       { 5 },

@@ -54,7 +54,8 @@ static bool read_label(ggml_reader *g, size_t expected) {
     char text[1024];
     if (!read_numbers(g, numbers, 2)) return false;
     if (numbers[0] != expected || numbers[1] >= sizeof text)
-        return report_fail(g->report, "found label %u of %u bytes, expected label %u",
+        return report_fail(g->report,
+                           "found label %u of %u bytes, expected label %u of at most 1023 bytes",
                            (unsigned)numbers[0], (unsigned)numbers[1], (unsigned)expected);
     if (!read_bytes(g, text, numbers[1])) return false;
     text[numbers[1]] = '\0';
@@ -71,7 +72,7 @@ static bool read_header(ggml_reader *g) {
     size_t i;
     if (!read_numbers(g, numbers, GGML_HEADER)) return false;
     if (numbers[8] > GGML_MAX_LABELS)
-        return report_fail(g->report, "%u labels, at most %d expected", (unsigned)numbers[8],
+        return report_fail(g->report, "found %u labels, expected at most %d", (unsigned)numbers[8],
                            GGML_MAX_LABELS);
     for (i = 0; i < sizeof names / sizeof *names; i++) {
         char text[16];

@@ -312,7 +312,7 @@ static bool gguf_tensor(gguf_reader *g, uint64_t *end) {
     memset(&t, 0, sizeof t);
     if (!gguf_name(g, "a tensor's name", name) || !gguf_number(g, 4, &ndim)) return false;
     if (ndim > 4)
-        return report_fail(g->report, "%.200s: %llu dimensions, at most 4 expected", name,
+        return report_fail(g->report, "%.200s: found %llu dimensions, expected at most 4", name,
                            (unsigned long long)ndim);
     for (i = 0; i < (int)ndim; i++) {
         if (!gguf_number(g, 8, &dims[i])) return false;
@@ -455,7 +455,7 @@ bool gguf_open(checkpoint *c, size_t file, report *r) {
                            (unsigned long long)version);
     good = good && gguf_number(g, 8, &tensors) && gguf_number(g, 8, &pairs);
     if (good && pairs > GGUF_MAX_PAIRS)
-        good = report_fail(r, "%llu key-value pairs, at most %d expected",
+        good = report_fail(r, "found %llu key-value pairs, expected at most %d",
                            (unsigned long long)pairs, GGUF_MAX_PAIRS);
     for (; good && pairs > 0; pairs--) good = gguf_pair(g);
     good = good && check_projector(g) && gguf_tensors(g, tensors) && check_frames(g) &&

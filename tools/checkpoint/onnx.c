@@ -321,7 +321,7 @@ static bool onnx_find_norm(onnx_reader *o, onnx_node *root) {
     add = mul ? onnx_user(o, onnx_output(mul), OP_ADD, NULL) : NULL;
     if (!add || onnx_base(o, onnx_other(mul, onnx_output(div))) < 0 ||
         onnx_base(o, onnx_other(add, onnx_output(mul))) < 0)
-        return onnx_refuse(o, root, "a norm without weight and bias");
+        return onnx_refuse(o, root, "expected a norm with a weight and a bias");
     sum->part = mean->part = square->part = div->part = mul->part = root->part = PART_INSIDE;
     for (i = 0; i < 2; i++) {
         sub = onnx_producer(o, i ? centred : onnx_input(div, 0));

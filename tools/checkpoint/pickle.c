@@ -93,7 +93,7 @@ static bool pickle_take(pickle_machine *m, void *destination, size_t size) {
 
 static bool pickle_has(pickle_machine *m, uint64_t size) {
     if (size <= m->end - pickle_position(m)) return true;
-    return pickle_fail(m, "truncated, %llu bytes expected", (unsigned long long)size);
+    return pickle_fail(m, "truncated, expected %llu bytes here", (unsigned long long)size);
 }
 
 static bool pickle_skip(pickle_machine *m, uint64_t size) {
@@ -244,7 +244,7 @@ static bool pickle_op_proto(pickle_machine *m, unsigned unused) {
     (void)unused;
     if (!pickle_take_number(m, 1, &version)) return false;
     if (version <= 5) return true;
-    return pickle_fail(m, "protocol %u, at most 5 expected", (unsigned)version);
+    return pickle_fail(m, "found protocol %u, expected at most 5", (unsigned)version);
 }
 
 static bool pickle_op_frame(pickle_machine *m, unsigned size) {
@@ -575,7 +575,7 @@ static bool pickle_push_dict(pickle_machine *m, const pickle_value *arguments) {
     for (i = 0; i < count; i++) {
         const pickle_value *pair = pairs->u.items[i];
         if ((pair->kind != PICKLE_LIST && pair->kind != PICKLE_TUPLE) || pair->count != 2)
-            return pickle_fail(m, "OrderedDict: pairs expected");
+            return pickle_fail(m, "OrderedDict: expected pairs of a key and a value");
         if (!pickle_add(m, dict, pair->u.items, 2)) return false;
     }
     return pickle_push(m, dict);

@@ -66,7 +66,7 @@ static bool safetensors_read_shape(safetensors_reader *s, const json_value *shap
     if (!shape || shape->kind != JSON_ARRAY)
         return report_fail(s->report, "%.200s: no shape", t->name);
     if (shape->count > CHECKPOINT_MAX_DIMS)
-        return report_fail(s->report, "%.200s: %lu dimensions, at most %d expected", t->name,
+        return report_fail(s->report, "%.200s: found %lu dimensions, expected at most %d", t->name,
                            (unsigned long)shape->count, CHECKPOINT_MAX_DIMS);
     for (child = json_first(shape); child; child = child->next) {
         t->dims[t->ndim] = json_integer(child, -1);
@@ -167,7 +167,7 @@ static bool safetensors_check_layout(safetensors_reader *s) {
     for (i = 0; i < s->count; i++) {
         const safetensors_range *range = &s->ranges[i];
         if (range->begin != at)
-            return report_fail(s->report, "%.200s: data_offsets begin at %llu, %llu expected: %s",
+            return report_fail(s->report, "%.200s: data_offsets begin at %llu, expected %llu: %s",
                                range->name, (unsigned long long)range->begin,
                                (unsigned long long)at, range->begin > at ? "a hole" : "an overlap");
         at = range->end;
@@ -216,7 +216,7 @@ bool safetensors_open(checkpoint *c, size_t file, report *r) {
     if (!source_read(&c->sources[file], 0, length, sizeof length, r)) return false;
     size = bytes_load64(length);
     if (size > SAFETENSORS_MAX_HEADER)
-        return report_fail(r, "safetensors: header of %llu bytes, at most %u expected",
+        return report_fail(r, "safetensors: found a header of %llu bytes, expected at most %u",
                            (unsigned long long)size, SAFETENSORS_MAX_HEADER);
     if (size == 0 || size > file_size - 8)
         return report_fail(r, "safetensors: truncated, header of %llu bytes in a file of %llu",

@@ -71,7 +71,8 @@ static bool torch_refuse_zip(const torch_zip *z) {
     for (i = 0; i < z->archive.count; i++)
         for (k = 0; k < sizeof ends / sizeof *ends; k++)
             if (strstr(z->archive.entries[i].name, ends[k]))
-                return report_fail(z->reader.report, "zip: \"%.200s\" is inside; unpack it first",
+                return report_fail(z->reader.report,
+                                   "zip: \"%.200s\" is inside; unpack the zip first",
                                    z->archive.entries[i].name);
     return report_fail(z->reader.report,
                        "zip: no data.pkl inside%s%.200s%s: not a PyTorch "
@@ -407,7 +408,7 @@ static bool torch_skip_preamble(torch_legacy *l, uint64_t *at) {
         *at = document.end;
         if (i == 1) ok = document.root->kind == PICKLE_INT && document.root->u.integer == 1001;
         pickle_free(&document);
-        if (!ok) return report_fail(l->reader.report, "legacy: protocol 1001 expected");
+        if (!ok) return report_fail(l->reader.report, "legacy: expected protocol 1001");
     }
     return true;
 }

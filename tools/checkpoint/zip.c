@@ -115,7 +115,7 @@ static bool zip_find_directory(const source *s, zip_directory *d, report *r) {
     if (zip_has_locator(s, d->end, r) && !zip_read_end64(s, d->end - ZIP_LOCATOR_SIZE, d, r))
         return false;
     if (d->size > d->end || d->offset != d->end - d->size)
-        return report_fail(r, "zip: the directory of %llu bytes at byte %llu does not end at %llu",
+        return report_fail(r, "zip: the directory of %llu bytes at byte %llu must end at byte %llu",
                            (unsigned long long)d->size, (unsigned long long)d->offset,
                            (unsigned long long)d->end);
     if (d->count > ZIP_MAX_ENTRIES || d->size > ZIP_MAX_DIRECTORY)

@@ -237,8 +237,8 @@ static bool check_pair(const match *m, const facts *f, report *r) {
         return true;
     return report_fail(
                r,
-               "expected an input of at most %d patches, one for each position, found %d x %d "
-               "pixels, which make %d x %d patches of %d; --img-size %dx%d resamples the positions",
+               "the model has positions for at most %d patches, but an input of %d x %d pixels "
+               "makes %d x %d patches of %d; --img-size %dx%d resamples the positions",
                patches.positions, m->pair.height, m->pair.width, patches.height, patches.width,
                patches.size, m->pair.height, m->pair.width) ||
            report_file(r, m->pair.input_path);

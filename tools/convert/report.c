@@ -157,8 +157,8 @@ static void print_assumed(const convert_options *o, const blueprint *b, const ch
     if (b->is_unmeasured && list->count > 2)
         report_error(
             program, NULL,
-            "assumed values are sorted by their usual harm, because the model is too large to "
-            "measure their effect");
+            "assumed values are sorted by the usual effect of a wrong value, because the model is "
+            "too large to measure the effect");
     print_help(o, b, program);
 }
 

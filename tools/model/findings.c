@@ -66,7 +66,7 @@ static const double least_hint = 3; /* one in ten models with a single head reac
 
 const char *heads_why(const heads_evidence *evidence, char text[HEADS_TEXT]) {
     const heads_candidate *next = &evidence->ranked[1];
-    snprintf(text, HEADS_TEXT, FROM_WEIGHTS " (%.0f; next best %d: %.0f)",
+    snprintf(text, HEADS_TEXT, FROM_WEIGHTS " (score %.0f; next best %d: score %.0f)",
              evidence->ranked[0].score, next->heads, next->score);
     return text;
 }

@@ -50,8 +50,8 @@ typedef struct heads_evidence {
     bool is_clear;                      /* true if the weights leave no doubt about ranked[0] */
 } heads_evidence;
 
-/* Returns the reason for using the number of heads in ranked[0]: "read from the weights (154; next
- * best 6: 95)". */
+/* Returns the reason for using the number of heads in ranked[0]: "read from the weights (score
+ * 154; next best 6: score 95)". */
 const char *heads_why(const heads_evidence *evidence, char text[HEADS_TEXT]);
 
 /* Returns the reason for asking the user, if the weights do not show the number. */

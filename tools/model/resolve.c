@@ -196,8 +196,8 @@ static bool resolve_flat_patch(resolver *m, report *r) {
     if (!(chans > 0) || fmod((double)depth, chans) != 0 ||
         !choices_is_square((int64_t)((double)depth / chans), &side))
         return report_fail(r,
-                           "patch_embed.proj.weight: a patch of %lld values is not in_chans %.0f "
-                           "times a square number; give --set in_chans=N",
+                           "patch_embed.proj.weight: a patch of %lld values is not a square of "
+                           "pixels with %.0f channels; give --set in_chans=N",
                            (long long)depth, chans);
     settings_put(tensors, SETTING_PATCH_SIZE, side);
     return true;
@@ -367,8 +367,8 @@ static bool refuse_size(const resolver *m, const settings *told, bool is_square_
     if (is_square_grid)
         return report_fail(
             r,
-            "%s has img_size %.0fx%.0f, but the tensors have %.0fx%.0f (pos_embed has %d patches "
-            "of %d); --img-size decides",
+            "%s has img_size %.0fx%.0f, but the tensors have %.0fx%.0f (pos_embed has positions "
+            "for %d patches of %d); --img-size decides",
             told->origin, height, width, pixels_of(m->config, m->stored->grid_height),
             pixels_of(m->config, m->stored->grid_width), m->stored->patch_rows, patch);
     return report_fail(r,
