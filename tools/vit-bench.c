@@ -45,7 +45,8 @@ typedef struct stopwatch {
     double ms[VIT_NUM_PHASES];
 } stopwatch;
 
-/* The result of a cold start. The child process that computes one pass sends it through a pipe. */
+/* The result of a cold start. The child process that computes one pass sends this struct through a
+ * pipe. */
 typedef struct cold_start {
     double open_ms;
     /* time of the first logits, by cli_now_ms(), from which the parent computes a duration */
@@ -167,7 +168,7 @@ static bool open_model(bench *b) {
     return true;
 }
 
-/* Opens a session. The measurement and each cold start need one. The model must be open, and
+/* Opens a session. The measurement and each cold start need a session. The model must be open, and
  * b->params must be set. */
 static bool start_session(bench *b, int num_threads) {
     const vit_config *c = &b->model.config;

@@ -121,7 +121,7 @@ static double cross_entropy(const float *logits, int count, int true_class) {
     return log(sum) + max - (double)logits[true_class];
 }
 
-/* Fills in the sample's results from the logits, which it overwrites. */
+/* Fills in the sample's results from the logits, and overwrites the logits. */
 static void score(const vit_model *model, float *logits, sample *s) {
     const int count = model->config.num_classes;
     vit_prediction top[TOP];

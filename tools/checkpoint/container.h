@@ -3,11 +3,11 @@
  * A container reader turns one source into storages (ranges of bytes) and tensors (views of a
  * storage). read.c reads the elements, independently of containers.
  *
- * To add a container, write a file that opens it with the functions below. Declare the opening
- * function at the end of this header. Add a row with a probe to the table in open.c, before any
- * probe that also accepts such a file. Name the container in checkpoint.h and in the help of
- * vit-convert. Then add a fixture in tests/make_checkpoints.py, damaged copies of the fixture in
- * test_checkpoint.c, and a fuzzer.
+ * To add a container, write a source file that opens the container with the functions below.
+ * Declare the opening function at the end of this header. Add a row with a probe to the table in
+ * open.c, before any probe that also accepts such a file. Name the container in checkpoint.h and in
+ * the help of vit-convert. Then add a fixture in tests/make_checkpoints.py, damaged copies of the
+ * fixture in test_checkpoint.c, and a fuzzer.
  */
 #ifndef CONTAINER_H
 #define CONTAINER_H

@@ -222,7 +222,8 @@ static onnx_node *onnx_rescale(const onnx_reader *o, onnx_node *n, int *scale) {
     return onnx_base(o, *scale) >= 0 ? mul : NULL;
 }
 
-/* Returns the value before it was quantised or cast. It is `v` itself if there was neither. */
+/* Returns the value from which v was quantised or cast. Returns v if v was neither quantised nor
+ * cast. */
 static int onnx_before_quantised(const onnx_reader *o, int v) {
     int step;
     for (step = 0; step < ONNX_MOST_STEPS; step++) {
@@ -349,8 +350,8 @@ static bool onnx_take_norm(onnx_reader *o, onnx_node *n) {
     return (n->eps >= 0 && n->eps < 1) || onnx_refuse(o, n, "expected an epsilon between 0 and 1");
 }
 
-/* Marks all nodes of an activation as parts of it. Follows them from the last node back to the
- * input x. */
+/* Marks all nodes of an activation as parts of the activation. Follows the nodes from the last one
+ * back to the input x. */
 static void onnx_mark_between(onnx_reader *o, const onnx_node *last, int x, int depth) {
     int i;
     for (i = 0; i < last->input_count && depth > 0; i++) {

@@ -170,7 +170,7 @@ int64_t onnx_integer(const onnx_node *n, const char *name, int64_t otherwise);
  * NULL, returns the first such node. Returns NULL if there is none. */
 onnx_node *onnx_user(const onnx_reader *o, int v, onnx_op op, const onnx_node *after);
 
-/* Returns the other operand of a node with two operands, of which value v is one. */
+/* For a node with two operands, returns the operand that is not value v. */
 int onnx_other(const onnx_node *n, int v);
 
 /* Returns the stored tensor of value v, as an index in o->tensors; -1 if v has none. */

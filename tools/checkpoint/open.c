@@ -338,7 +338,7 @@ static bool checkpoint_is_skipped(const checkpoint *c, const char *name) {
     return false;
 }
 
-/* Checks that a tensor is in the shard that the index names for it. */
+/* Checks that a tensor is in the shard that the index names for this tensor. */
 static bool checkpoint_check_shard(checkpoint *c, const json_value *entry, report *r) {
     const checkpoint_tensor_info *t = checkpoint_find(c, entry->key);
     const char *path;
@@ -400,8 +400,8 @@ static checkpoint *checkpoint_new(void) {
     return c;
 }
 
-/* Completes the opening of a checkpoint for both functions that open one. Closes the checkpoint if
- * `ok` is false. */
+/* Completes the opening of a checkpoint. Both opening functions call this function. Closes the
+ * checkpoint if `ok` is false. */
 static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *r) {
     ok = ok && (c->by_name || checkpoint_index_names(c, r));
     if (ok && c->wanted && c->wrapper[0] == '\0')

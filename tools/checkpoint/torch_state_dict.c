@@ -515,7 +515,7 @@ static bool torch_is_configuration(const pickle_value *key) {
 
 /* Adds the scalars and the lists of numbers beside the state dict as metadata. The values of an
  * argparse.Namespace, or of a dict of settings, get names with two parts, such as "args.lr". The
- * values of a dict inside it get names with three parts, such as "args.model_kwargs.depth". */
+ * values of a dict inside these get names with three parts, such as "args.model_kwargs.depth". */
 static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const char *prefix) {
     const bool is_deep = strchr(prefix, '.') != NULL;
     char name[160];

@@ -49,8 +49,8 @@ bool cli_output_folder(const char *path, report *r);
  * options of type CLI_OUTPUT. Returns false if another output has this path. */
 bool cli_output_declare(const char *path, report *r);
 /* Registers an input, which is a file that the program reads. os_open, os_fopen and os_map call
- * this function, and cli_parse calls it for operands. Call it for files that other functions open.
- * Any thread may call it. */
+ * this function, and cli_parse calls it for operands. Also call this function for files that other
+ * functions open. Any thread may call this function. */
 void cli_output_read(const char *path);
 /* Registers an input as cli_output_read does. Returns false if this input or an earlier input is
  * also an output; the program must then stop. */
@@ -82,7 +82,7 @@ double cli_now_ms(void);
 
 typedef struct cli_progress {
     const char *label;
-    /* such as "images"; if it is not NULL, a line per minute replaces a missing bar */
+    /* such as "images"; if not NULL, a line is printed per minute when there is no bar */
     const char *unit;
     uint64_t total;        /* number of units in the whole step; 0 if it is unknown */
     double started, drawn; /* ms */

@@ -32,9 +32,9 @@ typedef struct convert_options {
     const char *config, *arch, *labels; /* NULL if the option is not given */
     /* Path of the state dict to convert, if the checkpoint has several. NULL: the default. */
     const char *weights;
-    /* Path of the author's Python. "none" to use none, NULL to search for it. */
+    /* Path of the author's Python. "none" reads no Python; NULL searches for the author's files. */
     const char *code;
-    /* Path of a tokenizer's file or folder. "none" to use none, NULL to search beside the
+    /* Path of a tokenizer's file or folder. "none" reads no tokenizer; NULL searches beside the
      * checkpoint. */
     const char *tokenizer;
     /* The size as the user wrote it, for the provenance; NULL if not given. */

@@ -183,8 +183,8 @@ static void put_model(const checkpoint *c, const char *architecture, char *json)
 
 /* Looks for an architecture of timm among the training program's options. If it finds one, fills
  * *config and all[FROM_CONFIG] as the model's config.json would. Otherwise puts the options that
- * prepare images into all[FROM_TENSORS]. There they get no default values, because the defaults of
- * training programs differ. */
+ * prepare images into all[FROM_TENSORS]. Missing options get no default values there, because the
+ * defaults of training programs differ. */
 static bool training_read(const checkpoint *c, config_file *config, settings all[FROM_COUNT],
                           report *r) {
     const char *architecture = find_architecture(c);
@@ -366,9 +366,9 @@ static bool read_labels(const convert_options *o, facts *f, const description *d
 
 /* === The model === */
 
-/* Sets the tolerance of the self-test, unless a setting gives one. Builds with fused multiply-add
- * compute identical bits. Builds with VIT_NO_FMA differ by a few roundings. If inputs are rounded
- * to 8 or 16 bits, one different rounding can move a value by a whole step. */
+/* Sets the tolerance of the self-test, unless a setting gives the tolerance. Builds with fused
+ * multiply-add compute identical bits. Builds with VIT_NO_FMA differ by a few roundings. If inputs
+ * are rounded to 8 or 16 bits, one different rounding can move a value by a whole step. */
 static void choose_tolerance(const settings all[FROM_COUNT], vit_dtype dtype, float *tolerance) {
     double given;
     if (settings_get(all, SETTING_SELFTEST_TOLERANCE, &given)) return;

@@ -362,8 +362,8 @@ static bool run_pair(match *m, facts *f, match_model *model, report *r) {
 
 /* === By a folder === */
 
-/* Adds the verdict on a row to the results. Leaves it out if all values of the row give the same
- * results on these pictures. */
+/* Adds the verdict on a row to the results. Leaves the verdict out if all values of the row give
+ * the same results on these pictures. */
 static void list_verdict(match *m, const match_sorting *s, int row, settings *to) {
     const match_verdict *verdict = &s->verdicts[row];
     settled *f;

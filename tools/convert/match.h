@@ -290,9 +290,9 @@ typedef struct match_search {
 } match_search;
 
 /* Runs the search. Fill in the first group of members before the call. Returns true if
- * tries[chosen] fits within the tolerance. All choices that differ from it in a single value have
- * then been tried too. Returns false without an error in *r if no try fits. Free the search in any
- * case. */
+ * tries[chosen] fits within the tolerance. All choices that differ from tries[chosen] in a single
+ * value have then been tried too. Returns false without an error in *r if no try fits. Free the
+ * search in any case. */
 bool match_search_run(match_search *s, report *r);
 void match_search_free(match_search *s);
 
@@ -300,7 +300,7 @@ void match_search_free(match_search *s);
  * Returns NULL if there was no time for this try. */
 const match_try *match_search_other(const match_search *s, int row, int value);
 
-/* True if the try `other` has another model than tries[chosen] and fits as well. */
+/* True if the try `other` has another model than tries[chosen], and fits about equally well. */
 bool match_search_is_equal(const match_search *s, const match_try *other);
 
 /* === Searching for the values that classify labelled pictures best === */

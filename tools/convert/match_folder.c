@@ -427,8 +427,9 @@ static void change_choice(match_sorting *s, int row, int value, const match_diff
     keep_best(s);
 }
 
-/* True if the value's difference to the chosen value counts. For an open question it always counts.
- * Thus the question stays open if its values make no difference to these pictures. */
+/* True if the value's difference to the chosen value counts. For an open question, the difference
+ * always counts. Thus the question stays open if its values make no difference to these
+ * pictures. */
 static bool counts(const match_sorting *s, int row, const match_difference *d) {
     return d->pictures > 0 && (fabs(d->more) > ROUNDING || d->error > ROUNDING ||
                                match_row_is_asked(&s->table->rows[row], s->asked));
@@ -515,7 +516,8 @@ static void count_right(match_sorting *s) {
 
 /* Fails if the best settings classify the pictures hardly better than guessing, because the
  * pictures then decide nothing. The likelihood of the answers is compared with the likelihood of
- * guessing. It includes one fitted factor, and it bounds the effect of chance. */
+ * guessing. The likelihood of the answers includes one fitted factor. The ratio of both likelihoods
+ * bounds the effect of chance. */
 static bool check_use(const match_sorting *s, report *r) {
     const double guessing = log(s->model->config.num_classes);
     if ((guessing - s->loss) * s->used > -log(CHANCE_STRICT)) return true;

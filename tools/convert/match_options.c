@@ -234,7 +234,7 @@ bool match_row_is_asked(const match_row *row, const findings *f) {
     return false;
 }
 
-/* Inserts a value into the row at index `place`. Leaves it out if the row already has the value, or
+/* Inserts a value into the row at index `place`. Leaves the value out if the row already has it, or
  * if --set would refuse it. */
 static void insert_value(match_row *row, int place, const char *text, size_t length) {
     char copy[MATCH_TEXT];

@@ -416,8 +416,8 @@ const match_try *match_search_other(const match_search *s, int row, int value) {
     return place ? &s->tries[place - 1] : NULL;
 }
 
-/* Tries all choices that differ from the chosen one in a single row. Repeats this until none of
- * them is better. */
+/* Tries all choices that differ in a single row from the choice of the chosen try. Repeats this
+ * until no such choice is better. */
 static void polish(match_search *s) {
     size_t better;
     while (!s->tries[s->chosen].is_expanded_finely && !is_over(s)) {

@@ -141,7 +141,8 @@ static bool guess_prefix(layout_map *map, const layout_rule *rule) {
     return false;
 }
 
-/* Returns the key of the layout that is missing: its probe, or the key of one of its conditions. */
+/* Returns a key that the layout requires and the checkpoint lacks: the probe, or the key of a
+ * condition. */
 static const char *absent_probe(const layout_map *map) {
     int i;
     if (!layout_find_key(map, map->layout->probe, 0)) return map->layout->probe;
@@ -529,7 +530,7 @@ static bool check_unknown(const layout_map *map, const text_list *ignore, findin
     return good;
 }
 
-/* Refuses a model without blocks, unless the user states that it has none. */
+/* Refuses a model without blocks, unless the user states that the model has none. */
 static bool check_depth(const layout_map *map, const settings all[FROM_COUNT], findings *f) {
     const char *const *path = map->layout->blocks;
     char text[256];

@@ -46,8 +46,7 @@ bool layout_check_features(const layout_map *map, const text_list *ignore, repor
 bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
                         const text_list *ignore, findings *f, report *r);
 
-/* Records a question for each setting that neither the tensors nor the library of the layout
- * give. */
+/* Records a question for each setting that neither the tensors nor the layout's library gives. */
 bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
                        const settings_seen *seen, findings *f, report *r);
 
@@ -131,8 +130,9 @@ void code_put(const checkpoint *c, const char *patch, const code_found *found,
 /* === Settings that the tensors show === */
 
 /* Fills all[FROM_TENSORS] with the settings that the tensors show. The defaults of the layout's
- * library fill the rest. Call this function after all other origins are filled in. Also fills
- * *seen, and the map's patch_order and embed_dim, because slices and axes depend on both. */
+ * library fill the rest. Call this function after the settings of all other sources are filled in.
+ * Also fills *seen, and the map's patch_order and embed_dim, because slices and axes depend on
+ * both. */
 bool layout_inspect(layout_map *map, settings all[FROM_COUNT], settings_seen *seen, report *r);
 
 /* Makes layout_rule_axes use the settings for the order of a tensor's elements. A second call

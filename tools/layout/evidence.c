@@ -141,9 +141,9 @@ typedef struct heads_sums {
     double excess[HEADS_MOST], spread[HEADS_MOST];
 } heads_sums;
 
-/* Adds up the similarities of each row to all previous rows. Separately, adds up those to the
- * previous rows of the same head. The similarity of two rows is the product of two scalar products:
- * that of the two rows in x, and that of the two rows in y. */
+/* Adds up the similarities of each row to all previous rows. Separately, adds up the similarities
+ * to the previous rows of the same head. The similarity of two rows is the product of two scalar
+ * products: that of the two rows in x, and that of the two rows in y. */
 static double add_pairs(heads_reader *h, const float *x, const float *y,
                         const heads_evidence *evidence, double *inside, double *line) {
     const int64_t n = h->rows, columns = h->columns;
@@ -558,7 +558,7 @@ static flat_patch flatten(int order, int64_t chans, int64_t side) {
 }
 
 /* Returns the sum of the products of all neighbours in one direction. `step` is the distance
- * between them. *count grows by the number of the products. */
+ * between two neighbours. *count grows by the number of the products. */
 static double sum_neighbours(const float *row, const flat_patch *patch, int64_t step, int64_t other,
                              int64_t *count) {
     double sum = 0;

@@ -84,8 +84,8 @@ static const leaf_name leaf_names[] = {
     { "w", false },      { "W", false },     { "B", true },
 };
 
-/* Returns the length of the name without its last component. If that component is not a known one,
- * returns the length of the whole name. */
+/* Returns the length of the name without its last component. If that component is unknown, returns
+ * the length of the whole name. */
 static size_t stem_length(const char *name, bool *is_bias) {
     const size_t length = strlen(name);
     size_t i;

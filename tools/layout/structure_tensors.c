@@ -114,8 +114,8 @@ static checkpoint_tensor_info matrix_view(const structure_part *part) {
     return view;
 }
 
-/* Makes the view of a table as [1, N, D]. The table may have its D values first, followed by a
- * grid, or last. False if the other dimensions cannot be merged into one. */
+/* Makes the view of a table as [1, N, D]. The dimension of the D values may be the first, with a
+ * grid after it, or the last. False if the other dimensions cannot be merged into one. */
 static bool table_view(const checkpoint_tensor_info *t, int64_t width,
                        checkpoint_tensor_info *view) {
     int64_t rows = 1, stride = 0;

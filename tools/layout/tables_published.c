@@ -187,9 +187,9 @@ const layout layout_open_clip = {
     .questions = questions
 };
 
-/* A Perception Encoder usually has attention pooling. A model without it has neither a norm nor a
- * projection after the blocks. If there is a class token, rotary positions count from 1. Rotary
- * positions do not depend on the size of the grid. */
+/* A Perception Encoder usually has attention pooling. A model without attention pooling has neither
+ * a norm nor a projection after the blocks. If there is a class token, rotary positions count from
+ * 1. Rotary positions do not depend on the size of the grid. */
 static const layout_default pe_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "positions=all", NULL },
     { "rope_type=cat", NULL },

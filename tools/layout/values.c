@@ -126,9 +126,9 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
 
 /* The heads and the output of the pooling are filled up with zeros. The norm after the pooling then
  * divides by the deviation of more values, so the norm's input is multiplied by the root of the
- * ratio of widths. The norm also subtracts the mean of more values, so the layer in front of it
- * subtracts the mean already. The queries are multiplied too, because vit.h divides by the root of
- * a wider head. */
+ * ratio of widths. The norm also subtracts the mean of more values, so the layer in front of the
+ * norm already subtracts the mean. The queries are multiplied too, because vit.h divides by the
+ * root of a wider head. */
 
 /* Returns the index of a value in the pooling's heads for an index in vit.h's wider heads. -1 if
  * the value is one of the zeros. */
@@ -206,8 +206,8 @@ static bool read_narrow(checkpoint *c, const layout_item *item, int64_t first, i
 }
 
 /* Reads a row of values for each head. The library indexes this row by query minus key, but vit.h
- * indexes it by key minus query. This reverses both axes of the distances, and so the whole row.
- * Only the class token's three values at the end of the row keep their places. */
+ * indexes it by key minus query. This difference reverses both axes of the distances, and therefore
+ * the whole row. Only the class token's three values at the end of the row keep their places. */
 static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                          float *to, report *r) {
     const int64_t columns = item->parts[0].view.count / item->tensor.dims[0];

@@ -86,7 +86,7 @@ bool config_open_clip_apply(config_file *config, settings *s, report *r);
 /* True for a configuration of any transformers model. */
 bool config_hf_is(const json_value *root);
 
-/* True if one of our layouts supports the model that the configuration describes. */
+/* True if a layout supports the model that the configuration describes. */
 bool config_hf_knows(const json_value *root);
 
 /* Fills *s and the names of the classes from the parsed file, whose path is `path`. Also reads a

@@ -123,7 +123,7 @@ int settings_stem_stride(const settings *s) {
 }
 
 /* Computes mlp_dim from each given mlp_ratio, truncated as by Python's int(). In a gated MLP that
- * is packed, timm's number counts both halves. Only the tensors distinguish a packed MLP from a
+ * is packed, timm's mlp_ratio counts both halves. Only the tensors distinguish a packed MLP from a
  * split one. */
 static void expand_ratio(resolver *m) {
     const double embed_dim = value_of(m, SETTING_EMBED_DIM);

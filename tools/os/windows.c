@@ -468,7 +468,7 @@ void os_close(int descriptor) { _close(descriptor); }
 bool os_pipe(int ends[2]) { return _pipe(ends, 1 << 16, _O_BINARY | _O_NOINHERIT) == 0; }
 
 /* Waits until one of two pipes has data or is closed. The system cannot wait for two pipes, so the
- * function asks both in turn. */
+ * function checks both in turn. */
 static bool wait_for_bytes(HANDLE pipe, int stop) {
     DWORD ready;
     for (;;) {

@@ -68,8 +68,9 @@ void vith_session_close(vith_session *session);
 uint64_t vith_photo_size(const int32_t *shape);
 
 /* Runs `count` photos. Photo i has the pixels pixels[i] and the shape that begins at shapes[4 * i].
- * *scores and *embedding receive pointers to the results of all photos, which are memory of the
- * session and valid until its next call. *scores is NULL if the model has no head. */
+ * *scores and *embedding receive pointers to the results of all photos. The results are memory of
+ * the session, and are valid until the next call for this session. *scores is NULL if the model has
+ * no head. */
 int vith_run(vith_session *session, int count, const uint8_t *const *pixels, const int32_t *shapes,
              const float **scores, const float **embedding);
 

@@ -159,8 +159,8 @@ typedef struct indexed_shard {
     char *names;
     npy_array array;
     shard_times times; /* the modification times that the files had when they were opened */
-    /* number of lines in the metadata after the lines of the rows, which describe unreadable
-     * images; -1 if it is unknown */
+    /* number of lines about unreadable images, which follow the lines of the rows in the metadata;
+     * -1 if it is unknown */
     int64_t unreadable;
     void *copy; /* the mapped file NAME.i8, and its size in bytes */
     size_t copy_size;
