@@ -146,7 +146,7 @@ $$(TESTS:%=build/$(2)/%) build/$(2)/tests/soak build/$(2)/tests/token_ids: build
 	$$(CC) $$(CFLAGS) $(3) $$(LDFLAGS) $$(filter-out %/libs,$$^) $$$$(cat build/$(2)/libs) $$(LDLIBS) -o $$@
 endef
 
-# -O1 and only line numbers, because these builds take most of their time for compiling.
+# These builds spend most of their time on compiling, so they have only -O1 and line numbers.
 SANITIZE_FLAGS = -O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all
 $(eval $(call VARIANT,,plain,,$(MODULES)))
 $(eval $(call VARIANT,build/asan/,asan,-fsanitize=address -fsanitize=undefined $(SANITIZE_FLAGS),$(MODULES)))
@@ -538,7 +538,8 @@ mca: packages-mca ## 5: simulate the inner loops on other CPUs
 # --- installing ---------------------------------------------------------------------------
 
 SHARE = $(DESTDIR)$(PREFIX)/share
-# $(call FILL,FROM,TO) writes a file that all users can read under any umask, as install does.
+# Like the command install, $(call FILL,FROM,TO) writes a file that all users can read, whatever the
+# umask is.
 FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
             tools/packaging/$(1) >$(2) && chmod 644 $(2)
 

@@ -76,8 +76,8 @@ wanted() { # NAME: true if the case is chosen; the next checks belong to it
 }
 
 # sections: with words on the command line, runs only the sections "# --- TITLE ---" whose titles
-# contain one of the words. A line "# After: TITLE" in one of them adds that earlier section.
-# Call it after the code that all sections need.
+# contain one of the words. A line "# After: TITLE" in a selected section adds the earlier section
+# TITLE. Call this function after the code that all sections need.
 sections() {
     local titles
     [ ${#only[@]} = 0 ] && return 0

@@ -35,7 +35,7 @@ check() {
     while [ "$(jobs -rp | wc -l)" -ge 2 ]; do wait -n; done
 }
 
-# refused NAME COMMAND...: passes if the command fails, because the header must refuse such code.
+# refuses COMMAND...: passes if the command fails, because the header must refuse such code.
 refuses() {
     ! "$@"
 }
@@ -257,7 +257,7 @@ only() {
 }
 
 # No function prints, exits, or reads the environment or the locale. No function of libm is used.
-# strlen is allowed, because gcc turns a loop into it.
+# strlen is allowed, because gcc turns a loop into a call of strlen.
 files='open|close|fstat|mmap|munmap|fopen|fclose|fread|fgets|fseek|ftell|sysconf|prctl'
 files="$files|__errno_location"
 threads='pthread_(create|join|self|mutex_(init|destroy|lock|unlock)|cond_(init|destroy|wait|broadcast))'

@@ -63,8 +63,8 @@ check "the same in f32" least_models
 
 # --- on the boards ------------------------------------------------------------------------------
 
-# predictions COMPILER BOARD...: compares the output of main.c on the boards with this machine's, by
-# run.sh. With and without fused multiply-add, nearly all predictions must be right.
+# predictions COMPILER BOARD...: run.sh compares the output of main.c on the boards with the output
+# on this machine. With and without fused multiply-add, nearly all predictions must be right.
 predictions() {
     bash examples/firmware/run.sh -c "$@" >"$work/predictions" &&
         [ "$(grep -c '^1[4-6] of 16 right' "$work/predictions")" = 2 ]

@@ -72,7 +72,7 @@ models() {
     done
 }
 
-# measure ROUNDS RUNS BUILD...: measures each build once in each round, one after the other
+# measure ROUNDS RUNS BUILD...: in each round, measures the builds one after the other
 measure() {
     local rounds=$1 runs=$2 round build
     shift 2

@@ -16,13 +16,13 @@ export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=pri
 # build runs them whole.
 declare -A fewer=([test_converter_memory]=40 [test_damage]=10 [test_layout_damage]=4
     [test_match]=6 [test_random]="330 6 24" [test_structure]=20)
-# `make test` and `make test-more` run only a part of tests that take long.
+# `make test` and `make test-more` run only a part of each test that takes long.
 declare -A part=([test_converter_memory]=60 [test_damage]=10 [test_match]=12 [test_random]="120 20 40")
 declare -A larger=([test_converter_memory]= [test_damage]=3 [test_match]=40 [test_random]="400 60 150"
     [test_random.simde]="330 6 24")
 fuzz=1 # second; `make fuzz` takes longer
-# These tests are not repeated with sanitizers. They have no sanitized programs, or only convert
-# files of other tests. The last test replaces malloc itself.
+# These tests are not repeated with sanitizers, because they have no sanitized programs or only
+# convert files of other tests. The last test replaces malloc itself.
 unsanitized=" test_abi test_build test_confined test_embedded test_fixed test_floors test_make "
 unsanitized+="test_tools_memory "
 if [ "${LONG-}" = yes ]; then
@@ -40,8 +40,8 @@ declare -A packages=([compile]="g++ clang" [loops]="clang" [firmware]="gcc-arm-n
         libc6-dev-s390x-cross gcc-i686-linux-gnu libc6-dev-i386-cross"
     [packages]="g++ cmake pkg-config" [fuzz]="clang libclang-rt-14-dev" [simde]="libsimde-dev" [test_fixed]="clang")
 
-# for_users COMMAND, for_developers COMMAND: calls COMMAND with each test's name and the words that
-# run it, long tests first
+# for_users COMMAND, for_developers COMMAND: call COMMAND with each test's name and the words that
+# run the test, long tests first
 for_users() {
     local source name
     "$1" test_build env BIN=. bash tests/test_build.sh

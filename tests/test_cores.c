@@ -24,7 +24,7 @@ static char system_root[64];
 #define V1 "/sys/fs/cgroup/cpu,cpuacct"
 #define V2 "/sys/fs/cgroup"
 
-/* The files and folders that the test removes at the end. The deepest ones come last. */
+/* The files and folders that the test removes at the end. The deepest folders come last. */
 static char written[64][1024];
 static int num_written;
 

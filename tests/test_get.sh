@@ -162,7 +162,7 @@ rm -r $clip
 
 have node "downloads from a server" || { summary; exit; }
 # On the server, /FAULT/... redirects to /FAULT+/..., where the files are. The redirection states
-# the size and the checksum of the file, as that of Hugging Face does.
+# the size and the checksum of the file, as Hugging Face's redirection does.
 cat >server.mjs <<'SERVER'
 import { createHash } from 'node:crypto';
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';

@@ -257,8 +257,9 @@ static uint32_t next_random(void) {
     return random_state >> 8;
 }
 
-/* Checks that no prefix of a file is accepted as an image. A file may end only after the first
- * frame of an animation, or before Pillow's TGA footer of 26 bytes, which has no content. */
+/* Checks that no prefix of a file is accepted as an image. A prefix may be accepted only if it ends
+ * after the first frame of an animation, or before Pillow's TGA footer of 26 bytes, which has no
+ * content. */
 static void check_truncated(const char *line) {
     char name[64] = "";
     bytes file;

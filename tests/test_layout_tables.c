@@ -3,7 +3,7 @@
  *
  *     test_layout_tables tests/data
  *
- * The messages list steps that are easily forgotten when adding a layout, a rule or a method.
+ * The messages list steps that an author of a new layout, rule or method easily forgets.
  */
 #include <dirent.h>
 #include <stdbool.h>

@@ -32,7 +32,8 @@ says() { # MESSAGE: passes if the output has each part
     grep -qF -- "$rest" "$work/err"
 }
 
-# The message is one line. "..." separates several texts.
+# The message is one line. If MESSAGE has N texts with "..." between them, the message is a heading
+# and N lines, and contains all texts.
 refused() { # CASE FILE ARGUMENTS MESSAGE
     local rest=$4 lines=1
     case $rest in *" ... "*) lines=$(grep -o ' \.\.\. ' <<<"$rest" | wc -l); lines=$((lines + 2)) ;; esac

@@ -73,7 +73,7 @@ out '^none +9 of them \(50\.0 %\) get the answer "none of these"; for 9 of these
 try "$learn" --known 1 set -o half.vit
 try "$info" half.vit
 out '^labels +3: '
-# The order and names of the photos must not affect the bytes, and neither must the number of runs.
+# The bytes must not depend on the order and names of the photos, or on the number of runs.
 try "$learn" -q -t 1 -b 1 set -o again.vit
 is 0
 quiet out

@@ -260,8 +260,8 @@ static void put(text *t, const char *data, size_t size) {
 
 #define PUT(t, literal) put(t, literal, sizeof(literal) - 1)
 
-/* Checks that the file is refused with this word within five seconds. If word is NULL, it must be
- * accepted. */
+/* Checks that the file is refused with this word within five seconds. If word is NULL, the file
+ * must be accepted. */
 static void check_pickle(const char *what, text *t, const char *word) {
     report r = report_make();
     const clock_t start = clock();

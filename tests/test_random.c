@@ -746,8 +746,8 @@ static void round_head(const reference *f, double *qkv, size_t width, bool halve
 }
 
 /* Computes the attention of all heads, and leaves their maps in f->attention. The type of the qkv
- * layer decides the numbers of both products: bf16 numbers, or whole steps in an int8 or int4
- * model. */
+ * layer decides which numbers both products multiply: bf16 numbers, or whole steps in an int8 or
+ * int4 model. */
 static double *attend_all(reference *f, int block, double *qkv) {
     const vit_config *c = &f->model->config;
     size_t heads = (size_t)c->num_heads, hd = (size_t)c->head_dim, width = heads * hd;
@@ -1167,8 +1167,8 @@ static void reference_free(reference *f) {
 /* --- vit.h on the same model ---------------------------------------------- */
 
 /* Memory for the outputs of BATCH images: logits, embedding, tokens and attention in one block.
- * `blocks` is the memory for vit_outputs.blocks. It has the tokens and the attention of each block,
- * and then the tokens of the last block after the final norm. */
+ * `blocks` is the memory for vit_outputs.blocks. This memory receives the tokens and the attention
+ * of each block, and then the tokens of the last block after the final norm. */
 typedef struct produced {
     size_t sizes[5], total, each;
     float *data, *blocks;

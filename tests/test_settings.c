@@ -1,5 +1,6 @@
-/* test_settings.c - checks every row of tools/model/setting_list.h. Each setting can be set,
- * reaches its field of vit_config, agrees with the tensors of vit.h, and has a description.
+/* test_settings.c - checks every row of tools/model/setting_list.h. It must be possible to set each
+ * setting. Each setting must reach its field of vit_config, agree with the tensors of vit.h, and
+ * have a description.
  */
 #include <stddef.h>
 #include <string.h>

@@ -214,7 +214,7 @@ out '"sorted": "s/.*/3.ppm"'
 try "$classify" -m m.vit --sort s --copy --json --above 1 in/a/3.ppm
 out '"sorted": null'
 
-# Tests labels that are equal even if their numbers are appended.
+# Tests labels whose folders would have the same name even with the class numbers appended.
 printf '%s\n' a A 'a (0)' d e f g h i j >alike.txt
 try "$convert" "$root/tests/data/fixtures/plain/model.safetensors" --labels alike.txt -o alike.vit
 try "$classify" -m alike.vit --sort s2 --copy in/a/3.ppm

@@ -60,8 +60,8 @@ static void test_random(int models, bool unnamed) {
     CHECK(found <= models * (unnamed ? 10 : 450) / 1000);
 }
 
-/* Matches the largest number of tensors. Their numbered names form many groups. One of `vectors`
- * tensors has a single dimension. */
+/* Matches the largest number of tensors. Their numbered names form many groups. Every `vectors`-th
+ * group has tensors with a single dimension. */
 static void test_many(const char *what, const char *format, int modulus, int vectors) {
     named_tensors tensors = { 0 };
     char name[200];

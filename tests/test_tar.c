@@ -207,8 +207,8 @@ static void test_refused_members(void) {
     (void)tar_writer_header(&t, '1', "link.jpg", 1000);
     tar_writer_text(&t, "after.jpg", "");
     CHECK_ALL(t, "link.jpg 1000 is a hard link\nafter.jpg 0\n");
-    /* Sparse files have two forms. The old form has two additional blocks for the map, and the
-     * other form is that of PAX. */
+    /* Sparse files have two forms. The old form has two additional blocks for the map. The new form
+     * is that of PAX. */
     at = tar_writer_header(&t, 'S', "old.jpg", 600);
     t.bytes[at + 482] = 1;
     tar_writer_sum(t.bytes + at);

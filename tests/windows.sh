@@ -15,8 +15,8 @@ wine=/usr/lib/wine/wine64
 mkdir -p "$work" "$WINEPREFIX"
 [ -d "$WINEPREFIX/drive_c" ] || $wine wineboot --init >/dev/null 2>&1
 
-# Finds a program by the name that the scripts use. The program is in the folder of its own copy, or
-# in build/windows.
+# For each program, makes a script of the name that the tests use. The script runs the .exe beside
+# itself or, if there is none, the .exe in build/windows.
 for program in tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run tools/vit-classify \
     tools/vit-evaluate tools/vit-embed tools/vit-get tools/vit-learn tools/vit-search tools/vit-look tests/test_parity; do
     mkdir -p "$work/bin/${program%/*}"

@@ -5,8 +5,8 @@
 
 firmware=$(dirname "${BASH_SOURCE[0]}")
 
-# Name, QEMU's machine, linker script, nanoseconds per tick of its clock, compiler flags. On CPUs
-# without fused multiply-add, VIT_NO_FMA avoids its emulation.
+# Name, QEMU's machine, linker script, nanoseconds per tick of the board's clock, compiler flags. On
+# CPUs without fused multiply-add, VIT_NO_FMA avoids its emulation.
 board_table="
 m0  microbit   microbit    62.5  -mcpu=cortex-m0 -mfloat-abi=soft -DVIT_NO_FMA
 m3  mps2-an385 mps2        40    -mcpu=cortex-m3 -mfloat-abi=soft -DVIT_NO_FMA

@@ -36,7 +36,7 @@ if [ "$(uname -m)" = x86_64 ] && grep -q GLIBC <(objdump -T "$work/wheel/vit_h/l
     check "it needs glibc 2.17 at most" sh -c "printf '%s\n' $needed 2.17 | sort -CV"
     check "it needs no other library" sh -c "! readelf -d '$work/wheel/vit_h/libvit.so' | grep NEEDED |
         grep -v -e 'libc\.so\.6' -e 'libm\.so\.6' -e 'libpthread\.so\.0'"
-    # the symbols that this machine's glibc prefers
+    # a build with the symbols that this machine's glibc prefers
     check "with new symbols" env CC=cc CFLAGS=-O0 CPPFLAGS=-DNEW_GLIBC \
         PYTHON="$python" bash $package/build.sh "$work/new"
     check "they can be unpacked" unpacked "$work"/new/*.whl "$work/newer"

@@ -155,7 +155,7 @@ for (const method of methods) {
 await throws(() => model.memory, Error, 'the model is closed', 'closed: memory');
 check(model.labels.length === 10 && model.info.config.depth > 0, 'its card is still there');
 
-// Models are opened in one memory, and each in its own memory.
+// Opens many models in the same memory, and then many models that each have a memory of their own.
 const url = new URL('../../examples/web/vit/vit-scalar.wasm', import.meta.url);
 const engine = await Engine.start(await loadModule(url, false), 1);
 function openIn(data) {

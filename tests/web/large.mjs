@@ -5,9 +5,9 @@ import { Visit, expect, same, test } from './harness.mjs';
 const WIDTH = 4000, HEIGHT = 3000;
 
 /**
- * Runs in the page. For each EXIF orientation, scales the pixels of a whole decode() down to a
- * quarter, and returns their mean difference from those of a decode() at a quarter; for orientation
- * 1 also the milliseconds of both.
+ * Runs in the page. For each EXIF orientation, decodes the photo at its whole size and at a quarter
+ * of it, scales the whole photo down to a quarter, and returns the mean difference between the two.
+ * For orientation 1, also returns the milliseconds of both decodings.
  */
 async function decodeInPage({ width, height }) {
     const { decode } = await import('/decode.mjs');

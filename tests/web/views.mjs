@@ -7,7 +7,7 @@ import { Visit, built, expect, same, test } from './harness.mjs';
 
 const references = resolve('tests/web/reference');
 const LARGEST = 200000;     // bytes of all references
-const APART = 40;           // a pixel differs if a colour differs by more levels, of 255
+const APART = 40;           // a pixel differs if a colour differs by more than this, of 255
 const SHARE = 0.01;         // the share of pixels that may differ
 const MEAN = 2;             // the largest mean of all differences
 

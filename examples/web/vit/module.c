@@ -1,8 +1,9 @@
 /* module.c - vit.h and the computations of tools/vit-look as a WebAssembly module, for pages
  * and Node.
  *
- * `make wasm` builds it, with Debian's clang. It imports nothing except, with threads, its memory
- * and parallel_for, so that any JavaScript can instantiate it.
+ * `make wasm` builds it, with Debian's clang. With threads, the module imports only its memory and
+ * parallel_for. Without threads, it imports nothing. Any JavaScript can therefore instantiate the
+ * module.
  */
 
 #include "module.h"
@@ -18,7 +19,7 @@
 
 struct web_model {
     vit_model own;       /* its weights are in data            */
-    vit_model model;     /* this model, resized to the latest photo */
+    vit_model model;     /* `own`, resized for the latest photo */
     vit_session session; /* state of a forward pass            */
     int threads;
     void *data, *workspace;
