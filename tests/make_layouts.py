@@ -1622,7 +1622,7 @@ def write_beit():
     case("beit_original", {"model": as_torch(s)}, t, "beit", told,
          twin_options="pool=avg rope_type=none img_size=4", write=pth, suffix="pth")
     case("beit_named_size", s, "has img_size 224x224, but the 12 relative positions are for 4x4; "
-         "--img-size decides", None, told + " --arch beit_base_patch16_224 --set embed_dim=%d "
+         "--img-size HxW sets the size", None, told + " --arch beit_base_patch16_224 --set embed_dim=%d "
          "--set depth=%d --set num_heads=%d --set patch_size=2" % (D, DEPTH, HEADS))
     oblong = {k: np.zeros((18, HEADS), "f4") if k.endswith("table") else x for k, x in s.items()}
     case("beit_oblong", oblong, "the 18 relative positions are not those of a square; give "

@@ -488,7 +488,7 @@ random shape=pos_embed:1,3,16
 refuses 1 "pos_embed has 3 rows for 1 prefix token" $H
 random shape=pos_embed:1,9,16
 accepts $H
-prints "positions only of the patches"
+prints "positions for the patches only"
 random shape=patch_embed.proj.weight:16,3,4,5
 refuses 1 "patch_embed.proj.weight: expected [D, C, P, P], found [16, 3, 4, 5]" $H
 random prefix=module. shape=head.weight:5,15

@@ -1201,7 +1201,7 @@ static void test_resolve(void) {
           "the 18 relative positions are not those of" },
         { "has_rel_pos=1", "", "", "img_size=48x32", 0, 18, 576, 0, "img_height=48" },
         { "has_rel_pos=1", "", "", "img_size=64x32", 0, 18, 576, 0, "are not those of a square" },
-        { "has_rel_pos=1", "", "img_size=48", "", 0, 12, 576, 0, "--img-size decides" },
+        { "has_rel_pos=1", "", "img_size=48", "", 0, 12, 576, 0, "--img-size HxW sets the size" },
         { "has_rel_pos=1", "", "img_size=48", "img_size=32", 0, 12, 576, 0, "img_width=32" },
         { "has_rel_pos=1", "", "img_size=48x32", "", 0, 18, 576, 0, "img_height=48" },
         { "has_rel_pos=1", "", "", "patch_size=2000000000", 0, 12, 576, 0, "is out of range" },

@@ -109,7 +109,7 @@ take dinov2_reg
 h="--set num_heads=1"
 asks "a gated MLP" $h
 accepts $h --set activation=silu
-prints "4 register tokens, positions only of the patches, LayerScale, SiLU, gated MLP" "mlp_dim 48"
+prints "4 register tokens, positions for the patches only, LayerScale, SiLU, gated MLP" "mlp_dim 48"
 
 take nopos
 h="--set num_heads=2"
@@ -122,7 +122,7 @@ asks "patch_size is larger than the image" $h --img-size 2
 
 take dinov2
 accepts $h
-prints "class token beside the mean of the patches" "LayerScale"
+prints "class token joined to the mean of the patches" "LayerScale"
 
 take torch_post
 asks "norm.weight is missing: every model of this layout has it; --set has_final_norm=0 if" $h

@@ -112,7 +112,8 @@ bool ggml_data_size(const checkpoint_tensor_info *t, uint64_t *size, report *r) 
         if (!bytes_multiply(count, (uint64_t)t->dims[i], &count) || count > (uint64_t)1 << 48)
             return report_fail(r, "%.200s: the shape is too large", t->name);
     if (t->ndim < 1 || t->dims[t->ndim - 1] % (int64_t)block != 0)
-        return report_fail(r, "%.200s: rows are not whole blocks of %u", t->name, (unsigned)block);
+        return report_fail(r, "%.200s: the rows are not whole blocks of %u elements", t->name,
+                           (unsigned)block);
     *size = count / block * checkpoint_dtype_size(t->dtype);
     return true;
 }

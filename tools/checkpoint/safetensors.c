@@ -219,8 +219,9 @@ bool safetensors_open(checkpoint *c, size_t file, report *r) {
         return report_fail(r, "safetensors: found a header of %llu bytes, expected at most %u",
                            (unsigned long long)size, SAFETENSORS_MAX_HEADER);
     if (size == 0 || size > file_size - 8)
-        return report_fail(r, "safetensors: truncated, header of %llu bytes in a file of %llu",
-                           (unsigned long long)size, (unsigned long long)file_size);
+        return report_fail(
+            r, "safetensors: truncated: the header has %llu bytes, but the file has %llu",
+            (unsigned long long)size, (unsigned long long)file_size);
     s.c = c;
     s.file = file;
     s.data_start = 8 + size;

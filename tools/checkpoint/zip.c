@@ -173,8 +173,9 @@ static bool zip_check_entry(const zip_entry *e, unsigned flags, unsigned method,
                            "(deflate) are supported",
                            e->name, method);
     if (method == 0 && e->size != e->stored_size)
-        return report_fail(r, "zip: stored entry \"%.200s\" has two sizes, %llu and %llu", e->name,
-                           (unsigned long long)e->stored_size, (unsigned long long)e->size);
+        return report_fail(r, "zip: the stored entry \"%.200s\" has two sizes, %llu and %llu",
+                           e->name, (unsigned long long)e->stored_size,
+                           (unsigned long long)e->size);
     if (method == 8 && e->size / ZIP_MAX_RATIO > e->stored_size)
         return report_fail(r,
                            "zip: \"%.200s\" claims to inflate from %llu to %llu bytes, more "

@@ -254,8 +254,8 @@ static const char *doubt_size(const match *m, const facts *f, char text[REASON_S
     if (!m->takes_size || !match_count_patches(f, &patches)) return text;
     if (patches.height * patches.width + patches.prefix < patches.positions)
         snprintf(text, REASON_SIZE,
-                 "the input makes %d x %d patches, but there are positions for %d", patches.height,
-                 patches.width, patches.positions - patches.prefix);
+                 "the input makes %d x %d patches, but the model has positions for %d patches",
+                 patches.height, patches.width, patches.positions - patches.prefix);
     return text;
 }
 

@@ -609,9 +609,11 @@ static void put_all(walk *w, settings *tensors, attributes_told *told) {
     const vote *heads = w->heads.given ? &w->heads : &w->model_heads;
     if (!heads->given || heads_divide(w, heads)) put(heads, SETTING_NUM_HEADS, tensors, told);
     else if (!heads->where)
-        text_append(told->text, sizeof told->text,
-                    "num_heads=%.0f (%.60s%s%.60s) is ignored, because it divides no weight",
-                    heads->value, heads->module, heads->module[0] ? "." : "", heads->name);
+        text_append(
+            told->text, sizeof told->text,
+            "num_heads=%.0f (%.60s%s%.60s) is ignored, because it divides no dimension of the "
+            "module's matrices",
+            heads->value, heads->module, heads->module[0] ? "." : "", heads->name);
     put(&w->eps, SETTING_NORM_EPS, tensors, told);
     put(&w->scale, SETTING_ATTN_SCALE, tensors, told);
     put(&w->root, SETTING_ATTN_ROOT, tensors, told);

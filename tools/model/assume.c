@@ -338,7 +338,7 @@ static bool assume_one_size(const assumer *a) {
     snprintf(what, sizeof what, "img_size=%dx%d", c->img_height, c->img_width);
     return findings_assume(a->found, what,
                            "every photo is squashed to this size; the published code keeps each "
-                           "photo's aspect ratio, in blocks of 2 x 2 patches",
+                           "photo's aspect ratio, and cuts the photo into blocks of 2 x 2 patches",
                            "--img-size HxW");
 }
 

@@ -708,7 +708,7 @@ static bool check_fields(const json_value *root, const hf_processor *processor, 
         if (i < COUNT(of_dpt) && processor == &processors[BY_DPT]) continue;
         return report_fail(r,
                            "%.60s: this field is unknown, and may change the input; remove the "
-                           "field if it does not",
+                           "field if it does not change the input",
                            item->key);
     }
     return true;

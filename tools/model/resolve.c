@@ -368,7 +368,7 @@ static bool refuse_size(const resolver *m, const settings *told, bool is_square_
         return report_fail(
             r,
             "%s has img_size %.0fx%.0f, but the tensors have %.0fx%.0f (pos_embed has positions "
-            "for %d patches of %d); --img-size decides",
+            "for %d patches of %d); --img-size HxW sets the size",
             told->origin, height, width, pixels_of(m->config, m->stored->grid_height),
             pixels_of(m->config, m->stored->grid_width), m->stored->patch_rows, patch);
     return report_fail(r,
@@ -467,7 +467,7 @@ static bool find_relative_grid(resolver *m, report *r) {
            report_fail(
                r,
                "%s has img_size %.0fx%.0f, but the %d relative positions are for %.0fx%.0f; "
-               "--img-size decides",
+               "--img-size HxW sets the size",
                told->origin, told->value[SETTING_IMG_HEIGHT], told->value[SETTING_IMG_WIDTH], count,
                pixels_of(m->config, m->stored->grid_height),
                pixels_of(m->config, m->stored->grid_width));

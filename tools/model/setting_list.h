@@ -53,7 +53,7 @@
 
 #define WORDS_OF_POSITIONS(X)                                                                    \
     X(VIT_POS_ALL, "all", "")                                                                    \
-    X(VIT_POS_PATCHES, "patches", "positions only of the patches")                               \
+    X(VIT_POS_PATCHES, "patches", "positions for the patches only")                              \
     X(VIT_POS_NONE, "none", "no positions")
 
 #define WORDS_OF_POS_SINCOS(X)                                                                   \
@@ -150,7 +150,7 @@
     X(VIT_POOL_MAX, "max", "maximum of the patches")                                             \
     X(VIT_POOL_AVGMAX, "avgmax", "mean and maximum of the patches")                              \
     X(VIT_POOL_MAP, "map", "attention pooling")                                                  \
-    X(VIT_POOL_TOKEN_AVG, "token_avg", "class token beside the mean of the patches")             \
+    X(VIT_POOL_TOKEN_AVG, "token_avg", "class token joined to the mean of the patches")          \
     X(VIT_POOL_LAST, "last", "last token")                                                       \
     X(VIT_POOL_ARGMAX, "argmax", "token with the largest id")
 
