@@ -72,7 +72,7 @@ enum { NPY_MAX_HEADER = 12 + 65536 };
  * at least NPY_MAX_HEADER bytes, or the whole file. */
 bool npy_read_header(const void *data, size_t available, uint64_t size, npy_header *out, report *r);
 
-/* The type of the written values: <f4, or <f2, to which values are rounded. */
+/* The type of the written values: <f4; or <f2, to which the values are then rounded. */
 typedef enum npy_type { NPY_F32, NPY_F16 } npy_type;
 
 /* Writes an array as <f4. Returns false if a write failed (errno then has the reason), or if ndim

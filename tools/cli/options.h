@@ -33,8 +33,8 @@
 /* Options are `--name value`, `--name=value`, `-n value` or `-nvalue`. A lone `-` is an operand
  * (standard input), and `--` ends the options. --help and --version are built in.
  *
- * To add a type of option, add a row in cli_type, and a case in set_value (options.c), which
- * -Wswitch requires. */
+ * To add a type of option, add a row in cli_type and a case in set_value (options.c). The compiler
+ * reports a missing case. */
 
 typedef enum cli_type {
     CLI_FLAG,   /* no value; cli_option.value is a bool * */
@@ -117,9 +117,9 @@ typedef struct cli_program {
     const char *decoder;
 } cli_program;
 
-/* Begins every program. Calls os_start, and stores the name under which the program was called,
- * which messages use. If argv[0] is not usable as a name, stores `own` instead. cli_name returns
- * the stored name. */
+/* Begins every program. Calls os_start, and stores the name under which the program was called.
+ * Messages use this name. If argv[0] is not usable as a name, stores `own` instead. cli_name
+ * returns the stored name. */
 void cli_start(int *argc, char ***argv, const char *own);
 const char *cli_name(void);
 

@@ -18,8 +18,8 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
  * is closed. The function has then printed a message, and the program should end. */
 bool cli_flush(const char *program);
 
-/* Flushes stdout, and returns the exit status for main, which is `status`. If output was lost, the
- * function prints a message, and returns 1 if `status` is 0. */
+/* Flushes stdout, and returns `status` as the exit status for main. If output was lost, the
+ * function prints a message, and returns 1 in place of a `status` of 0. */
 int cli_finish(const char *program, int status);
 
 /* Writes a field of a CSV file (RFC 4180). The field is put in quotes, and each quote inside it is

@@ -138,8 +138,8 @@ static bool put_attention(const described *d, bool is_siglip, vit_config *c, rep
            report_fail(r, "the text encoder's pool_type %.40s: expected argmax or last", pool);
 }
 
-/* Reads a tensor that holds a single number, which is stored beside the model's weights. If there
- * is no such tensor, *value stays unchanged. */
+/* Reads a single number that is stored as a tensor beside the model's weights. If there is no such
+ * tensor, *value stays unchanged. */
 static bool read_number(const layout_map *map, const char *name, bool *found, float *value,
                         report *r) {
     const checkpoint_tensor_info *info = layout_find_key(map, name, 0);

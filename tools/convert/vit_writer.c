@@ -229,8 +229,8 @@ static vit_dtype backbone_dtype(const vit_model *backbone, const char *name) {
     return VIT_F32;
 }
 
-/* Describes tensor number `index`, as vit_architecture_tensor does. The type is the type that the
- * tensor has in this file, which may differ from contents->dtype. */
+/* Describes tensor number `index`, as vit_architecture_tensor does. The type is that of the tensor
+ * in this file, and may differ from contents->dtype. */
 static bool describe(const vit_writer_contents *contents, int index, vit_tensor *tensor) {
     vit_dtype dtype = contents->dtype;
     if (!vit_architecture_tensor(contents->config, dtype, index, tensor)) return false;

@@ -44,7 +44,7 @@ bool photos_is_name(const char *name);
 bool photos_is_folder(const char *path);
 
 /* These functions append to a list; zero the list before the first call. photos_add appends the
- * path of a file unchanged, or the paths of all images of a folder, which may have none.
+ * path of a file unchanged, or the paths of all images of a folder. A folder may have no images.
  * photos_append appends a name without reading anything. */
 bool photos_add(photo_list *list, const char *operand, report *r);
 /* Works like photos_add, but fails if no image is found. */

@@ -93,7 +93,7 @@ void embedding_writer_free(embedding_writer *w);
 /* === NAME.rows, the journal, receives each row as soon as it is computed ===
  *
  * With the journal, an interrupted run continues, and a later run computes only new and changed
- * photos. The journal has a header and then a record for each photo, which has the row and a
+ * photos. The journal has a header and then a record for each photo. A record has the row and a
  * checksum. The header has the recipe: a text with all settings that determine the values of the
  * rows. Numbers are in the byte order of this machine. Records are only appended; an incomplete
  * record at the end is cut off. */
@@ -208,7 +208,8 @@ typedef struct embedding_request {
 bool embedding_open_model(const embedding_request *asked, const embedding_index *index,
                           vit_model *model, char **path, embedding_choice *choice, report *r);
 
-/* Chooses the vector of a photo that is compared with vectors of texts, which have `dim` values. */
+/* Chooses the vector of a photo to compare with vectors of texts. The vector of a text has `dim`
+ * values. */
 bool embedding_choose_joint(embedding_choice *choice, const embedding_request *asked, int dim,
                             const vit_model *model, report *r);
 

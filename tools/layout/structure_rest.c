@@ -368,8 +368,9 @@ static void name_patch_added(structure_parts *p) {
     }
 }
 
-/* Gives a role to the bias of the patch matrix. The bias is a vector as wide as a token whose name
- * has the word "bias" or "b". The rest of its name may differ from that of the matrix. */
+/* Gives a role to the bias of the patch matrix. The bias is a vector as long as a token, and the
+ * vector's name has the word "bias" or "b". The rest of this name may differ from the name of the
+ * matrix. */
 static void name_patch_bias(structure_parts *p) {
     structure_part *matrix = with_role(p, "patch_embed.matrix");
     int i;

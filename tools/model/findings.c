@@ -549,7 +549,7 @@ static void read_note(choice_list *list, choice *c, const char *text, const char
         snprintf(list->suggested, sizeof list->suggested, "%s", c->value);
 }
 
-/* Reads the text in brackets after a placeholder, which contains the possible numbers. */
+/* Reads the text in brackets after a placeholder. This text contains the possible numbers. */
 static void read_numbers(choice_list *list, const char *text, const char *end) {
     static const char hint[] = "the weights hint at ";
     const char *hinted = strstr(text, hint);

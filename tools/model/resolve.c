@@ -219,8 +219,8 @@ static void resolve_scale(resolver *m) {
 }
 
 /* Resolves the heads of a model whose tokens attend only to themselves. Such a model has no heads,
- * so any number is possible that divides the width and gives heads which vit.h supports. The bias
- * of the values is added to the bias of attn.proj. */
+ * so the number may be any divisor of the width that gives heads of a supported width. The bias of
+ * the values is added to the bias of attn.proj. */
 static bool resolve_self(resolver *m, report *r) {
     vit_config *c = m->config;
     const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;

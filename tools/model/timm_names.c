@@ -476,8 +476,8 @@ static const struct {
     { "vit_*_mci_*", VIT_STEM_CONV, 192, { 0, 0, 0, 0 } },
 };
 
-/* The tags whose preprocessing differs from the preprocessing in the table, which is that of the
- * default tag. The first pattern that matches the whole name decides. */
+/* The table has the preprocessing of the default tags. The tags below have another preprocessing.
+ * The first pattern that matches the whole name decides. */
 static const struct {
     const char *pattern;
     arch_norm norm;

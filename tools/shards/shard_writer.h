@@ -184,8 +184,8 @@ typedef struct shard_index {
 bool shard_index_open(shard_index *index, const char *program, const char *folder, report *r);
 void shard_index_close(shard_index *index);
 
-/* Maps the int8 copies of all rows, which are files img_emb_N.i8 next to img_emb_N.npy. Makes each
- * copy that is missing, or that does not match the size and time of the .npy file. */
+/* Maps the int8 copies of all rows. The copies are in files img_emb_N.i8 next to img_emb_N.npy.
+ * Makes each copy that is missing, or that does not match the size and time of the .npy file. */
 bool shard_index_copies(shard_index *index, const char *program, const vit_executor *executor,
                         report *r);
 
