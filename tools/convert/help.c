@@ -27,10 +27,10 @@ static const char help_types[] =
     "--report takes images or folders too, and compares the new model on these images with the\n"
     "same model in f32; the default is the images of --calibrate. Images that were not used to\n"
     "calibrate give a fairer figure.\n"
-    "--keep PATTERN keeps tensors such as 'blocks.0.*' in bf16 with int8, and in int8 with int4.\n"
-    "By default, models that are at most 256 wide keep blocks.[01].attn.qkv.*, blocks.[01].mlp.*\n"
-    "and head.weight with int8, and blocks.0.* and blocks.*.attn.* with int4. --keep overrides\n"
-    "this default; --keep none keeps no tensor.\n";
+    "--keep PATTERN keeps tensors such as 'blocks.0.*' in a larger type: in bf16 with\n"
+    "--dtype int8, and in int8 with int4. By default, models that are at most 256 wide keep\n"
+    "blocks.[01].attn.qkv.*, blocks.[01].mlp.* and head.weight with int8. They keep blocks.0.*\n"
+    "and blocks.*.attn.* with int4. --keep overrides this default; --keep none keeps no tensor.\n";
 
 static const char help_names[] =
     "--labels takes a file with one name per line, as \"tench\" or \"n01440764 tench\", or a\n"

@@ -57,7 +57,7 @@ static bool take_logits(match_pair *p, report *r) {
     p->outputs = y->count / (size_t)p->images;
     return y->count > 1 ||
            report_fail(r,
-                       "one number is not enough, because some of the many settings give it "
+                       "one number is not enough: some of many settings give the same number "
                        "by chance; save several inputs, [8, C, H, W], and their logits [8, %zu]",
                        p->outputs) ||
            report_file(r, p->logits_path);

@@ -538,8 +538,8 @@ static const layout_default lecture_defaults[] = {
 };
 
 static const layout_question own_questions[] = {
-    { SETTING_QKV_INTERLEAVE, "--set qkv_interleave=per_head (query, key and value of one head "
-      "after the other) or --set qkv_interleave=none (all queries first)",
+    { SETTING_QKV_INTERLEAVE, "--set qkv_interleave=per_head (query, key and value of the first "
+      "head, then of the next) or --set qkv_interleave=none (the queries of all heads first)",
       "{b}attn.stacked.weight" },
     { SETTING_REPRESENTATION_ACTIVATION, "--set representation_act=relu|none|gelu|tanh|gelu_tanh|"
       "quick_gelu|silu (between the two layers of the head)", ":pre_logits.fc.weight" },
