@@ -433,7 +433,7 @@ for bad in bad.jpg empty.png short.jpg nosuch.png; do
     is 1
     lines out 12
     lines err 1
-    err "^vit-classify: $work/$bad: (is|cannot be) [a-z]"
+    err "^vit-classify: $work/$bad: ((the file|the image|the archive) )?(is|cannot be) [a-z]"
 done
 try "$classify" -m "$model" "$work/bad.jpg"
 is 1

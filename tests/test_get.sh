@@ -234,13 +234,13 @@ is 0
 same got.vit $clip.vit
 fetch forged
 is 1
-err "model.safetensors.part: expected SHA-256 $(printf x | sha256sum | cut -c 1-64), found $sum; it was not used"
+err "model.safetensors.part: expected SHA-256 $(printf x | sha256sum | cut -c 1-64), found $sum; the file was not used"
 missing got.vit
 rm -r $clip
 fetch longer
 is 1
 size=$(wc -c <"$weights")
-err "expected $((size + 1)) bytes, found $size; it was not used"
+err "expected $((size + 1)) bytes, found $size; the file was not used"
 rm -r $clip
 fetch login
 is 1

@@ -651,7 +651,7 @@ static bool outputs_are_finite(run *r) {
         for (int d = 0; d < ndim; d++) count *= (size_t)dims[d];
         if (r->outputs[i] && !tensor_values_are_finite(r->outputs[i], count)) {
             report_error(PROGRAM, r->path,
-                         "%s: some values are NaN or infinite; vit-info --check names "
+                         "%s: the outputs are NaN or infinite; vit-info --check names "
                          "the weights with NaN or infinity",
                          output_names[i]);
             return false;
