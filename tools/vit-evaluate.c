@@ -751,8 +751,8 @@ static const char notes[] =
     "Exit status: 0 on success, 1 if an image could not be read or something failed, 2 for a\n"
     "wrong command.\n";
 
-/* Returns the error in the command line that the table of options cannot express; NULL if there is
- * none. */
+/* Returns a message if the command line breaks a rule that the table of options cannot express;
+ * otherwise NULL. */
 static const char *check(const choices *c) {
     const bool files = c->map || c->confusion;
     if (!!c->knn + !!c->probe + !!c->tags + c->zero_shot > 1)

@@ -145,7 +145,7 @@ static bool learn(job *j, report *r) {
 
 static int num_photos(const job *j) { return j->set.added ? j->set.added : j->set.count; }
 
-/* Returns a text about the origin of the backbone and about the learnt classes, malloc'ed. */
+/* Returns a malloc'ed text about the origin of the backbone and about the learnt classes. */
 static char *provenance(const job *j) {
     const char *line = vit_source(&j->model);
     const size_t size = strlen(line) + 512;

@@ -1,5 +1,5 @@
-/* vit-search.c - finds the photos that are most similar to a photo, among the photos that vit-embed
- * has embedded.
+/* vit-search.c - searches the photos that vit-embed has embedded for those that are most similar to
+ * a photo.
  *
  *     vit-embed photos/ -o photos.npy
  *     vit-search photos.npy cat.jpg                 the ten nearest
@@ -662,8 +662,8 @@ static const char notes[] =
     "Exit status: 0 on success, 1 if an image or a shard could not be read or something failed,\n"
     "2 for a wrong command.\n";
 
-/* Returns the error in the command line that the table of options cannot express; NULL if there is
- * none. */
+/* Returns a message if the command line breaks a rule that the table of options cannot express;
+ * otherwise NULL. */
 static const char *check(const choices *c, int operands) {
     const bool duplicates = c->duplicates <= 1, classes = c->zero_shot.classes != NULL;
     const char *wrong = zero_shot_wrong(&c->zero_shot);

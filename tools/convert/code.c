@@ -91,8 +91,8 @@ static void match_tensor(const python_module *m, const char *path, const checkpo
     }
 }
 
-/* Returns the length of the first `parts` parts of a tensor's name. The parts end with dots, which
- * count. Returns 0 if the name has no further part after them. */
+/* Returns the length of the first `parts` parts of a tensor's name. Each part includes the dot at
+ * its end. Returns 0 if the name has no further part after them. */
 static size_t prefix_length(const char *name, int parts) {
     const char *at = name;
     for (; parts > 0; parts--) {

@@ -126,8 +126,8 @@ static bool is_word(setting_key key, const char *value) {
     return setting_find_word(key, value) >= 0;
 }
 
-/* Adds the options of timm's and DeiT's train.py that say how images are prepared. Leaves out an
- * option whose value cannot be used, such as the interpolation "random". */
+/* Adds the options of timm's and DeiT's train.py that determine how images are prepared. Leaves out
+ * an option whose value cannot be used, such as the interpolation "random". */
 static void put_preprocessing(const checkpoint *c, char *json) {
     static const char *const keys[] = {
         "mean", "std", "crop_pct", "eval_crop_ratio", "crop_mode", "interpolation",
@@ -575,7 +575,7 @@ static bool check_multiple(const blueprint *b, report *r) {
                        multiple, c->patch_size, c->resize_height, c->resize_width);
 }
 
-/* Collects all reasons why the model cannot be converted into one message. */
+/* Collects, in one message, all reasons why the model cannot be converted. */
 static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
     facts *f = &b->facts;
     findings *found = &b->found;

@@ -21,7 +21,7 @@ typedef struct settled {
     char next[MATCH_TEXT];
     /* The error of `next` for a pair, or its cross-entropy for labelled pictures. */
     double next_score;
-    /* The values that fit as well as the chosen value. */
+    /* The other values that fit no worse than the chosen value. */
     char equals[256];
     /* by_folder: labelled pictures decided the row. is_open: the pictures do not decide, so the
      * user must. */
@@ -143,7 +143,7 @@ static void add_other(settled *f, const char *value, double score) {
     f->next_score = score;
 }
 
-/* Adds a row to the results, unless the row has no choice. */
+/* Adds a row to the results, unless no other value of the row gives another model. */
 static void list_row(match *m, const match_search *s, int row) {
     const match_row *values = &m->table.rows[row];
     const match_try *chosen = &s->tries[s->chosen];

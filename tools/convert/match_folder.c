@@ -241,7 +241,7 @@ static size_t count_pixels(const vit_config *c) {
     return (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
 }
 
-/* Returns a hash of the model and its input picture. Two runs with equal hashes have equal
+/* Returns a hash of the model and of the model's input. Two runs with equal hashes have equal
  * losses. */
 static uint64_t hash_input(const match_sorting *s) {
     vit_hash hash;

@@ -10,8 +10,9 @@
 #include "base/memory.h"
 
 /* ROUNDING is the error that rounding may cause. Settings with little effect are tried only if the
- * error is below NEAR. CLEAR is the share below which the error must fall in a step that is taken
- * at once. MAX_TRIES is the largest number of tries that fits into memory. */
+ * error is below NEAR. CLEAR is a share of the old slope (match_error_slope); a step that lowers
+ * the slope below this share is taken at once. MAX_TRIES is the largest number of tries that fits
+ * into memory. */
 #define ROUNDING 2e-6
 #define NEAR     0.05
 #define CLEAR    0.5

@@ -1,5 +1,5 @@
 /* python.h - parses Python source into a tree of nodes. python_eval.h evaluates the tree. Neither
- * runs the Python. */
+ * file runs the Python. */
 #ifndef CONVERT_PYTHON_H
 #define CONVERT_PYTHON_H
 

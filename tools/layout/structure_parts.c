@@ -177,7 +177,7 @@ static bool add_tensor(part_table *table, const checkpoint_tensor_info *t, repor
     size_t length = stem_length(t->name, &is_bias);
     structure_part *part = find_part(table, t->name, length);
     const checkpoint_tensor_info **slot;
-    /* for example, the module has both alpha and gamma */
+    /* the part already has this tensor: for example, the module has both alpha and gamma */
     if (part && (is_bias ? part->bias : part->weight)) {
         length = strlen(t->name);
         part = NULL;

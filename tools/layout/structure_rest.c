@@ -264,8 +264,8 @@ static const char *patch_reason(const structure_part *part) {
     return structure_says(part, PATCH_WORDS) ? structure_by_name : structure_by_shape;
 }
 
-/* Returns the first part of this kind without a role that has this many rows and columns. 0 stands
- * for any number. NULL if there is none. */
+/* Returns the first part without a role that is of this kind and has this many rows and columns. 0
+ * stands for any number. NULL if there is none. */
 static structure_part *first_of(const structure_parts *p, part_kind kind, int64_t rows,
                                 int64_t cols) {
     int i;

@@ -364,7 +364,7 @@ static void add_option(char *give, size_t size, const char *option, const char *
 }
 
 /* Adds the options for all assumptions in a list such as "mean=0.5 std=0.5". Skips an assumption
- * without an option, and the assumption that --arch is of no use. */
+ * without an option, and the assumption whose option is --arch. */
 static void add_assumed(char *give, size_t size, const char *what) {
     subject s;
     while (*what && subject_find(what, strcspn(what, "="), &s) && strcmp(s.option, "--arch")) {

@@ -108,8 +108,8 @@ typedef struct settings_resolved {
 
 /* Combines all settings in *model. Refuses settings that contradict the tensors. Missing settings
  * become questions in *f, or get usual values (assume_settings). If there are questions, *model is
- * incomplete. If *f already has problems, missing tensors raise no questions, because they may have
- * other names. */
+ * incomplete. If *f already has problems, missing tensors raise no questions, because these tensors
+ * may exist under other names. */
 bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
                       const patch_request *wanted, settings_resolved *model, findings *f,
                       report *r);

@@ -83,9 +83,9 @@ void os_on_read(void (*seen)(const char *path));
 /* Sets a function to call when a signal or the keyboard is about to end the program. The function
  * may call only os_remove and os_remove_folder_late. */
 void os_before_end(void (*clean)(void));
-/* Makes the first Ctrl-C, SIGTERM or SIGHUP only set os_stopped to true; the second signal ends the
- * program. os_end_stopped ends the program by the first signal, so that a shell loop around the
- * program also ends. */
+/* After this call, the first Ctrl-C, SIGTERM or SIGHUP only makes os_stopped return true; the
+ * second signal ends the program. os_end_stopped ends the program by the first signal, so that a
+ * shell loop around the program also ends. */
 void os_stop_softly(void);
 bool os_stopped(void);
 void os_end_stopped(void);

@@ -46,8 +46,8 @@
 
 /* Opens the root folder at the descriptor of a standard stream that is closed. Without this step,
  * the next file would get this descriptor and would receive messages. A name such as /dev/stdout
- * then leads to the folder, so opening it for reading or writing fails. Reading and writing the
- * stream also still fail. */
+ * then leads to the folder. Opening this name for reading or writing fails, and so do reading and
+ * writing the stream. */
 static void keep_closed(int descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0 && open("/", O_RDONLY | O_PATH) != descriptor) {
         perror("standard streams");
