@@ -117,8 +117,8 @@ build/$(2)/stb: | build/$(2)/flags
 	@$$(STB_FOUND)
 	@touch $$@
 
-# libjpeg-turbo decodes JPEGs if a program with it links; DECODER=stb omits it. `make` alone, as
-# root on Debian, installs it before the first build.
+# libjpeg-turbo decodes JPEGs if the compiler can link a program with it; DECODER=stb omits
+# libjpeg-turbo. `make` alone, as root on Debian, installs libjpeg-turbo before the first build.
 build/$(2)/libs: FORCE build/$(2)/flags
 	@+links() { printf '#include <stdio.h>\n#include <jpeglib.h>\nint main(void) { jpeg_destroy(0); return 0; }' | \
 	    $$(CC) $$(CPPFLAGS) $$(CFLAGS) $(3) -xc - $$(LDFLAGS) -ljpeg -o $$@.test 2>/dev/null; }; \
@@ -366,7 +366,8 @@ firmware-accuracy: packages-fashion ## 3: run this example with all 10,000 test 
 
 # --- tests ----------------------------------------------------------------------------------
 
-# Each fuzzer runs for FUZZ seconds. If FUZZ ends with x, it is the number of runs.
+# Each fuzzer runs for FUZZ seconds. If FUZZ ends with x, each fuzzer makes this number of runs
+# instead.
 FUZZ       = 100000000x
 FUZZ_BUILD = $(FUZZERS) build/plain/tests/fuzz/make_corpus
 

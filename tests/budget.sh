@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# budget.sh - compares figures of the project with their limits. The limit of a figure is in its
-# last row of budget.txt
+# budget.sh - compares figures of the project with their limits. The last row of a figure in
+# budget.txt contains the figure's limit
 #
 #     budget.sh                       fails if a figure has grown by more than 2 %, a time by 10 %
 #                                     (on CI machines, which have other load, by 100 %)

@@ -2,7 +2,8 @@
 # cross.sh [short | TARGET...] - runs the tests on other CPUs, under QEMU. The tests must pass,
 # compute the same bits as on this machine, and convert checkpoints to the same files. vit.h must
 # detect the missing instructions of a CPU and work without them. `make test-more` runs the short
-# part, `make test-cross` everything; TARGET runs only the targets whose names begin with it.
+# part, and `make test-cross` runs everything. A TARGET selects the targets whose names begin with
+# this word.
 set -u
 cd "$(dirname "$0")/.."
 . tests/jobs.sh

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # make_versions.sh NAME - adds files of the current vit-convert to tests/data/versions:
-# NAME_TYPE.vit for each type of weights, with its logits. Run it when a version is released or the
-# format is extended. `git status` then shows the new files; those of earlier versions stay
-# unchanged.
+# NAME_TYPE.vit for each type of weights, with its logits. Run this script when a version is
+# released or the format is extended. `git status` then shows the new files; those of earlier
+# versions stay unchanged.
 set -eu
 cd "$(dirname "$0")/.."
 name=${1:?a name, such as v1.0.0}

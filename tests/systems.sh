@@ -3,7 +3,7 @@
 #
 #   - musl: all programs, linked statically, pass the tests and give glibc's bits and files
 #   - macOS, the BSDs and bare POSIX: the code compiles with this machine's headers, without the
-#     declarations of Linux and GNU; it does not run
+#     declarations of Linux and GNU; the compiled code is not run
 #   - only vit.h, tools/os and the sandbox (for Linux) contain code for a particular system
 #
 # `systems.sh compile` omits the part with musl. The last line is "N passed, N failed".

@@ -1562,8 +1562,8 @@ static void test_nonfinite_input(void) {
 }
 
 /* Compares the logits of all tiers, for int8 and int4 models that have this number at the start of
- * tensor `index`. If the number has no effect in the f32 model, it may have no effect in these
- * models either. */
+ * tensor `index`. The number may have no effect in these models only if it has no effect in the f32
+ * model. */
 static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits) {
     static const vit_dtype dtypes[] = { VIT_F32, VIT_I8, VIT_I4, VIT_BF16 };
     tiny_options o = *given;

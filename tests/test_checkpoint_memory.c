@@ -1,5 +1,5 @@
-/* test_checkpoint_memory.c - makes each allocation and each system call of the readers of
- * checkpoints and labels fail.
+/* test_checkpoint_memory.c - makes each allocation and each system call fail, in the readers of
+ * checkpoints and labels.
  *
  *     test_checkpoint_memory [tests/data]
  *

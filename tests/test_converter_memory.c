@@ -4,10 +4,10 @@
  *     test_converter_memory tests/data [MOST]
  *
  * After any failure the converter must print one line and free all memory. It must not crash,
- * change the output or leave other files. It may also succeed with the usual bytes, because some
- * allocations are not essential: stb_image makes one to check whether a PNG is a JPEG. The linker
- * replaces malloc, fread and similar functions by those below (Makefile). Each conversion has at
- * most MOST failures, evenly spaced, or all if MOST is missing.
+ * change the old output or leave other files. The converter may also succeed with the usual output,
+ * because some allocations are not essential: stb_image makes such an allocation to check whether a
+ * PNG is a JPEG. The linker replaces malloc, fread and similar functions by those below (Makefile).
+ * Each conversion has at most MOST failures, evenly spaced, or all if MOST is missing.
  */
 #define _POSIX_C_SOURCE 200809L
 

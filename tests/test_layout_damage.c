@@ -1,11 +1,12 @@
-/* test_layout_damage.c - opens checkpoints of many layouts, in which each tensor in turn is
- * missing, misshapen or empty.
+/* test_layout_damage.c - opens checkpoints of many layouts, in which each tensor in turn has
+ * another name, another shape or no elements.
  *
  *     test_layout_damage tests/data [N]     with every Nth layout
  *
- * A renamed tensor must never look like an option that is off. The file must be refused or, if such
- * tensors are dropped (those of a text model), give the same bytes. Any other damage must be
- * refused or have no effect. The linker replaces the reader's functions by those below (Makefile).
+ * A tensor with another name must never look like an option that is off. The file must be refused,
+ * unless the tensor belongs to a text model: such tensors are dropped, and the file must give the
+ * same bytes. Any other damage must be refused or have no effect. The linker replaces the reader's
+ * functions by those below (Makefile).
  */
 #define _POSIX_C_SOURCE 200809L
 

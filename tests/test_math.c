@@ -148,7 +148,7 @@ static void test_sqrt(bool all) {
 }
 
 /* Returns true if gelu(x) is between -0.17 and x. The result may exceed x by as little as erf
- * exceeds 1. For minus infinity it is NaN, as in PyTorch. */
+ * exceeds 1. For minus infinity the result is NaN, as in PyTorch. */
 static bool gelu_in_range(float x, float g) {
     const double beyond = fabs((double)x) * 0x1p-23;
     if (vit__bits(x) == 0xff800000u) return g != g;

@@ -235,8 +235,8 @@ if wanted dpt; then
 fi
 
 # Tests the dense tokens of DINOv2, also with registers, and of DINOv3, at any aspect ratio. The
-# expected outputs are those of their own code (make_naflex.py). DINOv2 and timm differ in how they
-# resample positions for another grid.
+# expected outputs come from the models' own code (make_naflex.py). DINOv2 and timm differ in how
+# they resample positions for another grid.
 if wanted dense; then
     photos=(tests/data/naflex/{wide,tall,square,thin}.ppm)
     dense() { # NAME OPTION...: the tokens into $work/t.npy

@@ -5,7 +5,7 @@
 # So each question must offer the true answer. If a model gives other logits than PyTorch's, a
 # message must contain the wrong assumption. Each --rename or --ignore that a message spells out
 # must lead to PyTorch's logits or to another message; if several proposals exclude each other, one
-# of them must.
+# of these proposals must lead there.
 #
 #     BIN=. bash tests/test_proposals.sh [CASE...]
 set -u
@@ -103,8 +103,8 @@ proceeds() {
 "${CC:-cc}" -std=c99 -O1 tests/compare_npy.c -lm -o "$work/compare_npy" 2>"$work/err" ||
     fail "compare_npy does not compile"
 
-# refused: follows the options that the message spells out for a model without logits; another case
-# may be the same model with logits
+# refused: for a model without logits, follows the options that the message spells out. If `like`
+# names a case that is the same model with logits, the result must have these logits
 refused() {
     local model
     declare -A like=([autoencoder_asked]=autoencoder_ignored [added_or_positions]=added_patch

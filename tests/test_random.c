@@ -3,8 +3,9 @@
  * The reference below follows the definition of the architecture. For layers that round their
  * input, it follows the comments under >>kernels in vit.h. It was written without reading vit.h's
  * layers, and reads weights by name through the public functions. Shapes vary freely: one channel
- * or six, patches of one pixel, widths of any remainder modulo 16, head_dim times num_heads unequal
- * embed_dim, no blocks, no head, one type of weights or a different one for each layer.
+ * or six, patches of one pixel, widths of any remainder modulo 16, head_dim times num_heads
+ * different from embed_dim, no blocks, no head, one type of weights or a different one for each
+ * layer.
  *
  * With f32 and f16, the reference computes the whole model. With bf16, int8 and int4, inputs are
  * rounded. Two numbers that differ by 1e-7 may be rounded to neighbours, which are 4e-3 apart. With

@@ -1,5 +1,5 @@
-/* test_structure.c - tests matching by structure with random models, and with checkpoints of the
- * maximal number of tensors whose names take longest to match.
+/* test_structure.c - tests matching by structure with random models, and with checkpoints that have
+ * the largest number of tensors and the names that take longest to match.
  *
  *     test_structure tests/data [MODELS]
  */

@@ -3,8 +3,8 @@
  *
  *     test_threads [tests/data [without-pool]]
  *
- * It also runs under the thread sanitizer. helgrind reports the atomics of vit.h's pool as races,
- * so under helgrind it runs without the pool.
+ * The test also runs under the thread sanitizer. helgrind reports the atomics of vit.h's pool as
+ * races, so under helgrind the test runs without the pool.
  */
 #define _POSIX_C_SOURCE 200809L
 

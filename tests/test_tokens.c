@@ -429,7 +429,8 @@ static void test_precompiled(const char *folder) {
     CHECK(remove(path) == 0 && remove(json) == 0);
 }
 
-/* Tests the cleaning that open_clip applies for SigLIP, without transformers' tokenizer. */
+/* Tests the cleaning that open_clip applies for SigLIP: a text and its cleaned form must give the
+ * same ids. */
 static void test_canonical(void) {
     tokenizer_blob blob = build("tests/data/tokens/siglip/spiece.model", TEXT_CANONICALIZE, 64);
     static const char *const texts[] = { "A DOG_on  the &amp; Beach!\n", "a dog on the beach" };

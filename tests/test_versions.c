@@ -1,6 +1,6 @@
 /* test_versions - checks that files of every version of vit-convert open, verify, pass their
- * self-test and give the logits recorded by that version, or are refused with the recorded message
- * (tests/data/versions/list.txt, by tests/make_versions.sh).
+ * self-test and give the logits that this version recorded, or are refused with the recorded
+ * message. tests/make_versions.sh writes the files, and tests/data/versions/list.txt lists them.
  */
 #include "test.h"
 #define VIT_TOOLS

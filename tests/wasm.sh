@@ -101,9 +101,10 @@ relaxed=examples/web/vit/vit-relaxed.wasm
 relaxed_flags=(--experimental-wasm-relaxed-simd --no-liftoff)
 [ -e $relaxed ] || echo "no clang-19, so relaxed SIMD is not tested"
 
-# "calibrated" is int8 whose weights obey the rule of section "fits16", on which relaxed SIMD
-# relies. The largest measured difference is 1e-6. The difference is larger for types with coarse
-# steps, where a number may be rounded to the next step: bf16 3.9e-3, int8 8.6e-3, int4 1.3e-2.
+# "calibrated" means int8 models whose weights obey the rule of section "fits16", on which relaxed
+# SIMD relies. The largest measured difference is 1e-6. The difference is larger for types with
+# coarse steps, where a number may be rounded to the next step: bf16 3.9e-3, int8 8.6e-3, int4
+# 1.3e-2.
 for type in f32:1e-5 f16:1e-5 bf16:0.02 int8:0.05 calibrated:0.05 int4:0.05; do
     dtype=${type%:*} tolerance=${type#*:}
     model=$work/$dtype.vit

@@ -1,4 +1,4 @@
-/* board.h - declares the functions of a board that the firmware's program calls. The board calls
+/* board.h - declares the functions that the firmware's program calls on its board. The board calls
  * main(). start.c and semihosting.c implement these functions for QEMU. For your own board, write
  * them for its UART, camera and timer.
  */

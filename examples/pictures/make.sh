@@ -3,7 +3,7 @@
 #
 #     bash examples/pictures/make.sh deit.vit PHOTOS    (python3-pil)
 #
-# deit.vit is DeiT-Ti (deit_tiny_patch16_224), PHOTOS is the folder of scikit-image's
+# deit.vit is DeiT-Ti (deit_tiny_patch16_224), and PHOTOS is the folder of scikit-image's
 # chelsea.png, coffee.png and rocket.jpg.
 set -eu
 model=$(realpath "$1") photos=$(realpath "$2")

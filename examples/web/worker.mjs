@@ -333,8 +333,8 @@ const answers = {
         return { classes: found, ms: performance.now() - start, crop: cropOf(photo) };
     },
 
-    /** Returns the attention of every head and their mean for each block. Patch -1 is the class
-       token. */
+    /** For each block, returns the attention of every head and the mean of all heads. Patch -1 is
+     * the class token. */
     async attention({ key, blocks, patch }) {
         const { num_tokens, num_patches, num_heads, has_cls_token, attention } = model.info.config;
         if (attention) {

@@ -16,8 +16,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Ends the program if a condition is false that must be true for any input. libFuzzer then stores
- * the input in a file. */
+/* Checks a condition that must be true for any input. If the condition is false, the program ends,
+ * and libFuzzer stores the input in a file. */
 static inline void fuzz_require(bool holds, const char *what) {
     if (holds) return;
     fprintf(stderr, "does not hold: %s\n", what);

@@ -62,7 +62,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     vit_image image;
     memset(&model, 0, sizeof model);
     memset(&image, 0, sizeof image);
-    model.abi = VIT_ABI_OF_PROGRAM; /* a model with tensors counts as open; they are not read */
+    model.abi = VIT_ABI_OF_PROGRAM; /* a model with tensors counts as open; the tensors are not
+                                     * read */
     model.tensors = data;
     model.config = take_config(&in);
     image.width = take(&in, 0, 7) ? take(&in, 1, 40) : take(&in, 1, 5000);

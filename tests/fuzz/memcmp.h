@@ -1,6 +1,6 @@
 /* memcmp.h - replaces memcmp in the fuzzers, which include this header before vit.h. libFuzzer
  * traces the memcmp of the C library, and the tracing takes half of the time. The memcmp of this
- * header therefore calls that of the C library only if the first and the sixth bytes are equal.
+ * header therefore calls the C library's memcmp only if the first and the sixth bytes are equal.
  */
 #ifndef FUZZ_MEMCMP_H
 #define FUZZ_MEMCMP_H

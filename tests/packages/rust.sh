@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# rust.sh - tests the crate. tools/packaging/rust/build.sh packs it. Another crate outside the tree
-# uses it from its archive, without a network, with each installed cargo (rustup's and Debian's).
-# The class and the bits must be those of vit-embed.
+# rust.sh - tests the crate. tools/packaging/rust/build.sh packs it. A program outside the tree uses
+# the crate from its archive, without a network. Each installed cargo (rustup's and Debian's) builds
+# this program. The class and the bits must be those of vit-embed.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/checks.sh

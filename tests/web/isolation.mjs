@@ -7,7 +7,8 @@ import { Visit, expect, same, seen, servers, test, visit } from './harness.mjs';
 const noSimd = '--js-flags=--no-enable-sse4-1';
 const noWasm = '--js-flags=--jitless';
 
-/** Checks the texts that the page shows while it computes, and for the cat. */
+/** Checks the class of the cat, and that the page states the number of threads and this kind of
+ * module. Returns the page's statement. */
 async function computes(visited, threads, kind) {
     const { page } = visited;
     await visited.drop(pathOf('cat.png'));
