@@ -1,6 +1,6 @@
-/* failing_malloc.c - a library to preload into a program. It makes the program's allocation number
- * FAIL_AT fail. The C library's allocations count too. Without FAIL_AT, the library writes the
- * number of allocations to the file that COUNT_TO names.
+/* failing_malloc.c - a library that tests preload into a program. The library makes the program's
+ * allocation number FAIL_AT fail. The C library's allocations count too. Without FAIL_AT, the
+ * library writes the number of allocations to the file that COUNT_TO names.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2279,8 +2279,8 @@ static void test_resize_sessions(void) {
     bench_close(&b);
 }
 
-/* Tests the size to which a photo is resized before the crop. This size is computed from crop_pct
- * as in timm, or it keeps its proportion to the input size. */
+/* Tests the size to which a photo is resized before the crop. The size is either computed from
+ * crop_pct, as in timm, or keeps its ratio to the input size. */
 static void test_resize_crop(void) {
     static const struct {
         float crop_pct;

@@ -17,7 +17,7 @@ static bool refuse_photos(report *r) {
     return report_fail(r, "--calibrate, --report and --match-folder: this build reads no photos");
 }
 
-/* === Every other function here is called only after one of these === */
+/* === Functions that open a part refuse; the other functions then have nothing to do === */
 
 photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
                                   int num_threads, report *r) {
