@@ -13,8 +13,8 @@
 #define REPORT_SIZE 8192 /* enough for every message; a longer one is truncated */
 
 /* The message of a failing function: "FILE: what is wrong", usually in one line. Only the first
- * failure is stored. A caller may add the name of the file, unless the message already contains one
- * (report_file), and further lines (report_line). */
+ * failure is stored. A caller may add the name of the file (report_file), unless the message
+ * already contains one. A caller may also add lines (report_line). */
 typedef struct report {
     bool failed;
     bool no_memory;  /* true if memory was exhausted (report_no_memory) */

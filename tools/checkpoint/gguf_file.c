@@ -26,7 +26,7 @@ enum {
     GGUF_MAX_PAIRS = 65536,
     /* The largest number of texts in all arrays of a file, such as the words of a tokenizer. */
     GGUF_MAX_TEXTS = 1 << 21,
-    /* The largest number of values of an array that is kept. */
+    /* The largest number of values in an array; longer arrays are not kept. */
     GGUF_MAX_KEPT = 16,
     GGUF_TEXT = 1025,
 };

@@ -86,8 +86,8 @@ static const char *torch_class_of(const pickle_value *value) {
 static bool torch_add_entries(torch_reader *t, const char *module, const char *prefix,
                               const pickle_value *dict);
 
-/* Adds a functools.partial as attributes. The attribute itself gets the name of the function. The
- * settings of the partial become attributes one level below. */
+/* Adds a functools.partial as attributes. The value of the attribute is the name of the function.
+ * The settings of the partial become attributes one level below. */
 static bool torch_add_partial(torch_reader *t, const char *module, const char *name,
                               const pickle_value *value) {
     const pickle_value *state = torch_part(value, PICKLE_STATE);

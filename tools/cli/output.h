@@ -94,8 +94,8 @@ typedef struct cli_progress {
 } cli_progress;
 
 /* Begins a step. A bar is drawn on stderr at most ten times a second; if the total is unknown, a
- * number is drawn instead. If stderr is not a terminal, a line is printed per minute, but nothing
- * if `unit` is NULL. */
+ * number is drawn instead. If stderr is not a terminal, a line is printed per minute instead or, if
+ * `unit` is NULL, nothing. */
 void cli_progress_start(cli_progress *progress, const char *label, uint64_t total);
 void cli_progress_update(cli_progress *progress, uint64_t done);
 /* Erases the bar. Call it before other output, and at the end. */

@@ -23,8 +23,8 @@ typedef struct settled {
     double next_score;
     /* The other values that fit no worse than the chosen value. */
     char equals[256];
-    /* by_folder: labelled pictures decided the row. is_open: the pictures do not decide, so the
-     * user must. */
+    /* by_folder: labelled pictures decided the row. is_open: the pictures do not decide the row, so
+     * the user must decide. */
     bool by_folder, is_open;
     /* The index of the row if labelled pictures decided it. */
     int row;

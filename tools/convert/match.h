@@ -249,7 +249,7 @@ typedef struct match_try {
     bool is_expanded, is_expanded_finely;
 } match_try;
 
-/* The position in a list of changes: the changes of two rows of a try. */
+/* The position in the list of all pairs of changes of the try `from`. */
 typedef struct match_pairs {
     size_t from;
     int number;

@@ -1,6 +1,6 @@
 /* quantise.h - rounds the weights of a linear layer, but keeps the layer's outputs close to the
  * original's. The inputs of the layer are correlated, so the errors of two weights can compensate
- * each other. Rounding each weight to the nearest value would not use this.
+ * each other. Rounding each weight to the nearest value would not use this compensation.
  *
  *     quantise_layer layer;
  *     quantise_start(&layer, dtype, &samples, executor) ...

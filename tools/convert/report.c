@@ -753,7 +753,7 @@ static void put_assumptions(const finding_list *list, FILE *file) {
     }
 }
 
-/* Writes a line for each change of tensors that makes them differ from the checkpoint's tensors. */
+/* Writes a line for each kind of change that the converter made to tensors. */
 static void put_changes(const blueprint *b, FILE *file) {
     const settings_stored *stored = &b->model.stored;
     const settings_notes *notes = &b->model.notes;

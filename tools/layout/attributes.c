@@ -534,8 +534,8 @@ static bool heads_divide(const walk *w, const vote *v) {
     return !found;
 }
 
-/* Stores the value that the statements agree on in *tensors, and mentions it in *told. Statements
- * in the code count only for settings that the file itself does not give. */
+/* Stores in *tensors the value on which the statements agree, and mentions the value in *told.
+ * Statements in the code count only for settings that the file itself does not give. */
 static void put(const vote *v, setting_key key, settings *tensors, attributes_told *told) {
     char text[32];
     const char *value;

@@ -88,8 +88,8 @@ typedef struct attributes_told {
 /* Puts the settings on which all statements agree into all[FROM_TENSORS]. Call this function before
  * layout_inspect: the tensors overrule these settings, and these settings overrule the layout's
  * defaults. `patch` is the checkpoint's name of the weight that reads the patches of the input;
- * NULL if there is none. If vit.h supports no such activation or no such patches, fails unless a
- * source of higher precedence gives another value. */
+ * NULL if there is none. If vit.h does not support the activation or the form of the patches, fails
+ * unless a source of higher precedence gives another value. */
 bool attributes_put(const checkpoint *c, const char *patch, settings all[FROM_COUNT],
                     attributes_told *told, report *r);
 

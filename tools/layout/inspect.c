@@ -262,8 +262,8 @@ static void inspect_head(const layout_map *map, settings *s, int64_t width) {
         settings_put(s, SETTING_POOL, VIT_POOL_TOKEN_AVG);
 }
 
-/* Stores the settings of the merger. If no source gives merge_size, the merger is used. The columns
- * of its first layer show how many patches are merged. */
+/* Stores the settings of the merger. The columns of the merger's first layer show how many patches
+ * are merged. If no source gives merge_size, this number sets merge_size, so the merger is used. */
 static void inspect_merger(const layout_map *map, settings all[FROM_COUNT], int64_t width) {
     settings *s = &all[FROM_TENSORS];
     const int64_t hidden = rows_of(map, "merger.fc1.weight");

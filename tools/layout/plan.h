@@ -79,7 +79,7 @@ typedef struct layout_plan {
  * problems in *f and continues. At the end it fails if there were any problems. */
 bool layout_make_plan(const layout_map *map, const settings_resolved *model,
                       const text_list *ignore, layout_plan *plan, findings *f, report *r);
-/* Adds a tensor that was dropped before the layout was known to plan->dropped. Returns false if
+/* Adds to plan->dropped a tensor that was dropped before the layout was known. Returns false if
  * memory is exhausted. */
 bool layout_add_dropped(layout_plan *plan, const char *name, const char *why);
 

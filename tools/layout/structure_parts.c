@@ -70,7 +70,7 @@ bool structure_says(const structure_part *part, const char *words) {
 
 /* === Parts === */
 
-/* The last component of a name, and whether it is that of a bias. */
+/* The last component of a tensor's name; is_bias is true for a bias. */
 typedef struct leaf_name {
     const char *text;
     bool is_bias;

@@ -574,8 +574,8 @@ static bool name_norms(structure_parts *p, report *r) {
     return true;
 }
 
-/* Returns the number of `part` in a list of layers; -1 if the part `list` is not in the same
- * list. */
+/* Returns the number of `part` in the list of layers that also contains the part `list`; -1 if
+ * there is no such list. */
 static int number_in_list(const structure_part *part, const structure_part *list) {
     size_t same = 0;
     while (part->path[same] && part->path[same] == list->path[same]) same++;
