@@ -637,7 +637,7 @@ static const row fields[] = {
       "!default_to_square: expected true or false" },
     { "crop_size of another shape", HF_VIT, AT_224, TYPE("vit"),
       "{\"do_center_crop\": true, \"crop_size\": {\"height\": 224, \"width\": 192}}",
-      "!crop_size 224x192 of size 224x224: this version" },
+      "!crop_size 224x192, size 224x224: this version" },
     { "an oblong size", HF_VIT, HEADS, TYPE("vit"), "{\"size\": {\"height\": 2, \"width\": 6}}",
       "img_height=2 img_width=6 crop_mode=squash" },
     { "a size other than image_size", HF_DINOV2, HEADS, TYPE("dinov2"),

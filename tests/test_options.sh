@@ -125,7 +125,7 @@ accepts $h
 prints "class token joined to the mean of the patches" "LayerScale"
 
 take torch_post
-asks "norm.weight is missing: every model of this layout has it; --set has_final_norm=0 if" $h
+asks "norm.weight is missing: every model of this layout has it; give --set has_final_norm=0 if" $h
 accepts $h --set block_type=post_norm --set norm_eps=1e-5 --set activation=relu --set final_norm=0
 prints "post-norm blocks, ReLU, no final norm"
 }

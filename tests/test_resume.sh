@@ -90,7 +90,7 @@ for signal in INT TERM HUP; do
     done
     if [ "$stopped" ]; then pass; else fail "never stopped"; fi
     is $((128 + $(kill -l $signal)))
-    err 'vit-embed: stopped after [0-9]+ of 150 images; the same command continues$'
+    err 'vit-embed: stopped after [0-9]+ of 150 images; the same command continues the run$'
     missing run.npy
     rows=$(sed -n 's/.*stopped after \([0-9]*\) of.*/\1/p' err)
     again $((150 - rows)) # exactly the missing rows
