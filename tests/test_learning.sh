@@ -293,7 +293,7 @@ refused "list.csv: the list names no class: expected lines 'PATH,CLASS'$" "$lear
 mkdir empty
 refused 'empty: the folder has no images in subfolders; expected DIR/CLASS/IMAGE$' "$learn" empty
 # These embeddings are from another model, or have no classes.
-refused 'set.npy: the file has embeddings of another model, .*: embed the photos with this model$' \
+refused 'set.npy: the file has embeddings of another model, .*: embed the photos with the model of -m$' \
     "$learn" -m other_base.vit set.npy
 refused 'many.npy: the file has embeddings of another model' "$learn" -m other_base.vit --ridge many.npy
 "$embed" -q --normalize set -o unit.npy

@@ -380,7 +380,7 @@ png some.png
 try "$look" tokens -m plain.vit bad.jpg -o none.png
 refused 'no image could be read'
 try "$look" similarity -m plain.vit bad.jpg "$photo" --at 5,3 -o none.png
-refused 'there is no photo for --at 5,3'
+refused '--at 5,3 needs the first photo, which cannot be read'
 try "$look" tokens -m plain.vit nosuch.jpg -o none.png
 refused 'nosuch.jpg: cannot be opened: No such file'
 mkdir empty

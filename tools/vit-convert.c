@@ -225,7 +225,7 @@ int main(int argc, char **argv) {
           &a.convert.img_size, 0, 0 },
         { 0, "dynamic", NULL, "let programs choose the input size (vit_model_resize)", CLI_FLAG,
           &a.convert.dynamic, 0, 0 },
-        { 0, "patch-size", "N", "resize the patch embedding, as FlexiViT's weights allow", CLI_INT,
+        { 0, "patch-size", "N", "resize the patches to N x N pixels, for FlexiViT's weights", CLI_INT,
           &a.convert.patch_size, 1, 1024 },
         { 0, "in-chans", "N",
           "input channels: 1 sums the weights of all channels, 2 or more repeat them", CLI_INT,

@@ -277,7 +277,7 @@ static const char *sides_resized(const vit_config *c) {
     case VIT_CROP_BORDER: return "the longer side, the rest filled with the mean";
     case VIT_CROP_ASPECT:
         return c->crop_rounding == VIT_ROUND_NEAREST
-                   ? "each photo keeps its aspect ratio; one side of the photo is near this size"
+                   ? "each photo keeps its aspect ratio; one side becomes this size, in whole patches"
                    : "each photo keeps its aspect ratio; this size limits the number of patches";
     case VIT_CROP_SQUASH:
     case VIT_NUM_CROP_MODES: break;

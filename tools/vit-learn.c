@@ -469,8 +469,8 @@ static bool print_json(const job *j, report *r) {
 /* === The command line === */
 
 static const char description[] =
-    "Learns the classes of photos PHOTOS/CLASS/IMAGE and writes a model of these classes. The\n"
-    "model has the same backbone and another head; every program that takes a model can use it.\n"
+    "Learns the classes of photos PHOTOS/CLASS/IMAGE and writes a model of these classes: the\n"
+    "backbone of the model of -m with a new head. Every program that takes a model can use it.\n"
     "PHOTOS may also be a file with lines 'PATH,CLASS'. A line 'PATH,CLASS;CLASS' gives a photo\n"
     "several classes, and 'PATH,' gives it none. PHOTOS may also be a model that vit-learn wrote:\n"
     "the classes of this model are added, and their photos are not needed. PHOTOS may also be an\n"

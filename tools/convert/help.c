@@ -39,7 +39,7 @@ static const char help_names[] =
     "--labels none takes no names. @ has no names for ImageNet-21k and -22k.\n"
     "--rename A=B renames layers or tensors, as in fc=head. * stands for any text:\n"
     "'stem.*=patch_embed.proj.*'. If several --rename fit a tensor, the first one is used.\n"
-    "--ignore PATTERN drops tensors that no layout has. In PATTERN, * and ? work as in a shell.\n"
+    "--ignore PATTERN drops the tensors whose names match. * and ? work as in a shell.\n"
     "--weights NAME chooses one of several state dicts in the file: model, model_ema ...\n";
 
 static void print_settings(void) {

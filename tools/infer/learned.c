@@ -355,7 +355,7 @@ static bool open_rows(embedding_index *index, const char *path, const vit_model 
     else if (index->model_hash != embedding_model_hash(model))
         (void)report_fail(r,
                           "the file has embeddings of another model, %.200s: embed the photos "
-                          "with this model",
+                          "with the model of -m",
                           index->model_path ? index->model_path : "which has no name");
     else if (choice->pool != EMBEDDING_HEAD || choice->block || choice->normalize)
         (void)report_fail(r,

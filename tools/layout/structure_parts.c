@@ -866,5 +866,6 @@ bool structure_find_blocks(structure_parts *p, report *r) {
     free(g.entries);
     if (!good) return false;
     p->width = p->shared_norm ? p->shared_norm->rows : find_width(p);
-    return p->width > 0 || report_fail(r, "no norm in a block shows the width of a token");
+    return p->width > 0 ||
+           report_fail(r, "the width of a token is unknown, as no block has a norm");
 }

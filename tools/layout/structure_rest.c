@@ -1079,7 +1079,7 @@ static bool read_order(order *o, const checkpoint *c, const text_list *ignore, r
     o->width = find_width(o);
     name_all(o);
     structure_note_add(o->parts->result, "the order of the file as that of a forward pass",
-                       "no name identifies an array", "--rename THEIRS=OURS");
+                       "the names do not show the arrays' purposes", "--rename THEIRS=OURS");
     return true;
 }
 

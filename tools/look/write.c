@@ -149,7 +149,8 @@ static bool see_all(look_job *j, report *r) {
     for (int i = 0; good && i < j->photos.count; i++) {
         good = see(j, j->photos.paths[i], r);
         if (good && j->chosen->at && j->num_seen == 0)
-            return report_fail(r, "there is no photo for --at %s", j->chosen->at);
+            return report_fail(r, "--at %s needs the first photo, which cannot be read",
+                               j->chosen->at);
     }
     return good && (j->num_seen > 0 || report_fail(r, "no image could be read"));
 }
