@@ -61,7 +61,8 @@ typedef struct outcome {
     const char *layout;
 } outcome;
 
-/* The test tries the damages with the numbers `chosen`, `chosen` + `share` and so on. */
+/* The damages of a case are numbered. The test tries the numbers `chosen`, `chosen` + `share`,
+ * `chosen` + 2 `share` and so on. */
 static int share = 1, chosen;
 static uint32_t random_state;
 

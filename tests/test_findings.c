@@ -66,10 +66,9 @@ static void test_messages(void) {
     findings_free(&f);
 }
 
-/* Tests the order of assumptions. The most harmful assumption must come first, in whatever order
- * assumptions are found. Equally harmful assumptions keep the order in which they were found. If
- * the weights show the number of heads, the assumption about heads comes after the assumption about
- * preprocessing. */
+/* Tests the order of assumptions. The most harmful assumption must come first, even if it was found
+ * last. Equally harmful assumptions must keep the order in which they were found. A number of heads
+ * that was read from the weights must come after the preprocessing. */
 static void test_order(void) {
     static const char *const found[] = {
         "no configuration", "norm_eps=1e-05",

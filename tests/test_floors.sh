@@ -74,7 +74,8 @@ verdict "photos.c alone decodes images, where its sandbox says" "$(
     grep -lE 'stbi_(load|info)|stbi__' tools/*.c tools/*/*.[ch] tools/*/*/*.[ch] |
         grep -vx tools/image/image_file.h
 )"
-# The header of each folder contains a sentence "tools/base owns ...; it may include ...".
+# For each row of the table in tools/README.md, a header of that folder must contain the sentence
+# "tools/FOLDER owns ...; it may include ..." with the words of the row.
 verdict "a header of each folder says what its row says" "$(
     sed -n 's/^| `\([^`]*\)` | *\(.*\) | *\([^|]*\)|$/\1|\2|\3/p' tools/README.md | tr -d '`' |
         while IFS='|' read -r floor owns rest; do

@@ -277,8 +277,8 @@ static void write_file(const char *folder, const char *name, const char *text) {
     if (file) fclose(file);
 }
 
-/* Tests settings in the other files of a tokenizer: the begin and the end, padding, context, and
- * lower case. */
+/* Tests the settings in the files beside tokenizer.json: the ids that mark the begin, the end and
+ * the padding of a text, the context length, and lower case. */
 static void test_facts(const char *folder) {
     static const char *const names[] = { "tokenizer.json", "tokenizer_config.json",
                                          "special_tokens_map.json", "open_clip_config.json" };

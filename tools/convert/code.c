@@ -713,8 +713,8 @@ static void try_candidate(python_reader *r, const checkpoint *c, candidate *t) {
 }
 
 /* Compares two candidates. Returns a positive number if `a` fits better, and a negative number if
- * `b` does. More equal names are better. Among equals, a call is better than default arguments.
- * Then fewer differing shapes and finally more compared shapes are better. */
+ * `b` does. The criteria, in this order, are more matching names, a call rather than default
+ * arguments, fewer differing shapes, and more compared shapes. */
 static int compare_fit(const candidate *a, const candidate *b) {
     if (a->fit.matched != b->fit.matched) return a->fit.matched - b->fit.matched;
     if (!a->site != !b->site) return a->site ? 1 : -1;
@@ -955,8 +955,8 @@ bool code_read(const checkpoint *c, const code_file *files, int count, code_foun
      * shares some of the names. */
     if (good && best.count > 0 && (size_t)best.items[0].fit.matched * 10 >= checkpoint_count(c) * 7)
         say_best(&r, c, &best, out);
-    if (good &&
-        (r.work >= PYTHON_MOST_WORK || r.is_full)) /* an incomplete search shows only some facts */
+    /* An incomplete search might miss facts, so it counts as a failure. */
+    if (good && (r.work >= PYTHON_MOST_WORK || r.is_full))
         good = report_fail(problem, "%s: reading the code takes too much work or memory",
                            files[0].name);
     memory_free(&r.nodes);
@@ -1198,8 +1198,8 @@ static void follow_imports(source_list *l, report *r) {
     }
 }
 
-/* True if the folder two levels above this folder is the root of a repository. For
- * model/mnist/vit.pt, for example, it is the folder that contains `model`. */
+/* True if FOLDER/../.. is the root of a Git repository, where FOLDER is `folder`. For the file
+ * model/mnist/vit.pt, FOLDER is model/mnist, so the root must contain `model`. */
 static bool is_repository(const char *folder) {
     char *path = join(folder, "../../.git", "");
     const bool found = path && source_exists(path);

@@ -30,16 +30,16 @@
 typedef struct convert_options {
     const char *checkpoint, *output;
     const char *config, *arch, *labels; /* NULL if the option is not given */
-    /* Path of the state dict to convert, if the checkpoint has several. NULL: the default. */
+    /* Path, within the checkpoint, of the state dict to convert. NULL selects the default one. */
     const char *weights;
     /* Path of the author's Python. "none" reads no Python; NULL searches for the author's files. */
     const char *code;
     /* Path of a tokenizer's file or folder. "none" reads no tokenizer; NULL searches beside the
      * checkpoint. */
     const char *tokenizer;
-    /* The size as the user wrote it, for the provenance; NULL if not given. */
+    /* The input size as the user wrote it, for the provenance. NULL if it is not given. */
     const char *img_size;
-    int in_chans, patch_size; /* 0 to keep the number of the checkpoint */
+    int in_chans, patch_size; /* 0 keeps the checkpoint's value */
     bool dynamic;             /* true if the model must accept other input sizes at run time */
     vit_dtype dtype;
     text_list set, rename, ignore, keep;
@@ -62,7 +62,7 @@ typedef struct facts {
     layout_map map;
     settings all[FROM_COUNT]; /* the settings from each source */
     settings_seen seen;       /* evidence from the tensors */
-    attributes_told told;     /* facts that a whole saved model contains besides its tensors */
+    attributes_told told;     /* facts besides the tensors, from a model that was saved whole */
     patch_request wanted;     /* changes of the patch embedding that the user requests */
     code_found code;          /* facts from the author's Python */
 } facts;
@@ -91,9 +91,9 @@ typedef struct blueprint {
     structure structure;
     facts facts;
     description description;
-    settings_resolved model; /* the result of all settings */
-    findings found;          /* the assumptions, and the questions until they are resolved */
-    /* True if the model is too large to measure the effects of assumptions. */
+    settings_resolved model; /* the model that all settings together give */
+    findings found;          /* the assumptions, and the questions that are not answered yet */
+    /* True if the effects of assumptions were not measured, because the model is too large. */
     bool is_unmeasured;
     layout_plan plan;
     class_names labels;
@@ -103,7 +103,7 @@ typedef struct blueprint {
 
 typedef struct conversion_photos {
     photo_decoder *decoder; /* exists only while convert_run runs; otherwise NULL */
-    /* Photos for calibration; without any, weights are quantised unchanged. */
+    /* Photos for calibration. If there are none, the weights are quantised without calibration. */
     photo_list calibration;
     /* Photos for the error report. If there are none, the report uses the calibration photos. */
     photo_list compared;

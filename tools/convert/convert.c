@@ -390,9 +390,9 @@ static bool use_structure(const structure *s, checkpoint *c, facts *f, report *r
 }
 
 /* Finds the layout of the tensors. The tables of known layouts come first. If no table explains all
- * tensors, the search by structure follows. If a published library uses most of the names, that
- * search fails, and the user must give the changed names. If no table is close, the message lists
- * the problems of the search by structure. */
+ * tensors, the search by structure follows. If most of the names are those of a published library,
+ * the search by structure is left out, and the user must give the changed names. If the search by
+ * structure fails and no table is close, the message lists the problems that this search found. */
 static bool find_layout(const convert_options *o, checkpoint *c, structure *s, facts *f,
                         report *r) {
     report by_structure = report_make();

@@ -459,8 +459,8 @@ bool match_run(match *m, facts *f, photo_decoder *decoder, const label_list *lab
 /* === Effects of assumptions === */
 
 /* MEASURED_VALUES is the number of values that are tried for each assumption besides the assumed
- * value. most_work is the largest number of multiplications that all runs together may take. They
- * take about a tenth of a second, or a second in a web page. */
+ * value. most_work is the largest number of multiplications that all runs together may take. This
+ * many multiplications take about a tenth of a second, or a second in a web page. */
 enum { MEASURED_VALUES = 3 };
 static const double most_work = 3e9;
 
@@ -475,7 +475,7 @@ typedef struct effects {
     float *noise, *input;
     /* The outputs with the settings of the conversion and with other settings. */
     float *before, *after;
-    /* Set if memory is exhausted or the weights cannot be read. */
+    /* True if memory is exhausted or the weights cannot be read. */
     report failure;
 } effects;
 
@@ -501,8 +501,8 @@ static double distance(const effects *e) {
     return size > 0 && isfinite(far / size) ? sqrt(far / size) : -1;
 }
 
-/* True if the failure concerns memory or the checkpoint itself. False if only a combination of
- * settings gives no model. */
+/* True if the failure concerns memory or the checkpoint itself. False if the only failure is that a
+ * combination of settings gives no model. */
 static bool is_of_file(const convert_options *o, const report *r) {
     return r->no_memory || !strncmp(r->text, o->checkpoint, strlen(o->checkpoint));
 }

@@ -50,12 +50,12 @@ model_end match_end(const match *m, model_end told);
 /* True if the output of the pair is an embedding. */
 bool match_is_by_embedding(const match *m);
 
-/* Records an assumption for each value that labelled pictures do not separate from the next best
- * value. Returns false if memory is exhausted. */
+/* Records an assumption for each setting for which labelled pictures cannot decide between the best
+ * value and the next best value. Returns false if memory is exhausted. */
 bool match_assume(const match *m, findings *f);
 
-/* Write the results to the provenance, as text or as JSON. Write nothing if m is NULL. An
- * assumption remains if labelled pictures cannot distinguish two values. */
+/* Write the results to the provenance (`file`), to the text report on standard output, and to the
+ * JSON report (`w`). Each function writes nothing if m is NULL. */
 void match_put_provenance(const match *m, FILE *file);
 void match_report_text(const match *m);
 void match_report_json(const match *m, json_writer *w);
@@ -244,12 +244,12 @@ typedef struct match_try {
      * Infinite if there is no model. */
     double error;
     double slope; /* the quantity that the search minimises (match_error_slope) */
-    int reading;  /* index in pair->readings of the last step that fits better */
+    int reading;  /* index in pair->readings of the last step that fits best */
     int unlikely; /* sum of the distances of the chosen values from the likeliest ones */
     bool is_expanded, is_expanded_finely;
 } match_try;
 
-/* The position in the list of all pairs of changes of the try `from`. */
+/* A position in the list of all pairs of changes that can be made to the try `from`. */
 typedef struct match_pairs {
     size_t from;
     int number;
@@ -259,7 +259,7 @@ typedef struct match_search {
     const match_table *table;
     match_model *model;
     const match_pair *pair;
-    const settings *base; /* the settings that the values of the table overrule */
+    const settings *base; /* settings of the conversion, which the values of the table replace */
     double tolerance, seconds;
     /* The search ends after this number of seconds if it has run enough models. 0 for no such
      * limit. */
@@ -318,8 +318,9 @@ typedef struct match_pictures {
 } match_pictures;
 
 /* Reads at most `max` pictures, evenly spaced in the folders, and stops after `seconds` of
- * decoding. Either the names of the folders are names or numbers of classes, or there is one folder
- * for each class, and the sorted folders are the classes in order. */
+ * decoding. If every folder is named after a class or a class number, the names give the classes.
+ * Otherwise there must be one folder for each class, and the i-th folder in sorted order holds
+ * class i. */
 bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const char *folder,
                          int max, double seconds, const label_list *labels, int num_classes,
                          report *r);
@@ -328,15 +329,15 @@ void match_pictures_free(match_pictures *pictures);
 /* A comparison of a value with the chosen value of the row. `more` is the increase of the mean
  * cross-entropy on the same pictures, and `error` is the standard error of this increase. */
 typedef struct match_difference {
-    /* Number of compared pictures. 0 if the value was not tried or gives no model; few if the value
-     * is clearly worse. */
+    /* Number of compared pictures. 0 if the value was not tried or gives no model. If the value is
+     * clearly worse, the comparison ends after a few pictures. */
     int pictures;
     double more, error;
 } match_difference;
 
 /* The result for one row. */
 typedef struct match_verdict {
-    /* differences from the chosen value, whose own entry is zero */
+    /* the difference of each value from the chosen value; zero for the chosen value itself */
     match_difference values[MATCH_MAX_VALUES];
     int next;     /* index of the best other value; -1 if no other value makes a difference */
     bool is_open; /* true if another value is not clearly worse than the chosen one */
@@ -345,7 +346,7 @@ typedef struct match_verdict {
 /* The search with labelled pictures. */
 typedef struct match_sorting {
     const match_table *table; /* the rows of preprocessing come first */
-    const findings *asked;    /* questions: a row with a question has no value yet */
+    const findings *asked;    /* the open questions; a row with a question has no value yet */
     match_model *model;
     const match_pictures *pictures;
     const settings *base;

@@ -10,7 +10,8 @@
 
 #include "base/source.h"
 
-/* Decoded pictures stay in memory until they take this many bytes. */
+/* All decoded pictures stay in memory. No further picture is read once they take this many
+ * bytes. */
 #define MAX_BYTES ((uint64_t)1 << 30)
 enum { LEAST_PICTURES = 24, MAX_PASSES = 4 };
 
@@ -47,7 +48,7 @@ static int compare_names(const void *a, const void *b) {
     return order ? order : (x->length > y->length) - (x->length < y->length);
 }
 
-/* Sorts names and removes duplicates. Returns the number of remaining names. */
+/* Sorts the names and removes duplicates. Returns the number of remaining names. */
 static int sort_names(folder_name *names, int count) {
     int kept = 0, i;
     qsort(names, (size_t)count, sizeof *names, compare_names);
@@ -427,9 +428,9 @@ static void change_choice(match_sorting *s, int row, int value, const match_diff
     keep_best(s);
 }
 
-/* True if the value's difference to the chosen value counts. For an open question, the difference
- * always counts. Thus the question stays open if its values make no difference to these
- * pictures. */
+/* True if the difference between this value and the chosen value counts. For an open question,
+ * every difference counts, even zero. A question whose values make no difference to these pictures
+ * thus stays open. */
 static bool counts(const match_sorting *s, int row, const match_difference *d) {
     return d->pictures > 0 && (fabs(d->more) > ROUNDING || d->error > ROUNDING ||
                                match_row_is_asked(&s->table->rows[row], s->asked));
@@ -493,8 +494,8 @@ static void descend(match_sorting *s) {
         s->verdicts[row].is_open = true;
 }
 
-/* Increases the number of pictures and returns true if much of the time is left. The rows are then
- * decided again. */
+/* If much of the time is left and there are unused pictures, uses more pictures and returns true.
+ * The caller then decides the rows again. Otherwise returns false. */
 static bool add_pictures(match_sorting *s, report *r) {
     const int used = s->used, all = s->pictures->count;
     if (used == all || cli_now_ms() - s->started > s->seconds * 1e3 / 4) return false;

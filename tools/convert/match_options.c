@@ -117,7 +117,7 @@ static const row_source architecture[] = {
       "attn_root=head_dim|attn_root=embed_dim|attn_scale=1|attn_root=embed_dim_after|"
       "attn_root=*",
       has_blocks, false, false },
-    /* for norms without biases */
+    /* this row matters only if norms have no biases, because a bias shows LayerNorm */
     { "norm_type", "norm_type", "norm_type=rms", NULL, false, false },
     { "rope_type", "rope_type", "rope_type=none|rope_type=*", may_have_rope, false, false },
     { "attention", "attention", "attention=all|attention=*", has_blocks, false, false },
@@ -414,7 +414,7 @@ static void add_current(match_row *row, const facts *f, const row_source *source
     insert_value(row, 0, text, strlen(text));
 }
 
-/* Adds the mean and deviation that belong to the layout. */
+/* Adds the layout's default mean and deviation. */
 static void add_current_mean(match_row *row, const facts *f) {
     const settings *s = &f->all[FROM_TENSORS];
     char text[MATCH_TEXT];

@@ -353,8 +353,9 @@ static size_t jump(match_search *s, size_t best, bool far) {
 }
 
 /* Makes one more attempt after a descent failed. Depending on the round, expands the nearest try
- * that was not expanded, expands the likeliest such try, or descends from a random choice. In the
- * end, the likeliest tries cover everything. Returns false if there is no try to expand. */
+ * that was not expanded, expands the likeliest such try, or descends from a random choice. Given
+ * enough time, the expansions of the likeliest tries reach every choice. Returns false if there is
+ * no try to expand. */
 static bool attempt(match_search *s, int round, size_t best, size_t *found) {
     const bool by_likelihood = round % 4 == 1;
     size_t next = 0;

@@ -460,7 +460,7 @@ static python_node *parse_parameters(parser *p) {
         n->text = "";
         if (is_token(p, "*") || is_token(p, "**")) {
             advance(p);
-            /* This parameter collects other arguments, so no argument has its name. */
+            /* a parameter such as *args collects arguments, so a call cannot give it by name */
             n->number = 1;
         }
         if (p->now.kind == TOKEN_NAME) {

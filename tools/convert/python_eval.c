@@ -527,8 +527,8 @@ static void put_inner(python_reader *r, python_module *m) {
         inner = layer && layer->value.kind == VALUE_MODULE ? add_part(r, m, "layers", "ModuleList")
                                                            : NULL;
         if (inner) put_next(r, &inner->parts, layer->value, true);
-        python_put_item(r, &m->parts, "encoder_layer",
-                        python_of_kind(VALUE_UNKNOWN)); /* its value is not kept */
+        /* the encoder has copies of this layer, but does not store the layer itself */
+        python_put_item(r, &m->parts, "encoder_layer", python_of_kind(VALUE_UNKNOWN));
     }
 }
 

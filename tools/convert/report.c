@@ -22,7 +22,7 @@
 enum { MAX_NOTES = 12 }; /* There are 9 kinds of notes, and each occurs at most once. */
 
 typedef struct note_list {
-    /* The texts of the notes. Each entry can hold the text of a report. */
+    /* The texts of the notes. An entry has space for the text of a report and a few words. */
     char text[MAX_NOTES][REPORT_SIZE + 32];
     int count;
 } note_list;

@@ -191,7 +191,7 @@ static bool fill_config(const layout_map *map, const described *d, const vit_con
     return vit_config_check(c, detail) == VIT_OK || report_fail(r, "the text encoder: %s", detail);
 }
 
-/* === All of it === */
+/* === The whole text encoder === */
 
 bool text_find(checkpoint *c, const json_value *root, const vit_config *image, text_encoder *text,
                findings *f, report *r) {

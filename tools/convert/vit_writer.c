@@ -217,7 +217,7 @@ static vit_dtype input_dtype(vit_dtype dtype) {
     return VIT_F16;
 }
 
-/* Returns the type of the tensors that keep more bits. It is the next larger type. */
+/* Returns the type of the tensors that keep more bits than `dtype`: the next larger type. */
 static vit_dtype kept_dtype(vit_dtype dtype) { return dtype == VIT_I4 ? VIT_I8 : VIT_BF16; }
 
 /* Returns the type that the tensor has in the backbone. Returns f32 for tensors of a head, and for

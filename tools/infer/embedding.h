@@ -23,7 +23,7 @@ typedef enum embedding_pool {
     EMBEDDING_HEAD,   /* the input of the head: vit_outputs.embedding */
     EMBEDDING_LOGITS, /* the output of the head, such as CLIP's projection */
     EMBEDDING_CLS,    /* the class token */
-    EMBEDDING_AVG,    /* the mean of the patches */
+    EMBEDDING_AVG,    /* the mean of the patch tokens */
     EMBEDDING_TOKENS, /* all tokens, prefix tokens first */
     EMBEDDING_POOLS,
 } embedding_pool;
@@ -41,7 +41,7 @@ const char *embedding_pool_name(embedding_pool pool);
 
 /* Sets the choice from the values of --pool and --block. `text` is NULL if --pool is absent, and
  * `block` is -1 if --block is absent. If only --block is given, the choice is the class token or,
- * for a model without a class token, the mean of the patches. */
+ * for a model without a class token, the mean of the patch tokens. */
 bool embedding_choose(embedding_choice *choice, const char *text, int block, const vit_model *model,
                       report *r);
 
@@ -86,7 +86,7 @@ bool embedding_add(embedding_writer *w, const char *name, const float *row, repo
 /* Completes NAME.npy and renames the three files. Before this call, the caller must write a JSON
  * object to w->json.file. Closes the outputs in any case. */
 bool embedding_commit(embedding_writer *w, report *r);
-/* Closes the outputs and removes their bytes. Call it instead of embedding_commit. */
+/* Closes the outputs and discards their content. Call this function instead of embedding_commit. */
 void embedding_abandon(embedding_writer *w);
 void embedding_writer_free(embedding_writer *w);
 

@@ -396,7 +396,7 @@ static void work(void *arg, int index) {
     worker_free(&w);
 }
 
-/* === All of it === */
+/* === A whole run === */
 
 int infer_num_tokens(const vit_config *c) {
     if (c->crop_mode != VIT_CROP_ASPECT) return c->num_tokens;

@@ -893,10 +893,10 @@ static double deviation(const double *values, int count) {
 }
 
 /* Adds the likeness of each held-out photo to its score. The likeness is first scaled so that its
- * standard deviation is half that of the scores. In the weights, the same likeness is instead
- * subtracted from the score of LEARNED_NONE, so the weights of the other classes do not change.
- * Among the factors that were tried, one half is never much worse than 0, and mostly far better
- * (tools/bench/README.md). */
+ * standard deviation is half that of the scores. The head itself does not add the likeness to the
+ * other classes, whose weights stay unchanged: it subtracts the likeness from the score of
+ * LEARNED_NONE. Among the factors that were tried, one half is never much worse than 0, and mostly
+ * far better (tools/bench/README.md). */
 static void add_likeness(learning *l, const vit_learn_sums *s, bool within, double *values) {
     const size_t dim = (size_t)l->set->dim;
     double *mean = l->head->weights + l->classes * l->row, *scores = values + l->head->held_out;

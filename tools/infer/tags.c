@@ -223,7 +223,7 @@ static bool sort_classes(reader *d) {
     return true;
 }
 
-/* === All of it === */
+/* === Reading a whole list === */
 
 static bool read_text(reader *d, size_t *size) {
     unsigned char *data;

@@ -219,7 +219,7 @@ static void see_heads(walk *w, const checkpoint_attribute *a, const char *class)
                       (is_one_of(name, in_attention, COUNT(in_attention)) &&
                        is_attention(a->module, class));
     if (!fits || !read_whole(a->value, &value)) return;
-    /* an attribute with the value 1 may have another meaning */
+    /* in the author's code, a value of 1 may be something else than a number of heads */
     if (!strcmp(name, "code.num_heads") && value < 2) return;
     if (w->has_blocks ? is_in_blocks(w, a->module) : a->module[0] != '\0')
         cast_vote(&w->heads, value, a);
@@ -552,7 +552,8 @@ static void put(const vote *v, setting_key key, settings *tensors, attributes_to
                     v->module[0] ? "." : "", v->name);
 }
 
-/* Refuses an unknown activation that the code calls or, without code, that a module has. */
+/* Refuses an activation that vit.h lacks if the author's code calls it. Also refuses it if a module
+ * has it, and neither the code nor a module has a known activation. */
 static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], report *r) {
     const checkpoint_attribute *a = w->unknown_code       ? w->unknown_code
                                     : w->activation.given ? NULL
@@ -582,7 +583,7 @@ static const char *doubt_activation(const walk *w) {
                : NULL;
 }
 
-/* Sets the stride of the patches. It is 0, the default, if the patches lie side by side. */
+/* Sets the stride of the patches. The stride is 0, the default, if the patches lie side by side. */
 static void put_stride(const walk *w, settings *tensors, attributes_told *told) {
     const bool side_by_side = w->kernel.given && w->kernel.value == w->stride.value;
     if (w->kernel.disputed || w->stride.disputed || !w->stride.given) return;

@@ -214,7 +214,7 @@ static bool no_layout(checkpoint *c, layout_map *map, report *r) {
                        shape_text(first->dims, first->ndim, shape, sizeof shape));
 }
 
-/* === All of it === */
+/* === The search for a layout === */
 
 bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r) {
     memset(map, 0, sizeof *map);
@@ -248,8 +248,8 @@ bool layout_knows_most(const layout_map *map) {
     return 2 * count_known(map) >= checkpoint_count(map->checkpoint);
 }
 
-/* Finds the first of these layouts whose probe is in the checkpoint. *is_one becomes false if the
- * checkpoint has the probe of none of the layouts. */
+/* Finds the first of these layouts whose probe is in the checkpoint. *is_one becomes true if there
+ * is such a layout, and false if there is none. */
 static bool detect(const layout *const *layouts, checkpoint *c, layout_map *map, bool *is_one,
                    report *r) {
     *is_one = true;
@@ -311,8 +311,8 @@ static bool plays_no_part(const settings all[FROM_COUNT], setting_key key) {
     return key == SETTING_NUM_HEADS && attention == VIT_ATTENTION_SELF;
 }
 
-/* Returns the answers from which the user can choose. The possible numbers of heads depend on the
- * model. */
+/* Returns the options with which the user can answer the question. If the question is about
+ * num_heads, they depend on the model. */
 static const char *options_of(const layout_map *map, const layout_question *q,
                               const settings_seen *seen, char text[HEADS_TEXT]) {
     const int64_t width = seen->qkv_rows ? seen->qkv_rows / 3 : map->embed_dim;
@@ -504,7 +504,7 @@ static bool put_missing(const name_groups *groups, findings *f) {
 }
 
 static bool check_missing(const layout_map *map, const settings all[FROM_COUNT], findings *f) {
-    /* the number of keys is limited, because each search compares all names */
+    /* limited, because the search for each key compares all names */
     enum { MOST = 1000000, MOST_KEYS = 4096 };
     missing *m = calloc(1, sizeof *m);
     bool good;

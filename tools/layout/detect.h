@@ -50,7 +50,7 @@ bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
 bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
                        const settings_seen *seen, findings *f, report *r);
 
-/* === Settings from a whole saved model === */
+/* === Settings from a model that was saved whole === */
 
 /* attributes.c reads the classes and attributes of a pickled module, the code of TorchScript, and
  * the options that a training program stored with the weights. */
@@ -121,9 +121,9 @@ typedef struct code_found {
     memory_arena memory;
 } code_found;
 
-/* Puts the settings from the code into all[FROM_TENSORS], as attributes_put does, but only those
- * that the file itself does not give. Call this function after attributes_put and before
- * layout_inspect. */
+/* Puts the settings from the code into all[FROM_TENSORS], as attributes_put does, but only the
+ * settings that the checkpoint itself does not give. Call this function after attributes_put and
+ * before layout_inspect. */
 void code_put(const checkpoint *c, const char *patch, const code_found *found,
               settings all[FROM_COUNT], attributes_told *told);
 
@@ -177,10 +177,11 @@ bool stacked_read(const layout_map *map, const stacked *matrix, int64_t first, i
  * and a model with a wrong number runs without an error.
  *
  * Row i of q and row i of k affect a model only through their product q_i k_i^T, and the products
- * are summed over the rows of a head. The same is true of row i of v and column i of proj. Training
- * moves all products of one head in the same direction. Products of one head therefore resemble
- * each other; products of different heads do not resemble each other. The resemblance within a
- * wrong division into heads is no larger than by chance.
+ * are summed over the rows of a head. Likewise, row i of v and column i of proj affect a model only
+ * through their product. Training moves all products of one head in the same direction, so they
+ * resemble each other. Products of different heads do not resemble each other. If the rows are
+ * divided into a wrong number of heads, the products within a supposed head therefore resemble each
+ * other less.
  */
 
 /* Fills *out with the possible numbers of heads for attention of this width, the best supported
@@ -237,8 +238,8 @@ typedef struct patch_order_evidence {
 } patch_order_evidence;
 
 /* Reads the matrix of patch_embed.proj.weight, whose axes have "(patch)". If `chans` is 0, the
- * number of channels is unknown: 3 channels are assumed if the patches are then square, otherwise 1
- * channel. With one channel the orders are the same. */
+ * number of channels is unknown: 3 channels are assumed if this makes the patches square, otherwise
+ * 1 channel. With one channel the orders are the same. */
 bool patch_order_read(const layout_map *map, int64_t chans, patch_order_evidence *evidence,
                       report *r);
 

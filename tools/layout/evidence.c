@@ -274,9 +274,8 @@ static void move_to_front(heads_evidence *evidence, int heads) {
     ranked[0] = moved;
 }
 
-/* Checks that the heads which were found do not consist of several heads each. If some heads
- * resemble each other, two pairs of heads may look like two heads. The rows of a real head show no
- * smaller groups. */
+/* Checks that each head that was found is a single head. If heads resemble each other, a pair of
+ * them may look like one head. The rows of a real head form no smaller groups. */
 static bool check_parts(heads_reader *h, heads_evidence *out, report *r) {
     const heads_candidate best = out->ranked[0];
     const int64_t rows = h->width / (best.heads > 0 ? best.heads : 1);
@@ -322,8 +321,9 @@ enum { MOST_HEADS = 64, KEY_BIAS_WIDEST = 8192, MOST_BLOCKS = 64 };
 static const double least_errors = 4,
                     smallest = 1e-6; /* relative to the largest bias of its block */
 
-/* Statistics of the logarithms of the sizes of biases. Index 1 is for the biases that are taken for
- * those of keys, index 0 for the other biases. */
+/* Statistics of the logarithms of the sizes of biases. A size is the root mean square of the biases
+ * of one head. Index 1 is for the biases that are supposed to belong to keys, index 0 for all other
+ * biases. */
 typedef struct sizes {
     double sum[2], squares[2];
     int count[2];

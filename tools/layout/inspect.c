@@ -86,8 +86,8 @@ static bool read_patch_order(layout_map *map, settings all[FROM_COUNT], settings
 }
 
 /* Sets the side and the channels of a patch. A convolution shows both. A linear layer over the
- * pixels shows neither, so both must be given. Such a layer does not show the order of the pixels
- * either; by default, the pixels of each channel are consecutive. */
+ * pixels shows neither, so another source must give both. Such a layer does not show the order of
+ * the pixels either. By default, the pixels of each channel are consecutive. */
 static bool inspect_patch(layout_map *map, settings *s, settings_seen *seen, report *r) {
     static const char name[] = "patch_embed.proj.weight";
     layout_part part;
@@ -165,8 +165,8 @@ static void inspect_stem(const layout_map *map, settings *s) {
         settings_put(s, (setting_key)(SETTING_STEM_STAGE1 + stage), count_units(map, stage));
 }
 
-/* Returns the number of positions. If two sources form a grid, each row of one source and each row
- * of the other make a position. */
+/* Returns the number of positions. If the checkpoint stores one table for the rows and one for the
+ * columns of a grid, this is the product of the tables' sizes. */
 static int64_t count_positions(const layout_map *map, int64_t width) {
     const layout_match match = layout_find(map, "pos_embed");
     layout_part rows, columns;
@@ -177,8 +177,8 @@ static int64_t count_positions(const layout_map *map, int64_t width) {
     return (rows.view.count / width) * (columns.view.count / width);
 }
 
-/* Sets the type of norm if a norm has a bias: RMS norms have no bias. Otherwise the type must be
- * given. */
+/* Sets the type of norm to LayerNorm if some norm has a bias, because RMS norms have none. If no
+ * norm has a bias, another source must give the type. */
 static void inspect_norm_type(const layout_map *map, settings *s) {
     static const char *const biases[] = {
         "blocks.0.norm1.bias",
@@ -263,7 +263,8 @@ static void inspect_head(const layout_map *map, settings *s, int64_t width) {
 }
 
 /* Stores the settings of the merger. The columns of the merger's first layer show how many patches
- * are merged. If no source gives merge_size, this number sets merge_size, so the merger is used. */
+ * are merged. If no source gives merge_size, this number becomes merge_size, so the .vit file
+ * contains the merger. */
 static void inspect_merger(const layout_map *map, settings all[FROM_COUNT], int64_t width) {
     settings *s = &all[FROM_TENSORS];
     const int64_t hidden = rows_of(map, "merger.fc1.weight");

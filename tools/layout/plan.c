@@ -82,7 +82,7 @@ static void put_source_dims(layout_item *item, const settings_resolved *model) {
         dims[1] = stored->patch_rows;
         if (model->config.positions == VIT_POS_ALL) dims[1] += model->config.num_prefix_tokens;
         break;
-    /* a column for each pair of distances, and 3 columns for a class token */
+    /* one column for each pair of a vertical and a horizontal distance, and 3 for a class token */
     case SOURCE_RESAMPLED_RELATIVE:
         dims[1] = (2 * (int64_t)stored->grid_height - 1) * (2 * (int64_t)stored->grid_width - 1) +
                   3;

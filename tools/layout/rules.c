@@ -585,7 +585,7 @@ const layout_rule *names_meant_rule(const layout_map *map, const char *tensor) {
         score = 4 * names_parts_present(map, rule, block) + names_is_required(rule);
         if (block >= 0) score += 2 * layout_applies(map, rule, block ? block - 1 : 1, &fits);
         if (names_absent_key(map, rule, block, key)) score += has_sibling(map, key);
-        /* if two rules are equally good, the first is kept, as in complete checkpoints */
+        /* if two rules have the same score, the first one is kept, as match_rule does */
         if (score > most) best = rule;
         if (score > most) most = score;
     }

@@ -2,8 +2,8 @@
  * file, and finds the keys that a rule names.
  *
  * A key is the name of a tensor in the checkpoint. The tables of a layout contain keys with
- * placeholders such as {b}; layout.h explains their syntax. A prefix is a text with which the names
- * of the model's tensors begin, because a wrapper contains the model. */
+ * placeholders such as {b}; layout.h explains their syntax. A prefix is the text that a wrapper of
+ * the model puts in front of the names of the model's tensors. */
 #ifndef RULES_H
 #define RULES_H
 
@@ -126,8 +126,8 @@ layout_match layout_find(const layout_map *map, const char *tensor);
 /* True if a rule makes this tensor from sources that exist. */
 bool layout_has(const layout_map *map, const char *tensor);
 
-/* Finds the i-th source of a match, before its slice is taken. Returns false for a part of zeros,
- * and if the match has no more sources. */
+/* Finds the i-th source of a match, before its slice is taken. Returns false if this source is a
+ * part of zeros, or if the match has no i-th source. */
 bool layout_find_part(const layout_map *map, const layout_match *match, int i, layout_part *part);
 
 /* Reduces the part to the slice that the rule names. Returns false if the tensor does not have

@@ -261,8 +261,8 @@ static int64_t inner_width(const structure_parts *p) {
 
 /* === The projection and the MLP === */
 
-/* Returns the number of letters up to the last dot that two paths have in common. If this number is
- * large, both parts are in the same module. */
+/* Returns the length of the text that both paths begin with, up to the last dot of this text. A
+ * large number means that both parts are in the same module. */
 static size_t shared_path(const structure_part *a, const structure_part *b) {
     size_t i, shared = 0;
     for (i = 0; a->inner[i] && a->inner[i] == b->inner[i]; i++)
@@ -465,7 +465,7 @@ static void name_scales(structure_parts *p) {
     if (count == 2) name_pair(p, scales, "ls1", "ls2");
 }
 
-/* === All of it === */
+/* === The roles of all parts in the blocks === */
 
 /* Gives the parts of every block the roles of the first block's parts. */
 static void copy_roles(structure_parts *p) {

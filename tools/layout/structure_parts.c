@@ -252,7 +252,7 @@ static bool drop_parts(structure_parts *p, const text_list *ignore, report *r) {
     return true;
 }
 
-/* === All of it === */
+/* === The parts of the whole checkpoint === */
 
 static bool fill_parts(part_table *table, checkpoint *c, report *r) {
     structure_parts *p = table->parts;
@@ -526,8 +526,8 @@ static bool looks_complete(const numbered *e, size_t length) {
     return i < length && has_pair(e, length);
 }
 
-/* True if the entries of a single group form one block, not the whole model or more than a
- * block. */
+/* True if the entries of a single group form exactly one block, neither the whole model nor several
+ * blocks. */
 static bool is_one_block(const numbered *e, size_t length) {
     structure_part part;
     size_t i;
@@ -564,7 +564,7 @@ static block_run run_at(const numbered *e, const numbered *end, int period) {
     return run;
 }
 
-/* True if run a is better than run b. A complete run is better than any other run. The next
+/* True if run a is better than run b. A complete run is better than an incomplete run. The next
  * criteria, in this order, are two blocks or more, more values in the tensors, a shorter period,
  * and a shorter series, because the shortest series is the outermost. */
 static bool is_better(const block_run *a, const block_run *b) {
@@ -625,7 +625,7 @@ static size_t series_end(const group_search *g, size_t first) {
     return end;
 }
 
-/* Joins parallel lists, such as "norms.0", "attns.0" and "mlps.0", to blocks. Their parts get the
+/* Joins parallel lists, such as "norms.0", "attns.0" and "mlps.0", into blocks. Their parts get the
  * places from `places` on. Their words include the names of the lists, which show the kinds of the
  * parts. Returns the next free place. */
 static int join_lists(const group_search *g, int blocks, bool components, int places) {

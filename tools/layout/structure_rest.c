@@ -463,8 +463,8 @@ static bool drop_norm_copies(structure_parts *p, report *r) {
     return true;
 }
 
-/* Returns the number of letters, up to the last dot, that a path has in common with the path of the
- * first block. */
+/* Returns the length of the text with which this path and the path of the first block begin, up to
+ * the last dot of this text. */
 static size_t shared_with_blocks(const structure_parts *p, const structure_part *part) {
     const char *path = structure_at(p, 0, 0)->path;
     size_t i, shared = 0;
@@ -661,7 +661,7 @@ static void drop_decoder(structure_parts *p) {
             drop(&p->parts[i], "of a decoder; the logits match without a decoder");
 }
 
-/* === All of it === */
+/* === The roles of all parts outside the blocks === */
 
 bool structure_name_rest(structure_parts *p, report *r) {
     int i;
@@ -884,8 +884,7 @@ static int count_repeated(const order *o, int first, int period) {
 }
 
 /* Returns the first layer of the blocks. If the layer in front of the blocks is equal to the last
- * layer of a block, there are several possible first layers. The first norm among them is then
- * taken. */
+ * layer of a block, there are several possible first layers. Returns the first norm among them. */
 static int first_of_blocks(const order *o, int first, int slack) {
     int i;
     for (i = first; i <= first + slack; i++)
@@ -893,8 +892,8 @@ static int first_of_blocks(const order *o, int first, int slack) {
     return first;
 }
 
-/* Chooses the blocks that contain the most values. If choices are equal, the shortest period is
- * taken. */
+/* Chooses the blocks that contain the most values. If several choices contain equally many values,
+ * the shortest period is taken. */
 static void find_blocks(order *o) {
     int64_t most = 0, here;
     int period, first, repeated, blocks;
@@ -1044,7 +1043,7 @@ static void name_all(order *o) {
     for (i = 0; i < o->blocks; i++) name_block(o, i);
 }
 
-/* === All of it === */
+/* === All arrays of the file === */
 
 static bool start(order *o, const checkpoint *c, const text_list *ignore, report *r) {
     structure_parts *p = o->parts;

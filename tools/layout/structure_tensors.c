@@ -505,7 +505,7 @@ static bool note_dropped(const structure_parts *p, structure *s, report *r) {
     return true;
 }
 
-/* === All of it === */
+/* === The whole new checkpoint === */
 
 static bool ends_in(const structure_part *part, const char *name) {
     const size_t length = part ? strlen(part->path) : 0, size = strlen(name);

@@ -1,4 +1,4 @@
-/* clang-format off */ /* its rows are a table */
+/* clang-format off */ /* the rows below form tables */
 #include "layout/layout.h"
 
 #include <stddef.h>

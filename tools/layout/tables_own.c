@@ -1,4 +1,4 @@
-/* clang-format off */ /* its rows are a table */
+/* clang-format off */ /* the rows below form tables */
 #include "layout/layout.h"
 
 /* === torch.nn === */
@@ -126,9 +126,9 @@ const layout layout_torch_nn_list = {
 /* === ViT, since 2021-03 ===
  * The values of a patch are ordered (p1 p2 c). Until 2023-02 the stem is only a linear layer. Since
  * 1.0 a norm of the raw patch precedes this layer, and a norm of the token follows it. Until
- * 2023-08 there is a norm after the pooling and none after the blocks. The mean covers all tokens;
- * since 2025-11 a model that uses the mean has an empty class token. If a model has a single head
- * as wide as a token, the model has no to_out. */
+ * 2023-08 there is a norm after the pooling and none after the blocks. With mean pooling, the mean
+ * covers all tokens; since 2025-11 a model with mean pooling has an empty class token. If a model
+ * has a single head as wide as a token, the model has no to_out. */
 
 static const char *const lucidrains_blocks[] = { "transformer.layers.{i}.", NULL };
 
@@ -191,9 +191,9 @@ const layout layout_lucidrains = {
 };
 
 /* === SimpleViT ===
- * This model has computed positions and the mean of the patches. Its attention has no bias. Its
- * registers come after the patches, which makes no difference. Until 2023-08 it has the norms of
- * the ViT above. */
+ * This model has computed positions, and its head reads the mean of the patch tokens. Its attention
+ * has no bias. Its registers come after the patches, which makes no difference. Until 2023-08 it
+ * has the norms of the ViT above. */
 
 static const layout_rule simple_vit_rules[] = {
     STEM,

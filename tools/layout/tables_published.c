@@ -1,4 +1,4 @@
-/* clang-format off */ /* its rows are a table */
+/* clang-format off */ /* the rows below form tables */
 #include "layout/layout.h"
 
 /* === torchvision === */
@@ -282,8 +282,8 @@ static const layout_extra mobileclip_harmless[] = {
     { NULL, NULL }
 };
 
-/* These are the values of Apple's code. timm's model with the same weights has another epsilon and
- * another way of resizing. A model without a class token averages its tokens. */
+/* These are the values of Apple's code. timm's model with the same weights has a different epsilon
+ * and resizes photos differently. A model without a class token averages its tokens. */
 static const layout_default mobileclip_defaults[] = {
     { "norm_eps=1e-5", NULL }, { "activation=gelu", NULL }, { "pool=avg", "!cls_token" },
     { "mean=0", NULL }, { "std=1", NULL }, { "crop_pct=1", NULL },

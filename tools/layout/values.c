@@ -34,7 +34,7 @@ static bool read_stack(checkpoint *c, const layout_item *item, int64_t first, in
     return true;
 }
 
-/* Returns all values of a small source, in memory of malloc. NULL after an error. */
+/* Returns all values of a small source in malloc'ed memory. NULL after an error. */
 static float *read_whole(checkpoint *c, const layout_part *part, report *r) {
     float *values = malloc((size_t)part->view.count * sizeof *values);
     if (!values) (void)report_no_memory(r);
@@ -124,11 +124,11 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
 
 /* === Pooling that is narrower than the tokens === */
 
-/* The heads and the output of the pooling are filled up with zeros. The norm after the pooling then
- * divides by the deviation of more values, so the norm's input is multiplied by the root of the
- * ratio of widths. The norm also subtracts the mean of more values, so the layer in front of the
- * norm already subtracts the mean. The queries are multiplied too, because vit.h divides by the
- * root of a wider head. */
+/* vit.h pools at the full width of a token, so the heads and the output of the narrower pooling are
+ * filled up with zeros. The norm after the pooling then divides by the deviation of more values, so
+ * the norm's input is multiplied by the root of the ratio of widths. The norm also subtracts the
+ * mean of more values, so the layer in front of the norm already subtracts the mean. The queries
+ * are multiplied too, because vit.h divides by the root of a wider head. */
 
 /* Returns the index of a value in the pooling's heads for an index in vit.h's wider heads. -1 if
  * the value is one of the zeros. */

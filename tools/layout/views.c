@@ -142,7 +142,7 @@ static bool split_dim(letter_table *table, const char *letters, int64_t size, in
         table->size[letter] = known ? known : size;
         table->stride[letter] = stride * product;
         product *= table->size[letter];
-        if (product > size) return false; /* this also prevents an overflow of the product */
+        if (product > size) return false; /* this limit also keeps the product from overflowing */
     }
     return product == size;
 }

@@ -31,7 +31,7 @@ static bool is_described(const assumer *a) { return a->all[FROM_NAME].given[SETT
 static const char *options_of(const assumer *a, setting_key key, char text[CHOICES_SIZE]) {
     const setting_row *row = &setting_rows[key];
     const char *pools =
-        a->model->config.has_cls_token /* these poolings need no other tensors */
+        a->model->config.has_cls_token /* poolings that need no additional tensors */
             ? "token|avg|max|avgmax (avg, max and avgmax include the class token only with --set "
               "pool_prefix=1)"
             : "avg|max|avgmax";
@@ -485,8 +485,8 @@ static const char *tensor_of(setting_key key) {
     }
 }
 
-/* True if the architecture's image has as many patches as there are positions, or up to five fewer.
- * Other tokens may have positions too. */
+/* True if the architecture's image has as many patches as there are positions, or up to five fewer,
+ * because prefix tokens may have positions too. */
 static bool has_size(const trial *t, const arch *a) {
     const int side = a->img_size / a->patch_size, other = t->seen->position_rows - side * side;
     return t->seen->position_rows == 0 || (other >= 0 && other <= 5);

@@ -34,9 +34,10 @@ static bool is_told(const resolver *m, setting_key key) {
     return settings_origin(m->all, key) >= 0;
 }
 
-/* Returns the value from --set, --match or the tensors, or that of a plain ViT. The name and the
- * configuration do not count: in timm the place of the final norm depends on the pooling, which a
- * configuration may have changed. So the tensors are more reliable. */
+/* Returns the value of a setting from --set, --match or the tensors. If none of them gives the
+ * setting, returns the value of a plain ViT. The name and the configuration are ignored, because
+ * the tensors show the place of the final norm more reliably: in timm this place depends on the
+ * pooling, which a configuration may have changed. */
 static double shown_of(const resolver *m, setting_key key) {
     if (m->all[FROM_OPTIONS].given[key]) return m->all[FROM_OPTIONS].value[key];
     if (m->all[FROM_MATCH].given[key]) return m->all[FROM_MATCH].value[key];
@@ -51,8 +52,8 @@ static double value_of(const resolver *m, setting_key key) {
 }
 
 /* === Questions ===
- * The functions that ask return true, so that all questions are collected. They return false if
- * memory is exhausted. */
+ * The functions that ask the user return true, so that all questions are collected. They return
+ * false if memory is exhausted. */
 
 static bool ask(const resolver *m, const char *what, const char *why, const char *options,
                 report *r) {

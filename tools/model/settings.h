@@ -93,7 +93,7 @@ enum {
     MERGE_RELU = VIT_RELU,
 };
 
-/* The values of attn_root. A well-known tutorial uses the last value. */
+/* The values of attn_root. The code of a well-known tutorial has the last value. */
 enum { ATTN_ROOT_HEAD_DIM, ATTN_ROOT_EMBED_DIM, ATTN_ROOT_EMBED_DIM_AFTER };
 
 /* The settings from one source. A double holds integers and indices of words exactly. */
@@ -134,7 +134,8 @@ bool setting_put_whole(setting_key key, double value, vit_config *config, report
  * NAMED, and the resampling of positions. `config` is the configuration of the architecture. */
 void settings_from_config(settings *s, const vit_config *config);
 
-/* Fills *s with the settings of these rotary positions, which may be none. */
+/* Fills *s with the settings of these rotary positions. *rope may also state that the model has no
+ * rotary positions. */
 void settings_from_rope(settings *s, const rope_options *rope);
 
 /* Puts a setting such as "num_heads=3", "img_size=384x256" or "mean=0.5,0.5,0.5" into *s. */

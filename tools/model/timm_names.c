@@ -272,7 +272,7 @@ static const arch archs[] = {
     { "vit_so400m_patch16_siglip_512",       SO400M,    16, 512, MAP_TANH,      HALF,     0.9   },
     { "vit_giantopt_patch16_siglip_256",     GIANTOPT,  16, 256, MAP_TANH,      HALF,     0.9   },
     { "vit_giantopt_patch16_siglip_384",     GIANTOPT,  16, 384, MAP_TANH,      HALF,     0.9   },
-    /* SigLIP and PaliGemma, which use the mean of the patches */
+    /* SigLIP and PaliGemma, whose head reads the mean of the patch tokens */
     { "vit_base_patch32_siglip_gap_256",     BASE,      32, 256, GAP_TANH,      HALF,     0.9   },
     { "vit_base_patch16_siglip_gap_224",     BASE,      16, 224, GAP,           HALF,     0.9   },
     { "vit_base_patch16_siglip_gap_256",     BASE,      16, 256, GAP,           HALF,     0.9   },

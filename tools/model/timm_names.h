@@ -32,7 +32,7 @@ typedef enum arch_norm {
 #define ARCH_REG4          ARCH_OPTION(3)
 #define ARCH_PATCH_POS     ARCH_OPTION(4)  /* no_embed_class=True */
 #define ARCH_PATCH_NORM    ARCH_OPTION(5)  /* embed_norm_layer */
-#define ARCH_PRE_NORM      ARCH_OPTION(6)  /* pre_norm=True: no patch bias either */
+#define ARCH_PRE_NORM      ARCH_OPTION(6)  /* pre_norm=True, without a patch bias */
 #define ARCH_RMS           ARCH_OPTION(7)  /* norm_layer=RmsNorm */
 #define ARCH_EPS5          ARCH_OPTION(8)  /* eps=1e-5 in the norms */
 #define ARCH_RES_POST      ARCH_OPTION(9)  /* block_fn=ResPostBlock */
@@ -50,7 +50,7 @@ typedef enum arch_norm {
 #define ARCH_FC_NORM       ARCH_OPTION(21) /* the final norm follows the pool */
 #define ARCH_NO_FINAL_NORM ARCH_OPTION(22) /* final_norm=False */
 #define ARCH_BILINEAR      ARCH_OPTION(23) /* interpolation=bilinear */
-#define ARCH_SQUASH        ARCH_OPTION(24) /* crop_mode=squash in preprocessing; plain: center */
+#define ARCH_SQUASH        ARCH_OPTION(24) /* crop_mode=squash; otherwise center */
 #define ARCH_NO_POS        ARCH_OPTION(25) /* use_abs_pos_emb=False: no learned positions */
 #define ARCH_REL_POS       ARCH_OPTION(26) /* use_rel_pos_bias=True */
 #define ARCH_SCALE_MLP     ARCH_OPTION(27) /* scale_mlp=True without scale_attn_inner */

@@ -252,7 +252,8 @@ char *os_real_path(const char *path) {
     wide = malloc(((size_t)size + 1) * sizeof *wide);
     if (wide && size && GetFinalPathNameByHandleW(file, wide, size + 1, 0)) {
         real = plain_path(wide);
-    } else if (wide) { /* Some file systems have no short names. */
+    } else if (wide) {
+        /* Some file systems refuse the call. The given path is then only made absolute. */
         free(wide);
         wide = to_wide(path);
         wide = wide ? lengthened(wide) : NULL;
@@ -311,7 +312,7 @@ bool os_cut(FILE *file, uint64_t size) {
 size_t os_write_size(void) { return 1 << 16; }
 
 FILE *os_create(const char *path, const char *like) {
-    (void)like; /* The folder determines the permissions. */
+    (void)like; /* A new file gets its permissions from its folder. */
     return as_file(open_descriptor(path, GENERIC_WRITE | DELETE, CREATE_NEW, _O_WRONLY), "wb");
 }
 
