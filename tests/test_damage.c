@@ -539,7 +539,7 @@ static bool has_entry(const entry_list *list, const char *name) {
     return false;
 }
 
-/* Adds the tensors of the previous case to the file. These tensors have another layout. */
+/* Adds the tensors of the previous case to the file, unless both cases have the same layout. */
 static void test_two_models(const damage_case *t, const outcome *base) {
     outcome o;
     int i;

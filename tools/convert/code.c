@@ -121,7 +121,7 @@ static fit match_all(const checkpoint *c, const python_module *m, const char *pr
 typedef struct writer {
     code_found *out;
     python_reader *reader;
-    /* True if the shapes agree. Then other numbers in the code are used too. */
+    /* True if all compared shapes agree. Only then are the numbers in the code used. */
     bool has_numbers;
     int budget;
 } writer;
@@ -574,7 +574,7 @@ static void see_return(void *user, const python_node *n) {
     e->at = call;
 }
 
-/* Reports a softmax or log_softmax if the model returns the result of this function. */
+/* Reports a softmax or log_softmax whose result the model returns. */
 static void say_end(writer *w, const python_module *m, const char *path) {
     const python_node *of, *forward = python_method_of(w->reader, m->own, "forward", &of);
     ends e = { NULL, NULL, NULL, false };
@@ -870,7 +870,7 @@ static void see_names(void *user, const python_node *n) {
     out->name_count++;
 }
 
-/* === Everything === */
+/* === Reading the whole code === */
 
 /* Collects all calls. Records for each call the function that contains it. */
 static bool find_sites(python_reader *r, const python_node *n, const python_node *function,

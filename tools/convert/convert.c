@@ -829,7 +829,7 @@ static bool add_selftest(const weights_source *from, const cli_output *output, v
     return good;
 }
 
-/* === One file === */
+/* === Writing one file === */
 
 /* Fails if the output is too large to be mapped again. The self-test, the comparison and the
  * calibration all map it. */
@@ -951,7 +951,7 @@ static bool vit_file_write(const convert_options *o, const blueprint *b, convers
     return false;
 }
 
-/* === Everything === */
+/* === A whole conversion === */
 
 static bool run(const convert_options *o, blueprint *b, conversion_photos *p, written *w,
                 report *r) {

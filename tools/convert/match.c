@@ -119,7 +119,7 @@ void match_free(match *m) {
     free(m);
 }
 
-/* === What was found === */
+/* === The results === */
 
 static settled *add_settled(match *m, int row, int value) {
     settled *f = &m->settled_rows[m->count++];
@@ -143,7 +143,8 @@ static void add_other(settled *f, const char *value, double score) {
     f->next_score = score;
 }
 
-/* Adds a row to the results, unless no other value of the row gives another model. */
+/* Adds a row to the results if at least one other value of the row gives a different model that
+ * runs. */
 static void list_row(match *m, const match_search *s, int row) {
     const match_row *values = &m->table.rows[row];
     const match_try *chosen = &s->tries[s->chosen];
@@ -174,7 +175,7 @@ static void take_settings(facts *f, findings *found) {
     layout_take_orders(&f->map, f->all);
 }
 
-/* === By a pair === */
+/* === The search with a pair === */
 
 /* Returns the number of state dicts among which the search may choose. Returns 0 if there is no
  * choice. The state dicts share the time limit. */
@@ -191,8 +192,8 @@ static bool was_tried(const match_search *s, int row, int value) {
     return i < s->count;
 }
 
-/* Prints one row. The value of the nearest model comes first. The other values follow, each with
- * the error of its model. */
+/* Prints one row. The value whose model is nearest to the original comes first. The other values
+ * follow, each with the error of its model. */
 static void print_row(const match_search *s, int row) {
     const match_row *values = &s->table->rows[row];
     const match_try *best = &s->tries[s->chosen];
@@ -360,7 +361,7 @@ static bool run_pair(match *m, facts *f, match_model *model, report *r) {
     return good;
 }
 
-/* === By a folder === */
+/* === The search with labelled pictures === */
 
 /* Adds the verdict on a row to the results. Leaves the verdict out if all values of the row give
  * the same results on these pictures. */
@@ -399,7 +400,9 @@ static void count_pictures(match *m, const match_sorting *s) {
 
 static bool sort_pictures(match *m, facts *f, match_model *model, const match_pictures *pictures,
                           report *r) {
-    findings asked = { 0 }; /* the settings that would be assumed or asked without the pictures */
+    findings asked = {
+        0
+    }; /* the settings that would become assumptions or questions without the pictures */
     settings_resolved ignored;
     match_sorting s;
     bool good;
@@ -733,7 +736,7 @@ void match_put_provenance(const match *m, FILE *file) {
                    paths_file_name(m->folder), m->pictures, m->right, m->loss);
     for (i = 0; i < m->count; i++) {
         const settled *f = &m->settled_rows[i];
-        if (f->is_open) continue; /* match_assume adds an assumption for it */
+        if (f->is_open) continue; /* match_assume adds an assumption for this row */
         text_print(file, "matched: %s", f->value);
         if (f->equals[0]) text_print(file, " (%s fits equally)", f->equals);
         fputc('\n', file);

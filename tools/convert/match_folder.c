@@ -194,7 +194,7 @@ void match_pictures_free(match_pictures *pictures) {
     memset(pictures, 0, sizeof *pictures);
 }
 
-/* === Losses === */
+/* === Losses of pictures === */
 
 /* Returns -log(p), where p is the probability of the class after all logits are multiplied by
  * `factor`. */
@@ -236,7 +236,7 @@ static void find_losses(match_sorting *s, int n) {
     (void)scale_losses(s, n, exp((low + high) / 2));
 }
 
-/* === One assignment === */
+/* === Measuring one choice === */
 
 static size_t count_pixels(const vit_config *c) {
     return (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
@@ -301,7 +301,7 @@ static void choose_count(match_sorting *s, double picture_ms) {
     if (s->used > s->pictures->count) s->used = s->pictures->count;
 }
 
-/* === Two of them === */
+/* === Comparing two losses === */
 
 /* Returns how much the losses of the first n pictures increase from s->best to s->losses. */
 static match_difference compare(match_sorting *s, int n) {

@@ -266,7 +266,7 @@ double match_error_slope(const match_error *error) {
  * only a few images. */
 enum { SMALL_MODEL = 1000000, LARGE_IMAGE = 1 << 29 };
 
-/* === What tensors come from === */
+/* === The sources of tensors === */
 
 static void hash_part(vit_hash *hash, const layout_part *part) {
     const checkpoint_tensor_info *view = &part->view;

@@ -155,7 +155,7 @@ static const row_source preprocessing[] = {
       false },
 };
 
-/* === What is open === */
+/* === Open settings === */
 
 static bool find_key(const char *name, size_t length, setting_key *key) {
     int i;
@@ -375,7 +375,7 @@ static void add_strides(match_row *row, const facts *f) {
     if (row->count == 1) row->count = 0;
 }
 
-/* === The default first === */
+/* === The order of the values === */
 
 /* True if `text` is the value that the setting has without a search. */
 static bool is_current(const facts *f, const char *text) {
@@ -431,7 +431,7 @@ static void add_current_mean(match_row *row, const facts *f) {
     insert_value(row, 0, text, (size_t)used);
 }
 
-/* === Both lists === */
+/* === The rows of the table === */
 
 static match_row *add_row(match_table *table, const row_source *source) {
     match_row *row = &table->rows[table->count++];

@@ -18,14 +18,14 @@
 #define CLEAR    0.5
 enum { MAX_TRIES = 1 << 19, WANTED_RUNS = 1000 };
 
-/* ENOUGH_RUNS and MANY_RUNS are numbers of model runs. In a test, ENOUGH_RUNS found nine in ten of
- * 300 random models that differ from the likeliest model in two settings. MANY_RUNS found 98 % of
- * 200 models that differ in three settings. An output of fewer than ENOUGH_NUMBERS numbers could
- * fit by chance. */
+/* ENOUGH_RUNS and MANY_RUNS are numbers of model runs. In a test, searches of ENOUGH_RUNS runs
+ * found nine in ten of 300 random models that differ from the likeliest model in two settings.
+ * Searches of MANY_RUNS runs found 98 % of 200 models that differ from the likeliest model in three
+ * settings. An output of fewer than ENOUGH_NUMBERS numbers could fit by chance. */
 enum { ENOUGH_RUNS = 300, MANY_RUNS = 10000, ENOUGH_NUMBERS = 4 };
 
 /* A descent tries at most LIKELY values of each row. BATCH is the number of pairs of changes that
- * are tried before the search changes its method. */
+ * are tried before the search continues with another method. */
 enum { LIKELY = 7, BATCH = 40 };
 
 /* === Time === */
@@ -42,7 +42,7 @@ static bool is_over(const match_search *s) {
     return s->patience > 0 && (s->runs >= MANY_RUNS || (has_tried && elapsed(s) > s->patience));
 }
 
-/* === What was tried === */
+/* === The list of tries === */
 
 static uint64_t hash_choice(const match_choice *choice) {
     vit_hash hash;
@@ -108,7 +108,7 @@ static match_try *add_try(match_search *s, const match_choice *choice) {
     return t;
 }
 
-/* === One try === */
+/* === Running one try === */
 
 /* Runs the images from `first` to `end` - 1. Adds the errors to errors[j], separately for each
  * possible last step j of the original. */
@@ -402,7 +402,7 @@ static size_t look_around(match_search *s, size_t best) {
     return best;
 }
 
-/* === What fits === */
+/* === The fit of a try === */
 
 bool match_search_is_equal(const match_search *s, const match_try *other) {
     const match_try *t = &s->tries[s->chosen];

@@ -595,7 +595,7 @@ static python_node *parse_suite(parser *p, int column) {
     return first;
 }
 
-/* === The interface === */
+/* === Parsing a whole file === */
 
 python_node *python_parse(memory_arena *memory, const char *text, size_t size, int file,
                           bool *is_full) {

@@ -387,7 +387,7 @@ bool quantise_smooth(vit_dtype dtype, const quantise_matrix *x, const quantise_m
     return good;
 }
 
-/* === What a layer reads === */
+/* === The inputs of a layer === */
 
 /* The product of two sets of samples is a matrix. Each task computes one tile of the matrix, with
  * TILE x TILE_COLS elements. */

@@ -287,7 +287,7 @@ static void print_resize(const vit_config *c) {
     else printf("squash to %d, crop the centre", c->resize_height);
 }
 
-/* Prints the values of all channels, or one value if all channels have the same. */
+/* Prints the values of all channels, or one value if all channels have the same value. */
 static void print_vector(const char *name, const float *values, int n) {
     bool equal = true;
     int i;

@@ -171,7 +171,7 @@ static bool put_tensors(unpacking *u, report *r) {
     return true;
 }
 
-/* === Everything === */
+/* === The whole safetensors file === */
 
 static bool write_output(unpacking *u, bool quiet, report *r) {
     bool good;
@@ -203,7 +203,7 @@ bool unpack_to_safetensors(const char *input, const char *output, bool quiet, un
     return good || report_file(r, output);
 }
 
-/* === Another head === */
+/* === Replacing the head === */
 
 static bool find_tensor(const vit_model *model, const char *name, vit_tensor *t) {
     for (int i = 0; vit_model_tensor(model, i, t); i++)

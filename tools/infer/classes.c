@@ -8,7 +8,7 @@
 
 #include "os/os.h"
 
-/* === One name === */
+/* === Finding one name === */
 
 /* Returns true if the first `length` bytes of `piece` equal the name. The case of letters is
  * ignored, and '_' counts as a space. */
@@ -73,7 +73,7 @@ const char *class_name(const vit_model *model, int index, char *text, size_t siz
     return text;
 }
 
-/* === A map === */
+/* === Maps from folders to classes === */
 
 void class_map_free(class_map *map) {
     photos_free(&map->folders);

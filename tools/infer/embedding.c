@@ -12,7 +12,7 @@
 #include "cli/options.h"
 #include "os/os.h"
 
-/* === Which vector === */
+/* === The choice of the vector === */
 
 static const char *const pool_names[EMBEDDING_POOLS] = { "head", "logits", "cls", "avg", "tokens" };
 
@@ -101,7 +101,7 @@ const float *embedding_of(const embedding_choice *choice, const vit_model *model
     return x;
 }
 
-/* === What made an index === */
+/* === The model and the options of an index === */
 
 uint64_t embedding_model_hash(const vit_model *model) {
     const uint64_t signature = vit_model_signature(model);

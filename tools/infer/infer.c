@@ -67,7 +67,7 @@ typedef struct worker {
     int count;
 } worker;
 
-/* === The line === */
+/* === The slots of the photos === */
 
 static size_t outputs_size(const line *l) {
     return l->logits_size + l->embedding_size + l->tokens_size;
@@ -196,7 +196,7 @@ static void line_give(line *l, slot *s) {
     pthread_mutex_unlock(&l->lock);
 }
 
-/* === A thread === */
+/* === The work of one thread === */
 
 static void worker_free(worker *w) {
     free(w->workspace);

@@ -444,7 +444,7 @@ bool learned_forget(learned_set *set, const char *name, report *r) {
     return true;
 }
 
-/* === Order === */
+/* === Sorting the photos === */
 
 typedef struct sorted_class {
     const char *name;
@@ -1028,7 +1028,7 @@ bool learned_fit(const learned_set *set, const learned_choice *choice, learned_h
     return good;
 }
 
-/* === One pass === */
+/* === Learning in one pass over the rows === */
 
 enum { BLOCK_ROWS = 32, BLOCK_PARTS = 16, SMALLEST_CLASS = 10 };
 
@@ -1281,7 +1281,7 @@ void learned_head_free(learned_head *head) {
     memset(head, 0, sizeof *head);
 }
 
-/* === Doubts === */
+/* === Photos with doubtful classes === */
 
 typedef struct doubt {
     float ratio;

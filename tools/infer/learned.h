@@ -87,7 +87,7 @@ bool learned_sort(learned_set *set, const char *program, report *r);
 unsigned char *learned_store(const learned_set *set, uint64_t backbone, size_t *size);
 void learned_free(learned_set *set);
 
-/* === The head === */
+/* === Learning a head === */
 
 /* The name of the class for photos that belong to no other class. */
 #define LEARNED_NONE "none of these"

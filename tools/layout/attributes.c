@@ -18,8 +18,8 @@ typedef struct vote {
     const char *module, *name, *where;
 } vote;
 
-/* The state of reading the attributes of a model, module by module. Each vote is for the setting of
- * the same name. */
+/* The state of reading the attributes of a model, module by module. Each member of type vote holds
+ * the statements about the setting of the same name. */
 typedef struct walk {
     const checkpoint *checkpoint;
     /* where the attributes come from; NULL if they come from the checkpoint */
@@ -296,8 +296,8 @@ static bool is_unknown_activation(const char *text) {
     return is_one_of(plain, unknown_activations, COUNT(unknown_activations));
 }
 
-/* True if the attribute at `at` or its module uses the tanh form of GELU. A later attribute of the
- * module shows this form. */
+/* True if the attribute at `at` or its module uses the tanh form of GELU. This form is shown by the
+ * same or a later attribute of the module. */
 static bool is_by_tanh(const walk *w, size_t at) {
     const checkpoint_attribute *a = attribute_at(w, at), *b;
     char name[128];
@@ -490,8 +490,8 @@ static void see_attributes(walk *w) {
 }
 
 /* Reads the options of a training program, and the settings in the author's own files. Ignores
- * "eps", because this option of a training program belongs to the optimizer. An image size may be
- * the size of the images before a crop. */
+ * "eps", because this option of a training program belongs to the optimizer. An image size among
+ * these options may be the size of the images before a crop. */
 static void see_metadata(walk *w) {
     static const char *const activations_of[] = {
         "activation", "act", "act_layer", "act_fn", "hidden_act", "activation_fn",

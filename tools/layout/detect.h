@@ -35,7 +35,8 @@ bool layout_knows_most(const layout_map *map);
 
 /* === Checks === */
 
-/* These functions refuse checkpoints whose conversion would give another model. */
+/* These functions refuse checkpoints whose conversion would give a model that computes something
+ * else than the original. */
 
 /* Refuses tensors of features that vit.h cannot run, unless --ignore names them. */
 bool layout_check_features(const layout_map *map, const text_list *ignore, report *r);

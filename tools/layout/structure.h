@@ -3,10 +3,10 @@
  *
  * A part is a weight and its bias. A block is one of several groups of parts whose names differ
  * only in a number. The place of a part is its index within the block. Every part gets a role: its
- * name in layout_own, such as "blocks.0.attn.q". Some parts are folded first, which means that one
- * part is computed from several, such as from separate linear layers for the heads. Every tensor
- * must get a role, or be known to need none. Otherwise nothing changes, and the report names all
- * tensors without a role.
+ * name in layout_own, such as "blocks.0.attn.q". Some parts are folded first: one part is computed
+ * from several parts, for example from the separate linear layers of the heads. Every tensor must
+ * get a role, or be known to have no effect. If any other tensor remains, the checkpoint stays
+ * unchanged, and the report names all tensors without a role.
  *
  *     structure_parts.c    makes parts from tensors, and blocks from parts
  *     structure_block.c    finds roles within a block, and parts stored twice

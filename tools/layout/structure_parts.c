@@ -469,7 +469,7 @@ static int compare_entries(const void *x, const void *y) {
     return (a->part > b->part) - (a->part < b->part);
 }
 
-/* === Alike === */
+/* === Numbers that are alike === */
 
 static bool same_shape(const checkpoint_tensor_info *a, const checkpoint_tensor_info *b) {
     if (!a || !b) return a == b;

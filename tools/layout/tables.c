@@ -31,8 +31,8 @@ static const char *const prefixes[] = {
     "vision_model.", "pretrained.", NULL
 };
 
-/* The original DINOv2 can divide its blocks into chunks. The blocks are numbered from the first
- * chunk to the last chunk. */
+/* The original DINOv2 can divide its blocks into chunks. The numbers of the blocks continue from
+ * one chunk to the next. */
 static const char *const blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 /* The vectors of differential attention. They are in a separate layer, or inside a parallel

@@ -330,8 +330,8 @@ static const char *const qwen_prefixes[] = {
     "module.", "model.", "visual.", "vision_tower.", "thinker.", NULL
 };
 
-/* No Qwen model has the first path. Because of this path, the layout is never guessed if its probe
- * is missing. */
+/* guess_layout tries only the first path, which no Qwen model has. So this layout is never guessed
+ * for a checkpoint without its probe. */
 static const char *const qwen_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 static const layout_rule qwen_rules[] = {
@@ -422,8 +422,9 @@ static const char *const radio_prefixes[] = {
     "module.", "radio_model.model.", "base_model.", "model.", NULL
 };
 
-/* Hand-written code also has blocks with these names. No RADIO model has the first path. Because of
- * this path, the layout is never guessed for hand-written code, which lacks the probe. */
+/* Hand-written code also has blocks with these names. guess_layout tries only the first path,
+ * which no RADIO model has. So this layout is never guessed for hand-written code, which lacks
+ * the probe. */
 static const char *const radio_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 #define RADIO_TOKENS "patch_generator.cls_token.token"

@@ -43,7 +43,7 @@ bool config_put_size(settings *s, setting_key setting, const json_value *object,
     return true;
 }
 
-/* === open_clip's === */
+/* === open_clip's configuration === */
 
 bool config_open_clip_is(const json_value *root) {
     const json_value *model = json_get(root, "model_cfg");
@@ -147,7 +147,7 @@ bool config_open_clip_apply(config_file *config, settings *s, report *r) {
     return put_preprocessing(s, json_get(config->document.root, "preprocess_cfg"), r);
 }
 
-/* === transformers' === */
+/* === transformers' configurations === */
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -480,7 +480,8 @@ static void put_rounding(settings *s, const json_value *root) {
     settings_put(s, SETTING_CROP_ROUNDING, is_fast ? VIT_ROUND_EVEN : VIT_ROUND_DOWN);
 }
 
-/* Sets the preprocessing of NaFlex: the photo keeps its aspect ratio, and becomes whole patches. */
+/* Sets the preprocessing of NaFlex: the photo keeps its aspect ratio, and its sides become
+ * multiples of the patch size. */
 static bool put_aspect(settings *s, const json_value *root, report *r) {
     double most;
     if (!get_positive(root, "max_num_patches", 256, &most, r)) return false;
@@ -748,7 +749,7 @@ static bool read_preprocessor(settings *s, const char *path, const hf_model *mod
 
 /* Chooses the size of the model's input. It is the size that the processor produces, not the
  * model's image_size: for example, a DINOv2 made for 518 pixels gets an input of 224 pixels.
- * transformers omits an image_size of 224. */
+ * transformers omits an image_size of 224 from config.json. */
 static void choose_input(config_file *config, const settings *s, const hf_frame *input) {
     const bool given = s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
     const double height = given ? s->value[SETTING_IMG_HEIGHT] : 224;
@@ -781,7 +782,7 @@ static bool find_preprocessor(config_file *config, settings *s, const char *path
     return good;
 }
 
-/* === Everything === */
+/* === A whole configuration === */
 
 /* Refuses fields that always change the meaning of the tensors. */
 static bool check_weights(const json_value *root, const json_value *vision, report *r) {
@@ -817,7 +818,7 @@ bool config_hf_apply(config_file *config, settings *s, const char *path, report 
     return find_preprocessor(config, s, path, model, r);
 }
 
-/* === An author's own === */
+/* === Configurations in an author's own form === */
 
 enum { OWN_DEPTH = 16, OWN_NAME = 64, OWN_VALUE = 160 };
 

@@ -416,7 +416,7 @@ static bool apply_rules(settings *s, const key_rule *rules, size_t count, const 
     return true;
 }
 
-/* === The file === */
+/* === timm's whole config.json === */
 
 static const json_value *get_object(const json_value *root, const char *key, report *r) {
     const json_value *value = json_get(root, key);

@@ -376,7 +376,7 @@ static void add_assumed(char *give, size_t size, const char *what) {
     }
 }
 
-/* === One message === */
+/* === The message with all findings === */
 
 /* A message with one line for each finding, and the number of lines that did not fit. */
 typedef struct message {

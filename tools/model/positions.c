@@ -23,8 +23,8 @@ static void put_frequency(const rope_options *options, int axis, double value, v
     }
 }
 
-/* Returns a rotation with frequencies of 0. Its other members show how the coordinates of a patch
- * are computed from the options. */
+/* Returns a rotation with frequencies of 0. The options decide its other members, which describe
+ * how the coordinates of a patch are computed. */
 static vit_rotation no_rotation(const rope_options *options) {
     const vit_rotation dinov3 = { { 0 }, { 0 }, 0.5f, 2, -1 };
     const vit_rotation other = {

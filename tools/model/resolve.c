@@ -789,7 +789,7 @@ static void forget_colours(resolver *m) {
     if (m->seen->std_by_default && s->std_count > 1 && s->std_count != chans) s->std_count = 0;
 }
 
-/* === Everything === */
+/* === Resolving all settings === */
 
 static bool adapt_patches(resolver *m, report *r) {
     vit_config *c = m->config;

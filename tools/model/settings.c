@@ -315,7 +315,7 @@ const char *setting_text(setting_key key, double value, char text[32]) {
     return text;
 }
 
-/* === From a config === */
+/* === Fields of vit_config === */
 
 /* The field of a NUMBER in vit_config is a float, and the field of any other kind is an int. The
  * macros above check this. */

@@ -476,8 +476,8 @@ static const struct {
     { "vit_*_mci_*", VIT_STEM_CONV, 192, { 0, 0, 0, 0 } },
 };
 
-/* The table has the preprocessing of the default tags. The tags below have another preprocessing.
- * The first pattern that matches the whole name decides. */
+/* The table of architectures has the preprocessing of each name's default tag. The tags below have
+ * a different preprocessing. The first pattern that matches the whole name decides. */
 static const struct {
     const char *pattern;
     arch_norm norm;

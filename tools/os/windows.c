@@ -129,7 +129,7 @@ static char *plain_path(wchar_t *wide) {
     return to_utf8(wide);
 }
 
-/* === The beginning === */
+/* === The start of a program === */
 
 static void start_console(DWORD number) {
     const HANDLE handle = GetStdHandle(number);
@@ -602,7 +602,7 @@ void *os_allocate(size_t alignment, size_t size) { return _aligned_malloc(size, 
 
 void os_free(void *memory) { _aligned_free(memory); }
 
-/* === This process and others === */
+/* === Processes === */
 
 double os_now_ms(void) {
     LARGE_INTEGER count, per_second;
