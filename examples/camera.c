@@ -29,8 +29,7 @@ int main(int argc, char **argv) {
     const int width = atoi(argv[3]), height = atoi(argv[4]), nv12 = !strcmp(argv[2], "nv12");
     if ((!nv12 && strcmp(argv[2], "rgb24")) || width < 2 || width > 16384 || width % 2 ||
         height < 2 || height > 16384 || height % 2)
-        return fail(2, "camera",
-                    "expected rgb24 or nv12, then an even width and height from 2 to 16384");
+        return fail(2, "camera", "expected rgb24 or nv12, then even numbers from 2 to 16384");
     vit_model model;
     if (vit_model_open(argv[1], 0, &model)) return fail(1, "camera", model.detail);
     if (!vit_label(&model, 0)) return fail(1, argv[1], "the model names no classes");

@@ -195,8 +195,7 @@ int main(int argc, char **argv) {
     vit_model model;
     if (vit_model_open(argv[1], 0, &model)) fail(1, "learn_vit", model.detail);
     if (!vit_label(&model, 0)) fail(1, argv[1], "the model names no classes");
-    if (!is_plain(&model.config))
-        fail(1, argv[1], "expected a plain ViT or DeiT; vit-info prints the architecture");
+    if (!is_plain(&model.config)) fail(1, argv[1], "expected a plain ViT or DeiT");
     vit_image photo = vit_image_load(argv[2]);
     if (!photo.pixels) fail(1, argv[2], stbi_failure_reason());
     const int classes = model.config.num_classes;

@@ -953,7 +953,7 @@ json 4 occurring_classes
 if grep -q gone found.csv; then fail "a score of a photo that is not there"; else pass; fi
 try "$evaluate" -m $model --tags tags.csv train
 is 1
-err 'model.vit: the model gives each image one class \(softmax\); --tags needs'
+err 'model.vit: the model gives each image one class \(softmax\), but --tags needs'
 try "$evaluate" -m tagger.vit --tags nosuch.csv train
 is 1
 err 'nosuch.csv: cannot be opened'
