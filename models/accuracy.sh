@@ -27,7 +27,7 @@ row() { # TITLE, options
         "$(number mean_cosine)" "$(number min_cosine)"
 }
 
-echo "| type | bytes | same best class | of sure images | cosine, mean | worst |"
+echo "| type | bytes | same best class as f32, all images | same best class as f32, sure images | mean cosine | worst cosine |"
 echo "|---|---|---|---|---|---|"
 for type in f16 bf16 int8 int4; do row $type "$@" --dtype $type; done
 for type in bf16 int8 int4; do
