@@ -103,9 +103,9 @@ static bool find_input(const vit_config *config, const char *name, int *block, i
 }
 
 /* Returns the index of the i-th token that is sampled in an image. The prefix tokens are sampled
- * first, because the head reads them. Evenly spread patches follow. The distance between two
- * patches is a prime number, and each image starts at another patch. Different images therefore
- * give different patches. */
+ * first, because the head reads them. Evenly spread patches follow. The indices of two successive
+ * patches differ by a prime number, modulo the number of patches, and each image starts at a
+ * different patch. Different images therefore give different patches. */
 static size_t sampled_token(const vit_config *config, int image, int i) {
     const int patches = config->num_patches;
     if (i < config->num_prefix_tokens) return (size_t)i;

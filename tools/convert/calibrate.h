@@ -63,7 +63,7 @@ typedef struct runner {
     float *embedding; /* the embedding of the last run */
     /* Number of values in `embedding`. */
     size_t embedding_size;
-    vit_executor executor; /* its threads may do other work between runs */
+    vit_executor executor; /* callers may use its threads between runs */
 
     /* Private. */
     const vit_model *model;

@@ -32,8 +32,9 @@ static bool open_checkpoint(const convert_options *o, const char *weights, check
 
 /* === Options of the training program === */
 
-/* This part reads the options that a training program saved with the weights. They are either the
- * options of timm and DeiT ("arch", "args.model", "args.mean") or Lightning's hyper_parameters. */
+/* This part reads the options that a training program saved with the weights. The program may be
+ * that of timm or DeiT ("arch", "args.model", "args.mean"), or use Lightning
+ * ("hyper_parameters"). */
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

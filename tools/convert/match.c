@@ -400,9 +400,8 @@ static void count_pictures(match *m, const match_sorting *s) {
 
 static bool sort_pictures(match *m, facts *f, match_model *model, const match_pictures *pictures,
                           report *r) {
-    findings asked = {
-        0
-    }; /* the settings that would become assumptions or questions without the pictures */
+    /* the settings that would become assumptions or questions without the pictures */
+    findings asked = { 0 };
     settings_resolved ignored;
     match_sorting s;
     bool good;
@@ -511,7 +510,7 @@ static bool is_of_file(const convert_options *o, const report *r) {
 }
 
 /* Returns the effect of other settings on the output. Returns a negative number if these settings
- * give no model with the same input and output. */
+ * give no model that takes the same input and gives as many outputs. */
 static double effect_of(effects *e, const settings *other) {
     report r = report_make();
     const bool is_model = match_model_set(&e->model, other, &r);

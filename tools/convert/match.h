@@ -186,7 +186,7 @@ typedef struct match_plan {
 typedef struct match_image {
     vit_writer writer;
     uint64_t *sources; /* for each tensor, a hash of the sources of its values */
-    vit_model model;   /* its config belongs to the current model */
+    vit_model model;   /* its member `config` is that of the current model */
 } match_image;
 
 typedef struct match_model {

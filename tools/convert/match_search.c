@@ -307,8 +307,8 @@ static bool next_pair(const match_search *s, int *number, match_choice *choice) 
     for (; *number < count * count * ranks * 2 * ranks; ++*number) {
         const int a = *number / count % count, b = *number % count;
         const int first = *number / (count * count) % ranks;
-        const int second = *number / (count * count * ranks) -
-                           first; /* the rank of the second value; both ranks add up to the sum */
+        /* the ranks of the two values add up to number / (count * count * ranks) */
+        const int second = *number / (count * count * ranks) - first;
         if (a >= b || rows[a].is_fine || rows[b].is_fine || first >= rows[a].count || second < 0 ||
             second >= rows[b].count || first == choice->of[a] || second == choice->of[b])
             continue;

@@ -372,8 +372,8 @@ typedef struct missing {
     const layout_map *map;
     const settings *all;
     name_groups groups;
-    uint64_t *keys;     /* hashes of the keys that were found */
-    size_t count, most; /* number of these keys, and the most keys that are looked up */
+    uint64_t *keys; /* hashes of the keys that were found */
+    size_t count, most; /* number of these keys; largest number of keys to look up */
 } missing;
 
 /* True if no earlier tensor used this key. The key is then recorded as used. */

@@ -26,8 +26,8 @@ bool layout_detect_text(checkpoint *c, layout_map *map, report *r);
  * prefix. */
 bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r);
 
-/* True if the layout does not explain all tensors, and either its names are common (is_open) or
- * usual tensors are missing. Then names were changed, or the layout is wrong. */
+/* True if the layout does not explain all tensors, and either hand-written code also uses its names
+ * (is_open) or usual tensors are missing. Then names were changed, or the layout is wrong. */
 bool layout_falls_short(const layout_map *map, const text_list *ignore);
 
 /* True if the rules of the layout match at least half of the tensors. */

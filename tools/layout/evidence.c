@@ -48,8 +48,8 @@ enum {
     COLUMNS = 256, /* number of columns that are read from each row; enough to distinguish rows */
 };
 
-/* These limits on the multiplications keep the work below about a second. Fewer columns of wide
- * rows are read, and fewer blocks of deep models. */
+/* These limits on the multiplications keep the work below about a second. If rows are wide, only
+ * some of their columns are read. If a model is deep, only some of its blocks are read. */
 static const double most_products = 4e9, most_of_block = 5e8;
 
 /* The score of a number of heads is a number of standard deviations. If the rows of trained models

@@ -48,7 +48,7 @@ static void inspect_flags(const layout_map *map, settings *s) {
     }
 }
 
-/* Refuses a patch embedding that is missing or has another shape. `part` is the tensor that was
+/* Refuses a patch embedding that is missing or has a wrong shape. `part` is the tensor that was
  * found; NULL if the tensor is missing. */
 static bool refuse_patch(const layout_map *map, const char *tensor, const layout_part *part,
                          const char *axes, report *r) {

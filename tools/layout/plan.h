@@ -52,7 +52,7 @@ typedef struct layout_item {
     rope_grid rope; /* for LAYOUT_COS, LAYOUT_SIN and LAYOUT_ROTATIONS */
     int part_count; /* 0 unless layout_is_stored is true for the item */
     layout_part parts[LAYOUT_MAX_PARTS];
-    /* The last step divides every value by this number. 0 if there is no such step. */
+    /* If this number is not 0, every computed value is finally divided by it. */
     double divisor;
     /* For SOURCE_FOLDED: the items from which the tensor is computed. For a weight they start with
      * attn.proj.weight and attn.qkv.weight. For a bias they are attn.proj.weight, attn.qkv.bias and
@@ -112,8 +112,9 @@ void layout_standardise(float *row, int64_t depth);
  * patch size, as timm does. They adapt the first convolution of a stem only to other channels.
  *
  *     channels  1: the sum of all channels; n: the first three in turn, times 3 / n
- *     patches   FlexiViT's weights, by the pseudo-inverse of the resize: for a resized patch, their
- *               output is nearest to the old weights' output for the patch
+ *     patches   by the pseudo-inverse of the resize, as in FlexiViT: the output of the new weights
+ *               for a resized patch is as near as possible to the output of the old weights for
+ *               the patch before the resize
  */
 
 typedef struct patch_shape {

@@ -312,7 +312,8 @@ static structure_part *find_bare_patch(const structure_parts *p) {
     return NULL;
 }
 
-/* Gives roles to two layers with nothing between them. The conversion joins them to one layer. */
+/* Gives roles to two layers with nothing between them. The conversion joins the two layers into
+ * one. */
 static void name_folded_patch(structure_parts *p, structure_part *first, structure_part *second) {
     structure_name(first, "patch_embed.first", patch_reason(first));
     structure_name(second, "patch_embed.second", patch_reason(second));

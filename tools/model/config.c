@@ -159,7 +159,7 @@ typedef struct hf_processor {
     const char *name; /* the name of the class, without "ImageProcessor" at its end */
     /* size 0 means that each photo has its own size; crop 0 means that there is no crop */
     int size, crop;
-    bool shortest_edge; /* true if `size` is the shorter side; otherwise it is both sides */
+    bool shortest_edge; /* true if `size` is the shorter side; otherwise `size` is both sides */
     bool bicubic;
     arch_norm norm;
     /* true if a photo keeps its size; if it is false, size 0 means NaFlex */

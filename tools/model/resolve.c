@@ -173,7 +173,8 @@ static bool ask_chans(const resolver *m, int64_t depth, report *r) {
 }
 
 /* Sets C channels and the patch size P for a 2-D patch weight [D, C * P * P], which shows neither.
- * If neither is given, 3 channels are assumed if patches are then squares; otherwise 1 channel. */
+ * If neither is given, 3 channels are assumed if this makes the patches squares; otherwise 1
+ * channel. */
 static bool resolve_flat_patch(resolver *m, report *r) {
     settings *tensors = &m->all[FROM_TENSORS];
     const int64_t depth = m->seen->patch_depth;
@@ -746,8 +747,8 @@ static bool resolve_activation(resolver *m, report *r) {
            ask_for_lack(m, "activation", "cannot be seen in the tensors", options, r);
 }
 
-/* Asks for the pooling if the name and the tensors disagree about a norm after the pooling. The
- * head of such a model was changed. */
+/* Asks for the pooling if the name and the tensors disagree about a norm after the pooling. This
+ * shows that the model's head was changed, so its pooling may differ from that of the name. */
 static bool check_pool(const resolver *m, report *r) {
     const vit_config *c = m->config;
     const settings *name = &m->all[FROM_NAME];

@@ -472,9 +472,10 @@ static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int stor
     return true;
 }
 
-/* Returns the crop_pct that the file stores; 0 if vit.h must keep the proportion of the two sizes
- * instead. With a variable input size, vit.h needs either crop_pct or this proportion to compute
- * the size before the crop. crop_pct is stored if it has few decimals, as in timm. */
+/* Returns the crop_pct that the file stores; 0 if vit.h must instead keep the ratio of the size
+ * before the crop to the input size. If the input size is variable, vit.h needs either crop_pct or
+ * this ratio to compute the size before the crop. crop_pct is stored if it has few decimals, as in
+ * timm. */
 static float kept_crop_pct(const settings all[FROM_COUNT], const vit_config *c, double crop_pct) {
     const bool told = settings_origin(all, SETTING_RESIZE_HEIGHT) >= 0 ||
                       settings_origin(all, SETTING_RESIZE_WIDTH) >= 0;
