@@ -20,7 +20,7 @@ enum { LEAST_PICTURES = 24, MAX_PASSES = 4 };
 #define CHANCE        0.01
 #define CHANCE_STRICT 1e-8
 
-/* Smaller differences between two cross-entropies do not count. */
+/* Differences between two cross-entropies count only if they exceed this number. */
 #define ROUNDING 1e-6
 
 /* === Classes === */

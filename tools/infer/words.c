@@ -159,8 +159,8 @@ static bool looks_like_file(const char *text) {
     return strchr(text, '/') || (dot && dot > text && strlen(dot) > 1 && strlen(dot) <= 5);
 }
 
-/* Returns all texts as one string, which the caller frees. In a file, the texts are separated by
- * '\n'; otherwise they are separated by ','. */
+/* Returns all texts as one string, which the caller frees. *separator becomes '\n' if the texts
+ * come from a file or standard input, and ',' if `from` itself contains the texts. */
 static char *read_texts(const char *from, char *separator, report *r) {
     const bool is_file = !strcmp(from, "-") || os_kind_of(from) == OS_FILE || looks_like_file(from);
     char *text = is_file ? read_file(from, r) : malloc(strlen(from) + 1);

@@ -568,8 +568,8 @@ static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], rep
 }
 
 /* Returns the reason to doubt the activation; NULL if there is none. The usual activation is only a
- * guess if the code calls no known activation, or several. Calls of sigmoid and tanh raise no
- * doubt, because a gate in a block calls them too. */
+ * guess if the code calls no known activation, or several different ones. Calls of sigmoid and tanh
+ * raise no doubt, because a gate in a block calls them too. */
 static const char *doubt_activation(const walk *w) {
     const bool is_code = !strcmp(checkpoint_kind(w->checkpoint), "TorchScript");
     const char *other = w->unknown_code ? w->unknown_code->value : "tanh";

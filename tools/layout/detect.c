@@ -372,7 +372,7 @@ typedef struct missing {
     const layout_map *map;
     const settings *all;
     name_groups groups;
-    uint64_t *keys; /* hashes of the keys that were found */
+    uint64_t *keys;     /* hashes of the keys that were found */
     size_t count, most; /* number of these keys; largest number of keys to look up */
 } missing;
 

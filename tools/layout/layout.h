@@ -97,7 +97,8 @@ typedef struct layout_rule {
 #define LAYOUT_NONE NULL, NULL, NULL, NULL
 #define LAYOUT_ALWAYS                                                                              \
     { NULL, NULL }
-/* Copies a tensor unchanged, under the same name or another. */
+/* LAYOUT_SAME copies a tensor under the same name. LAYOUT_FROM copies it from another key, and
+ * LAYOUT_WHEN does so only if the condition holds. */
 #define LAYOUT_SAME(name)                                                                          \
     { name, LAYOUT_STACK, NULL, { name, NULL, NULL }, LAYOUT_ALWAYS }
 #define LAYOUT_FROM(name, key)                                                                     \

@@ -50,7 +50,7 @@ typedef struct layout_item {
     double norm_eps;
     int block;      /* index of the block; -1 for a tensor outside the blocks */
     rope_grid rope; /* for LAYOUT_COS, LAYOUT_SIN and LAYOUT_ROTATIONS */
-    int part_count; /* 0 unless layout_is_stored is true for the item */
+    int part_count; /* 0 if layout_is_stored is false for the item */
     layout_part parts[LAYOUT_MAX_PARTS];
     /* If this number is not 0, every computed value is finally divided by it. */
     double divisor;

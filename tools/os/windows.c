@@ -595,7 +595,7 @@ void os_unmap(void *data, size_t size) {
     UnmapViewOfFile(data);
 }
 
-/* Removes the pages from the working set. Unlocking pages that are not locked has this effect. */
+/* Removes the pages from the working set, by unlocking pages that are not locked. */
 void os_drop_pages(const void *data, size_t size) { VirtualUnlock((void *)(uintptr_t)data, size); }
 
 void *os_allocate(size_t alignment, size_t size) { return _aligned_malloc(size, alignment); }
