@@ -1198,8 +1198,8 @@ static void follow_imports(source_list *l, report *r) {
     }
 }
 
-/* True if FOLDER/../.. is the root of a Git repository, where FOLDER is `folder`. For the file
- * model/mnist/vit.pt, FOLDER is model/mnist, so the root must contain `model`. */
+/* True if the path `folder`/../.. is the root of a Git repository. For the file model/mnist/vit.pt,
+ * `folder` is model/mnist, so this root is the folder that contains `model`. */
 static bool is_repository(const char *folder) {
     char *path = join(folder, "../../.git", "");
     const bool found = path && source_exists(path);

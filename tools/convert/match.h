@@ -300,7 +300,8 @@ void match_search_free(match_search *s);
  * Returns NULL if there was no time for this try. */
 const match_try *match_search_other(const match_search *s, int row, int value);
 
-/* True if the try `other` has another model than tries[chosen], and fits about equally well. */
+/* True if the try `other` gives a different model than tries[chosen], but fits about equally
+ * well. */
 bool match_search_is_equal(const match_search *s, const match_try *other);
 
 /* === Searching for the values that classify labelled pictures best === */

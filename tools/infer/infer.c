@@ -182,8 +182,8 @@ static void give_first(line *l, slot *s) {
     if (!l->settings->take(l->settings->user, &s->result, l->r)) l->ended = l->stopped = true;
 }
 
-/* Marks the photo as done. Then passes all results that come next in the order of the photos to the
- * caller. */
+/* Marks the photo as done. Then passes to the caller all finished results that are next in the
+ * order of the photos. */
 static void line_give(line *l, slot *s) {
     pthread_mutex_lock(&l->lock);
     s->done = true;

@@ -166,7 +166,7 @@ static void inspect_stem(const layout_map *map, settings *s) {
 }
 
 /* Returns the number of positions. If the checkpoint stores one table for the rows and one for the
- * columns of a grid, this is the product of the tables' sizes. */
+ * columns of a grid, this is the product of their numbers of rows. */
 static int64_t count_positions(const layout_map *map, int64_t width) {
     const layout_match match = layout_find(map, "pos_embed");
     layout_part rows, columns;

@@ -62,8 +62,9 @@ typedef struct layout_part {
 
 /* === Keys === */
 
-/* Writes the checkpoint's key for a key of a table, without its slice. Returns false if "../" leads
- * above the top. `chunk` is the number that replaces {c} in the path of the block. */
+/* Writes the checkpoint's key for a key of a table, without its slice. Returns false if "../"
+ * leads above the top level of names. `chunk` is the number that replaces {c} in the path of the
+ * block. */
 bool layout_key(const layout_map *map, const char *key, int block, int chunk,
                 char text[LAYOUT_MAX_KEY]);
 

@@ -145,7 +145,8 @@ void structure_read_words(structure_part *part, const char *text);
  * "in+proj" stands for two consecutive words. */
 bool structure_says(const structure_part *part, const char *words);
 
-/* Returns the name of a part for messages, without internal names. */
+/* Returns the name of a part for messages. If the names were made from the order (p->ordered),
+ * returns the name in the file. */
 const char *structure_shown(const structure_parts *p, const structure_part *part);
 
 structure_part *structure_at(const structure_parts *p, int block, int place);

@@ -49,7 +49,7 @@ static void trim_end(char *text, size_t size) {
     text[size] = '\0';
 }
 
-/* Cuts `text` into lines. Fails if a blank line is not at the end. */
+/* Cuts `text` into lines. Fails if text follows a blank line. */
 static bool split_lines(label_list *list, char *text, report *r) {
     size_t i;
     for (i = 0; i < list->count; i++) {
