@@ -10,9 +10,9 @@ script=$PWD/tests/${0##*/}
 only=("$@") # words of the command line; none: all
 tried= # the command to report in the next failure, unless its line shows it
 
-# Each line of the source that checks a result counts once, even if it runs often. A line of a table
-# counts once for each case. An assertion has passed if it never failed. A check in a function
-# counts once for each line that calls the function.
+# Each line of the source that checks a result counts once, even if it runs often. A check in a loop
+# over several cases (see `wanted`) counts once for each case. A check in a function counts once for
+# each line that calls the function. An assertion has passed if it never failed.
 pass() { : "${assertions["$case ${FUNCNAME[*]:1} ${BASH_LINENO[*]}"]:=0}"; }
 
 fail() { # WHAT: prints it, with the program's $work/err and $work/out

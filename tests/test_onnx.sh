@@ -53,7 +53,7 @@ done
 
 refuses $data/refused-missing.onnx 'nowhere.onnx_data: cannot be opened'
 refuses $data/refused-outside.onnx \
-    'external data: "../timm-external.onnx_data" must be a plain file name in the same folder'
+    "external data: \"../timm-external.onnx_data\" must be the name of a file in the model's folder"
 refuses $data/refused-hardswish.onnx \
     'node "/blocks/blocks.0/mlp/act/HardSwish" (HardSwish, input "/blocks/blocks.0/mlp/fc1/Add_output_0")'
 refuses $data/refused-normalized.onnx 'node "/Sub" (Sub, input "pixel_values"): no plain ViT has'

@@ -64,8 +64,8 @@ static void note_pid(void) {
 /* The attack changes the grey value of the next images that this child decodes. */
 static int tainted;
 
-/* Decodes an image of this test. A grey image consists of 'g', the width and the height. Any other
- * image is the name of an attack. */
+/* Decodes an image of this test. A grey image has four bytes: 'g', the width, the height and
+ * the grey value. Any other image is the name of an attack. */
 static bool paint(const uint8_t *bytes, vit_image *image) {
     const int width = bytes[1], height = bytes[2];
     uint8_t *pixels = malloc((size_t)(width * height) * 3 + 1);

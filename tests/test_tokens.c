@@ -238,7 +238,7 @@ static void test_refused(const char *folder) {
           "\"lstrip\":true}]}",
           "'b' sets single_word" },
         { "tokenizer.json", "{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0.1]]}}",
-          "expected a float" },
+          "expected a 32-bit float" },
         { "tokenizer.model", "x", "SentencePiece" },
         { "tokenizer.model", "", "SentencePiece" },
         { "spiece.model", "\x0a\x03\x0a\x01\x61", "no piece of type UNKNOWN" },

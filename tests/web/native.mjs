@@ -48,7 +48,7 @@ export class Native {
         return JSON.parse(this.run(program, ...parameters));
     }
 
-    /** look COMMAND -m MODEL ... --npy, and with --json. */
+    /** Runs `vit-look COMMAND ... --json --npy FILE`; returns the JSON and the values in FILE. */
     look(command, ...parameters) {
         const npy = `${this.work}/look.npy`;
         const all = [command, '-m', this.model, ...parameters];

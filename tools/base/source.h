@@ -61,7 +61,7 @@ size_t paths_folder_length(const char *path);
 enum { TAR_BLOCK = 512, TAR_HEADER_NAME = 155 + 1 + 100 };
 
 typedef struct tar_header {
-    char type;     /* '0' for a file, also in old archives */
+    char type;     /* '0' for a file, also if an old archive has a zero byte */
     uint64_t size; /* number of bytes of the data that follow, up to 2^63 - 1 */
     char name[TAR_HEADER_NAME + 1];
     bool extended; /* true for a sparse file of GNU tar, whose header continues */

@@ -295,9 +295,9 @@ bool checkpoint_open_beside(checkpoint *c, size_t file, const char *name, size_t
     const char *beside = c->files[file].path;
     char *path;
     if (!name || !checkpoint_shard_name_ok(name))
-        return report_fail(r,
-                           "external data: \"%.200s\" must be a plain file name in the same folder",
-                           name ? name : "");
+        return report_fail(
+            r, "external data: \"%.200s\" must be the name of a file in the model's folder",
+            name ? name : "");
     if (c->sources[file].memory)
         return report_fail(
             r, "the external data in \"%.200s\" cannot be read: the model was opened from memory",

@@ -563,7 +563,8 @@ static bool torch_say_encoder_layer(torch_description *d, const torch_span *a, s
            torch_say_span(d, "code.layer_norm_eps", a[9]);
 }
 
-/* The functions that are only activations. */
+/* Functions that are always activations. Sigmoid, tanh and erf are not in the list, because they
+ * may be parts of a formula (torch_say_formula). */
 static const char *const torch_activations[] = {
     "relu",       "silu",        "gelu",      "mish",        "elu",      "celu",
     "selu",       "leaky_relu",  "prelu",     "rrelu",       "relu6",    "hardtanh",

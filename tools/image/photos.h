@@ -32,8 +32,8 @@ void photos_free(photo_list *list);
  * may be empty. */
 bool photos_subfolders(const char *folder, photo_list *names, report *r);
 
-/* Lists the names of all files and subfolders in a folder, sorted, except for hidden ones. The list
- * may be empty. */
+/* Lists the names of the files and subfolders in a folder, sorted. Hidden files and subfolders are
+ * left out. The list may be empty. */
 bool photos_names(const char *folder, photo_list *names, report *r);
 
 /* True if a file name has the suffix of an image, such as ".jpg" or ".PNG". */

@@ -204,7 +204,7 @@ static bool round_vector(const learned_set *set, const float *vector, uint16_t *
         if (fabsf(bytes_half(to[d])) <= 65504) continue;
         (void)report_fail(
             r,
-            "its embedding has the value %g at index %d; expected at most 65504: no head can be "
+            "its embedding has the value %g at index %d; expected -65504 to 65504: no head can be "
             "learnt on this model",
             (double)vector[d], d);
         return report_file(r, path);
@@ -1090,8 +1090,8 @@ static bool add_to_sums(adding *a, const float *vector, int class_index, const c
         to[d] = (double)vector[d];
         sum[d] += to[d];
         if (fabs(to[d]) <= 65504) continue;
-        (void)report_fail(r, "its embedding has the value %g at index %zu; expected at most 65504",
-                          to[d], d);
+        (void)report_fail(
+            r, "its embedding has the value %g at index %zu; expected -65504 to 65504", to[d], d);
         return report_file(r, path);
     }
     a->sums.counts[class_index]++;

@@ -415,7 +415,8 @@ const layout layout_qwen_gguf = {
 /* === C-RADIO === */
 
 /* The names of NVIDIA's code. One tensor holds a class token for each teacher, and after them the
- * registers. In the .vit file all tokens but the first are registers. The positions belong to a
+ * registers. In the .vit file, the tensor's first token is the class token, and all its other
+ * tokens are registers, including the class tokens of the other teachers. The positions belong to a
  * large square, and are resampled to the grid of the input. */
 
 static const char *const radio_prefixes[] = {

@@ -246,7 +246,7 @@ static bool assume_structure(const assumer *a) {
         { SETTING_ATTENTION, c->depth > 0 && a->seen->is_torch_attention, c->attention,
           a->seen->is_batch_second
               ? "the attention layer has batch_first=False, so the tokens are presumably on axis 0"
-              : "the attention layer presumably has batch_first=True, or tokens on axis 0" },
+              : "presumably batch_first=True, or the layer's input has the tokens on axis 0" },
         { SETTING_POOL_PREFIX, may_pool_prefix(c), c->pool_prefix,
           "the usual mean covers only the patches" },
         { SETTING_POSITIONS, a->model->stored.first_rows, c->positions, "the usual value" },

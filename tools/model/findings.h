@@ -111,8 +111,8 @@ void findings_order(findings *f);
 /* True if the assumption is rarely wrong or does little harm. */
 bool findings_is_minor(const finding *item);
 
-/* Moves the failure in *r into the list of problems, unless a problem begins with the same
- * words. */
+/* Moves the failure in *r into the list of problems. If a listed problem begins with the text of
+ * the failure, only empties *r. */
 bool findings_take(findings *f, report *r);
 
 bool findings_has_asked(const findings *f, const char *what);

@@ -23,7 +23,7 @@ typedef struct fit {
     int n, dim, width;
     /* [width, dim]: an orthonormal block of vectors, and the product of the block and C. */
     double *block, *next;
-    /* [width, width]: the matrix block C block', and its eigenvectors. */
+    /* [width, width]: the product block * C * transpose(block), and its eigenvectors. */
     double *small, *turn;
     /* [dim]: one row of data minus the mean. */
     double *centred;

@@ -281,7 +281,7 @@ bool shard_writer_add(shard_writer *w, const sample *s, const char *path, const 
     errno = 0;
     if (!fits(w, row))
         return report_fail(r,
-                           "%.200s has a vector with values above 65504, which f16 cannot hold; "
+                           "%.200s has a vector with values beyond 65504, which f16 cannot hold; "
                            "use f32, or --normalize",
                            path);
     line = begin_line(w, s, path);

@@ -434,7 +434,7 @@ static bool take_image(samples *s, report *r) {
     if (m->size <= room) return take_bytes(s, image, r);
     snprintf(text, sizeof text, "is too large: %llu bytes, limit %llu%s",
              (unsigned long long)m->size, (unsigned long long)s->max_bytes,
-             m->size > s->max_bytes ? "" : " of a sample's images");
+             m->size > s->max_bytes ? "" : " for all images of a sample together");
     return copy_text(&image->error, text, r);
 }
 

@@ -311,7 +311,7 @@ static bool read_unigram(reader *d, const json_value *model) {
         const float score = (float)number;
         uint32_t bits;
         if (!(number > -1e9 && number < 1e9) || (double)score != number)
-            return report_fail(d->r, "the score of piece %lld is %g, expected a float",
+            return report_fail(d->r, "the score of piece %lld is %.17g, expected a 32-bit float",
                                (long long)id, number);
         if (id == 0 || score < lowest) lowest = score;
         memcpy(&bits, &score, 4);
