@@ -75,7 +75,7 @@ bin=$tools/node_modules/.bin
 cd "$used" || exit
 
 # runs WHAT COMMAND...: passes if the command runs main.mjs and prints the expected lines
-errors="PhotoError: the photo is truncated
+errors="PhotoError: the photo: the image is truncated
 Error: none.jpg: no such file
 VitError: .*
 TypeError: expected a photo.*
@@ -132,7 +132,7 @@ try "${program[@]}" info
 out '"num_labels":10'
 try "${program[@]}" classify cat.jpg package.json none.jpg
 is 1
-err '^vit-h: package.json is not an image of a supported format'
+err '^vit-h: package.json: the file is not an image of a supported format'
 err '^vit-h: none.jpg: no such file'
 try "${program[@]}" classify --model cat.jpg cat.jpg
 is 1

@@ -47,7 +47,8 @@ async function ofBlob(blob, name) {
         return await ofBytes(new Uint8Array(await blob.arrayBuffer()));
     } catch (error) {
         if (error.name !== 'PhotoError') throw error;
-        throw new PhotoError(`${name} ${error.message}`, { cause: error });
+        // decode.mjs's reasons continue the sentence that the name begins.
+        throw new PhotoError(`${name}${inPage ? '' : ':'} ${error.message}`, { cause: error });
     }
 }
 
@@ -57,13 +58,13 @@ async function ofBytes(bytes) {
     const module = await loadModule(addressOf('photo.wasm', import.meta.url), true);
     const { exports } = await WebAssembly.instantiate(module);
     const at = exports.allocate(Math.max(bytes.length, 1)) >>> 0;
-    if (!at) throw new PhotoError(`is too large: ${bytes.length} bytes`);
+    if (!at) throw new PhotoError(`the image is too large: ${bytes.length} bytes`);
     new Uint8Array(exports.memory.buffer, at, bytes.length).set(bytes);
     let answer;
     try {
         answer = exports.decode(at, bytes.length) >>> 0;
     } catch (error) {
-        throw new PhotoError('is damaged: its decoder failed', { cause: error });
+        throw new PhotoError('the image is damaged: its decoder failed', { cause: error });
     }
     const { buffer } = exports.memory;
     const [width, height, pixels, text] = new Uint32Array(buffer, answer, 4);
