@@ -427,8 +427,8 @@ static void test_samples(void) {
                      "b/007|b/007.jpg|0|-|-|-|007.txt is a symbolic link|is a symbolic link\n"
                      "b/008|b/008.jpg|0|-|-|-|-|is too large: 24 bytes, limit 20\n"
                      "b/009|b/009.a.jpg|16|-|-|-|-|-\n"
-                     "b/009|b/009.b.jpg|0|-|-|-|-|is too large: 16 bytes, limit 20 of a sample's "
-                     "images\n"
+                     "b/009|b/009.b.jpg|0|-|-|-|-|is too large: 16 bytes, limit 20 for "
+                     "all images of a sample together\n"
                      "b/010|b/010.webp|1|-|-|-|-|-\n"
                      "end") == 0,
               "found: %s", found);
