@@ -67,14 +67,14 @@ export default async function camera() {
         await page.locator('#camera').click();
         await page.waitForFunction(() => document.querySelector('#error').textContent);
         const text = await page.locator('#error').innerText();
-        expect(/not allowed/.test(text), `"${text}"`);
+        expect(/may not use the camera/.test(text), `"${text}"`);
     });
 
     await visit('no camera', {}, async ({ page }) => {
         await page.locator('#camera').click();
         await page.waitForFunction(() => document.querySelector('#error').textContent);
         const text = await page.locator('#error').innerText();
-        expect(/No camera was found|not allowed/.test(text), `"${text}"`);
+        expect(/No camera was found|may not use the camera/.test(text), `"${text}"`);
         return text.split('\n')[0];
     });
 }
