@@ -15,7 +15,7 @@ const shown = (text) => (text.length > 60 ? `${text.slice(0, 57)}...` : text);
 /** Returns a note about the parts of a text that its embedding ignores; '' if there are none. */
 function remarkOn(name, { cut, misread }, context) {
     const more = `${cut} token${cut === 1 ? '' : 's'} too many: the model reads ${context}`;
-    return [cut ? `${name} has ${more}: its end is left out.` : '',
+    return [cut ? `${name} has ${more}; its end is left out.` : '',
         misread ? `${name} looks like UTF-8 read as Windows-1252; the text is used unchanged.` : '']
         .filter(Boolean).join(' ');
 }

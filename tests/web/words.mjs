@@ -191,7 +191,7 @@ async function states() {
         await press('Name');
         await note('#naming-note', /^"cat" occurs twice\.$/);
         await name(visited, `cat, ${LONG}`);
-        await note('#naming-note', /^"one two .* seven" has 19 tokens more/);
+        await note('#naming-note', /^"one two .* seven" has 19 tokens too many/);
         await name(visited, 'cat, cafÃ©');
         await note('#naming-note', /^"cafÃ©" looks like UTF-8 read as Windows-1252/);
         await page.locator('#naming summary').click();
