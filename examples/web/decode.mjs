@@ -13,7 +13,7 @@ export class PhotoError extends Error {
     name = 'PhotoError';
 }
 
-const fail = (text) => { throw new PhotoError(text); };
+const fail = (text) => { throw new PhotoError(`the image ${text}`); };
 
 function checkSize(width, height) {
     if (!width || !height) fail('is damaged: it has no pixels');
@@ -86,7 +86,7 @@ async function browserDecodes(file, kind) {
                 + 'Save it as JPEG or PNG first');
         }
         return fail(kind ? `is damaged: the browser does not decode this ${kind.toUpperCase()}`
-            : 'is no photo that this browser decodes. Use a JPEG or PNG file');
+            : 'is in no format that this browser decodes. Use a JPEG or PNG file');
     }
 }
 

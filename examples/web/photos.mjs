@@ -56,7 +56,7 @@ async function read(photo, wanted) {
 }
 
 const reason = (name, { message, name: kind }) =>
-    (kind === 'PhotoError' ? `${name} ${message}.` : `${name} cannot be read: ${message}.`);
+    (kind === 'PhotoError' ? `${name}: ${message}.` : `${name} cannot be read: ${message}.`);
 
 function settle() {
     const { failed } = batch;

@@ -133,7 +133,7 @@ async function addTo(box, files, quiet = false) {
             showPhotos(box);
         } catch (error) {
             if (error instanceof Superseded) return added;
-            refused.push(error.name === 'PhotoError' ? `${name} ${error.message}`
+            refused.push(error.name === 'PhotoError' ? `${name}: ${error.message}`
                 : `${name} cannot be read: ${error.message}`);
         }
     }

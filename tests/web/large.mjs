@@ -67,7 +67,7 @@ export default async function large() {
             expect(difference < 1.5, `orientation ${orientation}: ${difference} levels apart`);
         }
         same(without, [HEIGHT, WIDTH], 'without ImageDecoder, the whole photo');
-        same(refused, 'is truncated', 'half a file');
+        same(refused, 'the image is truncated', 'half a file');
         const ms = (what) => Math.min(...found.map((turn) => turn[what])).toFixed(0);
         return `${ms('part')} ms, whole ${ms('whole')} ms`;
     });

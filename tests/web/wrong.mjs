@@ -11,7 +11,7 @@ const wrong = [
     ['song.mp3', /neither a photo nor a model/],
     ['words.txt', /belong to a checkpoint/],
     ['empty.jpg', /is empty/],
-    ['text.jpg', /is damaged|no photo/],
+    ['text.jpg', /is damaged|in no format/],
     ['cut.jpg', /is truncated/],
     ['cut.png', /is truncated/],
     ['crc.png', /checksum differs/],

@@ -47,8 +47,7 @@ async function ofBlob(blob, name) {
         return await ofBytes(new Uint8Array(await blob.arrayBuffer()));
     } catch (error) {
         if (error.name !== 'PhotoError') throw error;
-        // decode.mjs's reasons continue the sentence that the name begins.
-        throw new PhotoError(`${name}${inPage ? '' : ':'} ${error.message}`, { cause: error });
+        throw new PhotoError(`${name}: ${error.message}`, { cause: error });
     }
 }
 
