@@ -12171,7 +12171,8 @@ static void vit__begin_outputs(vit__pass *p, const vit_outputs *out, int image) 
     if (!VIT__SMALL && p->block == c->depth - 1 && !all) p->queries = 1 + c->has_dist_token;
 }
 
-/* Copies x, normed or not, to the entries of vit_outputs.blocks that request it. */
+/* Copies x, normed or not, to the entries of vit_outputs.blocks that request it. A function of its
+   own, as the tail's layers would take stack in all blocks. */
 VIT__NOINLINE static void vit__block_outputs(const vit__pass *p, vit__mat x,
                                              const vit_outputs *out, int image) {
     const vit_session *s = p->session;
@@ -12385,8 +12386,8 @@ VIT_API void vit_selftest_input(const vit_config *config, float *input) {
     }
 }
 
-/* The largest difference from the stored output, relative to the latter's largest number. A function
-   of its own, as its layers would take stack during the forward pass. */
+/* The largest difference from the stored output, divided by the largest number of that output. A
+   function of its own, as the tail's layers would take stack during the forward pass. */
 VIT__NOINLINE static float vit__selftest_error(const vit_model *m, const float *output) {
     int32_t worst = 0, largest = 0; /* as bits, of which NaN's are the largest */
     vit__tail_layers tail;
