@@ -1,5 +1,5 @@
-/* test_converter_memory.c - makes each allocation, each read and each write of a file fail in whole
- * conversions, one after the other.
+/* test_converter_memory.c - runs whole conversions. In each run, one allocation, one read or one
+ * write of a file fails.
  *
  *     test_converter_memory tests/data [MOST]
  *

@@ -442,8 +442,8 @@ static void test_known(void) {
         }
 }
 
-/* Replaces numbers in the Exif block of exif6.jpg. If the block is damaged, the image must count as
- * upright. */
+/* Replaces bytes in the Exif block of exif6.jpg, and cuts the file. The orientation found must be 1
+ * to 8. It must be 1, upright, if the directory cannot be found. */
 static void test_exif_damage(void) {
     bytes file = read_file("exif6.jpg");
     size_t tiff = 0;

@@ -131,8 +131,8 @@ size_t photos_max_bytes(const photo_options *options);
  * 2.27". */
 const char *photos_library(void);
 /* Describes how photos are decoded, for records and --json: "libjpeg-turbo 2.1.5, reduced" (or
- * "exact"), or "stb_image 2.27". If there is a command for other formats, ", others by
- * 'heif-convert %i %o'" follows. */
+ * "exact"), or "stb_image 2.27". With a command for other formats, the text ends with that command:
+ * "stb_image 2.27, others by 'heif-convert %i %o'". */
 enum { PHOTOS_MAX_COMMAND = 200, PHOTOS_DECODING_SIZE = 64 + PHOTOS_MAX_COMMAND };
 const char *photos_decoding(const photo_options *options, char text[PHOTOS_DECODING_SIZE]);
 

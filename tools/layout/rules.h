@@ -2,8 +2,8 @@
  * file, and finds the keys that a rule names.
  *
  * A key is the name of a tensor in the checkpoint. The tables of a layout contain keys with
- * placeholders such as {b}; layout.h explains their syntax. A prefix is the text that a wrapper of
- * the model puts in front of the names of the model's tensors. */
+ * placeholders such as {b}; layout.h explains their syntax. If a wrapper contains the model, a
+ * prefix such as `module.` begins the names of the model's tensors. */
 #ifndef RULES_H
 #define RULES_H
 

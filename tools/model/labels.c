@@ -49,7 +49,7 @@ static void trim_end(char *text, size_t size) {
     text[size] = '\0';
 }
 
-/* Cuts `text` into lines. Fails if text follows a blank line. */
+/* Cuts `text` into list->count lines. Fails if one of them is empty or is not UTF-8. */
 static bool split_lines(label_list *list, char *text, report *r) {
     size_t i;
     for (i = 0; i < list->count; i++) {

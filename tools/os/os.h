@@ -24,8 +24,8 @@
  * escape sequences. */
 void os_start(int *argc, char ***argv);
 
-/* After this call, the program prints a message and ends with exit status 1 if a mapped file is
- * truncated while it is read. (On Windows, no other program can truncate a mapped file.) */
+/* After this call, the program prints a message and ends with exit status 1 if another program
+ * truncates a file that this one has mapped and reads. Windows refuses to truncate mapped files. */
 void os_on_lost(const char *program);
 
 /* Returns the text of strerror for the error `number`, or a clearer text if another program has the

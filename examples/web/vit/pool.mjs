@@ -67,9 +67,8 @@ function changes(control, at, value, ms) {
 }
 
 /**
- * Polls for at most `longest` milliseconds, then sleeps. The polling time is halved after polling
- * has failed, as when two threads share a core. The polling time becomes longer after polling has
- * succeeded.
+ * Polls for some time, at most `longest` milliseconds, then sleeps. A failed poll, as when two
+ * threads share a core, halves the time of the next one. A successful poll makes it longer.
  */
 export class Waiter {
     constructor(longest) {
