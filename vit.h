@@ -10825,6 +10825,9 @@ static void vit__place_head(const vit__attention *job, vit__arena *arena, vit__a
         head->tile = vit__take(arena, rows * row);
     }
     if (!arena->base) return;
+    if (VIT__HAS_U8 && job->quantised) /* softmax reads 16 at a time */
+        memset(head->packing.key_steps + job->keys, 0,
+               (tokens - (size_t)job->keys) * sizeof(float));
     head->second = head->tile + rows * (scores - tokens);
     head->q_tile = head->second + rows * tokens;
     head->form = head->scores.gemm->form;
