@@ -661,11 +661,24 @@ def make():
     def missing(g):
         to_external(g, "nowhere.onnx_data")
 
+    def idle(g):
+        """The bias of fc1 is added for nobody: its node has no output."""
+        without_names(g)
+        biases = [t.name for t in g.graph.initializer if len(t.dims) == 1]
+        adds = [n for n in g.graph.node if n.op_type == "Add" and n.input[0] in biases]
+        add = adds[2]  # of fc1
+        for n in g.graph.node:
+            for i, name in enumerate(n.input):
+                if name == add.output[0]:
+                    n.input[i] = add.input[1]
+        del add.output[:]
+
     refused("outside", Timm(), outside)
     refused("missing", Timm(), missing)
     refused("normalized", Normalized())
     refused("windows", Windows())
     refused("twice", Twice())
+    refused("idle", Timm(), idle)
     refused("hardswish", Timm(Hard()))
     refused("after-norm", AfterNorm())
     for variant in ("rotary", "factor", "positions"):

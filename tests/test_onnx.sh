@@ -63,5 +63,6 @@ refuses $data/refused-rotary.onnx 'node "/blocks/blocks.0/attn/Add" (Add'
 refuses $data/refused-windows.onnx 'node "/Add" (Add, input "/patch_embed/Transpose_output_0"): not a residual'
 refuses $data/refused-after-norm.onnx 'node "/Add" (Add, input "/patch_embed/Transpose_output_0"): not a r'
 refuses $data/refused-twice.onnx 'node "/patch_embed/proj/Conv" (Conv, input "/Conv_output_0"): a conv'
+refuses $data/refused-idle.onnx 'blocks.0.mlp.fc1.bias is missing: other blocks have it'
 
 summary

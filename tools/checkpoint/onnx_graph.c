@@ -542,7 +542,8 @@ onnx_node *onnx_user(const onnx_reader *o, int v, onnx_op op, const onnx_node *a
     for (; use >= 0 && steps < ONNX_MOST_USERS; steps++) {
         onnx_node *n = &o->nodes[use / ONNX_MOST_INPUTS];
         use = n->next_use[use % ONNX_MOST_INPUTS];
-        if (is_after && n->op == op) return n;
+        /* A node without a first output belongs to no layer. */
+        if (is_after && n->op == op && n->output_count > 0 && n->outputs[0] >= 0) return n;
         is_after = is_after || n == after;
     }
     return NULL;
