@@ -1122,7 +1122,7 @@ def write_qwen():
              "--set num_heads=2 --set pool=avg --set merge_size=2", act="gelu_tanh", twin_options=QWEN, **more)
     second = g.pop("v.patch_embd.weight.1")
     case("gguf_qwen3vl_one", OrderedDict(g, pairs=pairs), "v.patch_embd.weight.1 is missing: every "
-         "tower with clip.projector_type qwen3vl_merger has it", None, "--set pool=avg", **file)
+         "image encoder with clip.projector_type qwen3vl_merger has this tensor", None, "--set pool=avg", **file)
     g["v.patch_embd.weight.1"] = second
     pairs["clip.projector_type"] = "mlp"
     case("gguf_qwen3vl_mlp", OrderedDict(g, pairs=pairs), "v.patch_embd.weight.1: expected "

@@ -46,7 +46,7 @@ static bool json_new(json_parser *p, json_kind kind, json_value **out) {
     if (p->values++ >= p->max_values)
         return json_fail(p, p->max_values == JSON_MAX_VALUES
                                 ? "more than 1000000 values"
-                                : "more than one value for every 8 bytes");
+                                : "the text has more than one value for every 8 bytes");
     value = memory_take(p->memory, sizeof *value);
     if (!value) return report_no_memory(p->report);
     value->kind = (uint8_t)kind;

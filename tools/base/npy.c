@@ -146,7 +146,8 @@ static bool read_type(reader *r, header *h) {
     char text[32];
     skip_space(r);
     if (r->next < r->end && *r->next == '[') {
-        return report_fail(r->report, "record arrays are not supported, only plain numbers");
+        return report_fail(r->report,
+                           "record arrays are not supported; expected an array of plain numbers");
     }
     if (!read_string(r, text, sizeof text)) return false;
     for (int i = 0; i < NUM_ELEMENTS; i++) {
@@ -235,14 +236,16 @@ static bool find_header(reader *r, const unsigned char *bytes, size_t size, size
         return report_fail(r->report, size == 0 ? "is empty" : "not a .npy file");
     }
     if (bytes[6] < 1 || bytes[6] > 3 || bytes[7] != 0) {
-        return report_fail(r->report, ".npy version %d.%d is not supported (1.0, 2.0, 3.0)",
-                           bytes[6], bytes[7]);
+        return report_fail(
+            r->report,
+            ".npy version %d.%d is not supported; the supported versions are 1.0, 2.0 and 3.0",
+            bytes[6], bytes[7]);
     }
     prefix = bytes[6] == 1 ? 10 : 12;
     if (size < prefix) return report_fail(r->report, "the file ends inside the .npy header");
     length = (size_t)load_bits(bytes + 8, bytes[6] == 1 ? 2 : 4, false);
     if (length > MAX_HEADER) {
-        return report_fail(r->report, "the .npy header has %zu bytes, limit %d", length,
+        return report_fail(r->report, "the .npy header has %zu bytes, expected at most %d", length,
                            MAX_HEADER);
     }
     if (length > size - prefix) {

@@ -274,8 +274,8 @@ static bool checkpoint_check_repeats(const checkpoint *c, report *r) {
     return all <= most ||
            report_fail(
                r,
-               "%llu bytes expand to %llu bytes; expected at most %d times the stored size plus "
-               "%d MiB; the largest tensor, \"%.200s\", has %lld elements",
+               "the tensors expand from %llu stored bytes to %llu bytes; expected at most %d times "
+               "the stored size plus %d MiB; the largest tensor, \"%.200s\", has %lld elements",
                (unsigned long long)stored, (unsigned long long)all, CHECKPOINT_MOST_REPEATS,
                (int)(CHECKPOINT_FREE_REPEATS >> 20), largest->name, (long long)largest->count);
 }

@@ -258,7 +258,8 @@ static bool put_pair(gguf_reader *g, const char *key, const char *value) {
 static bool take_alignment(gguf_reader *g, const char *value) {
     long alignment;
     if (!text_read_int(value, 1, 1 << 16, &alignment) || (alignment & (alignment - 1)))
-        return report_fail(g->report, "general.alignment: expected a power of two, found %.40s",
+        return report_fail(g->report,
+                           "general.alignment: expected a power of two up to 65536, found %.40s",
                            value);
     g->alignment = (uint64_t)alignment;
     return true;
@@ -402,9 +403,10 @@ static bool check_frames(const gguf_reader *g) {
     const bool is_qwen = !strcmp(g->projector, QWEN3_VL);
     if (is_qwen == (find(g, second + 1) != NULL)) return true;
     return report_fail(g->report,
-                       is_qwen ? "%s is missing: every tower with clip.projector_type " QWEN3_VL
-                                 " has it"
-                               : "%s: expected clip.projector_type " QWEN3_VL " beside this tensor",
+                       is_qwen
+                           ? "%s is missing: every image encoder with clip.projector_type " QWEN3_VL
+                             " has this tensor"
+                           : "%s: expected clip.projector_type " QWEN3_VL " beside this tensor",
                        second);
 }
 

@@ -71,7 +71,9 @@ static bool add_array(checkpoint *c, size_t file, const zip_entry *entry, const 
     storage.big_endian = header->big_endian;
     if (!storage.bytes.name) return report_no_memory(r);
     if (header->offset % header->size != 0)
-        return report_fail(r, "%.200s: the elements are not aligned", entry->name);
+        return report_fail(
+            r, "%.200s: the elements begin at a byte that is not a multiple of their size",
+            entry->name);
     t.name = name;
     t.container_name = entry->name;
     t.dtype = dtype_of(header);
@@ -137,7 +139,8 @@ static bool tar_find_file(const source *s, source *found, report *r) {
         uint8_t block[TAR_BLOCK];
         tar_header header;
         if (entries == TAR_MAX_ENTRIES)
-            return report_fail(r, "tar: more than %d entries; unpack it first", TAR_MAX_ENTRIES);
+            return report_fail(r, "tar: more than %d entries; unpack the tar first",
+                               TAR_MAX_ENTRIES);
         if (!source_read(s, at, block, sizeof block, r)) return false;
         if (block[0] == 0) break;
         at += TAR_BLOCK;
@@ -162,7 +165,7 @@ bool tar_open(checkpoint *c, size_t file, report *r) {
     if (!tar_find_file(&c->sources[file], &found, r)) return false;
     if (found.size >= TAR_BLOCK && !source_read(&found, 257, magic, sizeof magic, r)) return false;
     if (memcmp(magic, "ustar", sizeof magic) == 0)
-        return report_fail(r, "tar: a tar inside a tar; unpack it first");
+        return report_fail(r, "tar: a tar inside a tar; unpack the outer tar first");
     c->sources[file] = found;
     return checkpoint_open_inside(c, file, r);
 }

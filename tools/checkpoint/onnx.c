@@ -250,7 +250,8 @@ static bool onnx_find_linear(onnx_reader *o, onnx_node *n) {
         const onnx_attribute *beta = onnx_attribute_of(n, "beta");
         if ((alpha && fabsf(alpha->number - 1) > 0) || (beta && fabsf(beta->number - 1) > 0) ||
             onnx_integer(n, "transA", 0) != 0)
-            return onnx_refuse(o, n, "not a linear layer: alpha and beta must be 1, transA 0");
+            return onnx_refuse(
+                o, n, "not a linear layer: alpha and beta must be 1, and transA must be 0");
     }
     if (n->op == OP_MATMUL_INTEGER || n->op == OP_CONV_INTEGER) {
         last = onnx_rescale(o, n, &scale);
@@ -262,7 +263,9 @@ static bool onnx_find_linear(onnx_reader *o, onnx_node *n) {
     if (!onnx_weight_dims(o, n, &rows, &columns)) {
         const checkpoint_tensor_info *t = onnx_tensor_of(o, weight);
         if (!is_conv || !t || t->ndim != 4)
-            return onnx_refuse(o, n, "not a linear layer: its weight must have two dimensions");
+            return onnx_refuse(
+                o, n,
+                "expected a weight of two dimensions, or of four dimensions for a convolution");
         rows = t->dims[0];
     }
     n->part = PART_INSIDE;
@@ -571,7 +574,7 @@ static onnx_node *onnx_trace(onnx_reader *o, int v, onnx_path *path) {
             path->third = onnx_third(o, n, v);
         v = onnx_input(n, 0);
     }
-    (void)report_fail(o->report, "attention whose input is not a linear layer");
+    (void)report_fail(o->report, "ONNX: an input of attention does not come from a linear layer");
     return NULL;
 }
 
@@ -631,9 +634,10 @@ static bool onnx_finish_scores(onnx_reader *o, onnx_node *softmax, const onnx_no
     if (o->report->failed) return false;
     proj = mix ? onnx_proj_behind(o, mix) : NULL;
     if (!v || !proj || q->from != k->from || q->from != v->from)
-        return onnx_refuse(o, softmax,
-                           "no self-attention: expected q, k and v of one input, and a linear "
-                           "layer after them");
+        return onnx_refuse(
+            o, softmax,
+            "not self-attention: expected q, k and v computed from one input, and a linear "
+            "layer after attention");
     if (q == k &&
         (k != v || path->third != 0 || of_k.third != 1 || of_v.third != 2 || path->is_by_head))
         return onnx_refuse(o, softmax, "one layer computes q, k and v, but not in timm's order");
@@ -642,7 +646,7 @@ static bool onnx_finish_scores(onnx_reader *o, onnx_node *softmax, const onnx_no
     if (!path->head_dim && path->heads) path->head_dim = width / path->heads;
     if (path->head_dim < 1 || width % path->head_dim != 0 ||
         (path->heads > 0 && path->heads * path->head_dim != width))
-        return onnx_refuse(o, softmax, "the shapes of q do not tell the number of heads");
+        return onnx_refuse(o, softmax, "the shapes of q do not show the number of heads");
     mix->part = PART_SCORES;
     mix->from = q->from;
     mix->last = onnx_index(o, softmax);
@@ -938,7 +942,9 @@ static bool onnx_publish(onnx_reader *o, const onnx_node *n, int v, const char *
     const onnx_node *dequantise = onnx_dequantise_before(o, v);
     const int base = onnx_base(o, v);
     checkpoint_tensor_info t;
-    if (base < 0) return onnx_refuse(o, n, "a parameter that the graph computes");
+    if (base < 0)
+        return onnx_refuse(o, n,
+                           "expected a parameter from the file, found one that the graph computes");
     if (o->values[base].is_published) return true;
     o->values[base].is_published = true;
     t = o->tensors[onnx_constant_tensor(o, base)];
@@ -1183,7 +1189,10 @@ static bool onnx_name_stem(onnx_reader *o, const onnx_node *n, int v, bool is_po
                  families[i][is_position ? 2 : 1]);
         return true;
     }
-    return onnx_refuse(o, n, "a constant without a name");
+    return onnx_refuse(
+        o, n,
+        "the exporter did not keep the name of this constant; export the parameters with their "
+        "names");
 }
 
 /* Finds the only parameter from which a constant is computed, because the graph may slice or
@@ -1211,7 +1220,9 @@ static bool onnx_take_stem(onnx_reader *o, onnx_node *n, int v, bool is_position
     int leaf = onnx_base(o, v), budget = 200;
     if (o->in_blocks) return onnx_refuse(o, n, "a constant that no plain ViT has there");
     if (leaf < 0 && !onnx_only_leaf(o, v, 20, &budget, &leaf)) leaf = -1;
-    if (leaf < 0) return onnx_refuse(o, n, "tokens or positions that the graph computes");
+    if (leaf < 0)
+        return onnx_refuse(
+            o, n, "expected tokens or positions from the file, found some that the graph computes");
     return onnx_name_stem(o, n, leaf, is_position, name) && onnx_publish(o, n, leaf, name);
 }
 
@@ -1287,7 +1298,7 @@ static bool onnx_take_part(onnx_reader *o, onnx_node *n) {
     float first[1], last[1], axis[1];
     bool is_stream;
     if (!onnx_is_image(o, onnx_input(n, 0)))
-        return onnx_refuse(o, n, "the data do not come from the image");
+        return onnx_refuse(o, n, "the data that this node reads are not computed from the image");
     is_stream = from &&
                 (from->part == PART_NORM || (from->part == PART_NONE && from->op == OP_ADD));
     if (n->op == OP_GATHER) {
@@ -1340,7 +1351,7 @@ static bool onnx_take_end(onnx_reader *o, onnx_node *n) {
                                              : "log_softmax";
     if (o->values[onnx_output(n)].user >= 0)
         return onnx_refuse(
-            o, n, "an activation of the tokens outside attention, but not at the end of the model");
+            o, n, "outside attention, this operator is supported only at the end of the model");
     return onnx_say(o, "end", n->op == OP_SIGMOID ? "code.activation" : "code.softmax", name);
 }
 

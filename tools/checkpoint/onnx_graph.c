@@ -262,8 +262,8 @@ static bool onnx_store(onnx_reader *o, checkpoint_tensor_info *t, const onnx_dat
         if (!checkpoint_open_beside(o->c, o->file, d->location, &s.file, o->report)) return false;
         if (d->offset > o->c->sources[s.file].size ||
             bytes > o->c->sources[s.file].size - d->offset)
-            return report_fail(o->report, "%.200s: %.200s ends before this tensor does", t->name,
-                               d->location);
+            return report_fail(o->report, "%.200s: the file %.200s ends before this tensor ends",
+                               t->name, d->location);
         s.bytes.offset = d->offset;
     } else if (d->is_raw) {
         if (d->size != bytes)
@@ -400,8 +400,10 @@ static bool onnx_count_node(onnx_reader *o, uint64_t at, uint64_t end, size_t co
         if (f.number < 6) counts[f.number]++;
     if (o->report->failed) return false;
     return (counts[1] <= ONNX_MOST_INPUTS && counts[2] <= ONNX_MOST_INPUTS && counts[5] <= 32) ||
-           report_fail(o->report, "ONNX: a node has more than %d inputs, outputs or attributes",
-                       ONNX_MOST_INPUTS);
+           report_fail(
+               o->report,
+               "ONNX: a node has more than %d inputs or outputs, or more than 32 attributes",
+               ONNX_MOST_INPUTS);
 }
 
 static bool onnx_add_output(onnx_reader *o, onnx_node *n, const onnx_field *f) {

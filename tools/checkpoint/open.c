@@ -317,10 +317,11 @@ static bool checkpoint_open_shard(checkpoint *c, const char *index_path, const j
     size_t file = 0;
     char *path;
     if (!name || !checkpoint_shard_name_ok(name))
-        return report_fail(r,
-                           "weight_map: the shard of \"%.200s\" must be a plain file name in "
-                           "the same folder",
-                           entry->key);
+        return report_fail(
+            r,
+            "weight_map: the shard of tensor \"%.200s\" must be a plain file name in "
+            "the folder of the index",
+            entry->key);
     path = checkpoint_path_beside(c, index_path, name);
     if (!path) return report_no_memory(r);
     if (strcmp(path, index_path) == 0)
@@ -405,8 +406,9 @@ static checkpoint *checkpoint_new(void) {
 static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *r) {
     ok = ok && (c->by_name || checkpoint_index_names(c, r));
     if (ok && c->wanted && c->wrapper[0] == '\0')
-        ok = report_fail(r, "no state dict \"%.200s\": the file holds a single state dict",
-                         c->wanted);
+        ok = report_fail(
+            r, "no state dict \"%.200s\": the file holds a single state dict; leave out --weights",
+            c->wanted);
     *out = ok ? c : NULL;
     if (!ok) checkpoint_close(c);
     return ok;

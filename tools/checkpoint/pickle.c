@@ -145,7 +145,7 @@ static pickle_value *pickle_new(pickle_machine *m, pickle_kind kind) {
     if (m->values++ < m->max_values) value = memory_take(&m->document->memory, sizeof *value);
     if (value) value->kind = (uint8_t)kind;
     else
-        pickle_fail(m, "there are more than %lu values, or the text is too long",
+        pickle_fail(m, "there are more than %lu values, or the values take too much memory",
                     (unsigned long)m->max_values);
     return value;
 }

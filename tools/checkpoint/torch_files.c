@@ -114,7 +114,8 @@ static bool torch_read_byteorder(torch_zip *z) {
     char text[8] = "";
     if (!entry) return true; /* Archives before PyTorch 2.0 are little-endian. */
     if (entry->size >= sizeof text)
-        return report_fail(z->reader.report, "zip: byteorder of %llu bytes",
+        return report_fail(z->reader.report,
+                           "zip: the entry byteorder has %llu bytes, expected at most 7",
                            (unsigned long long)entry->size);
     if (!zip_read(z->archive.source, entry, text, z->reader.report)) return false;
     z->big_endian = strcmp(text, "big") == 0;
@@ -295,7 +296,8 @@ static bool torch_legacy_place(torch_reader *t, const char *name, const torch_st
                                                     storage->key);
     checkpoint_storage placed = { 0 };
     if (found->offset == 0)
-        return report_fail(t->report, "%.200s: storage \"%.200s\" is missing from the list of keys",
+        return report_fail(t->report,
+                           "%.200s: storage \"%.200s\" is missing from the list of storage keys",
                            name, storage->key);
     if (!found->added) {
         placed.file = t->file;

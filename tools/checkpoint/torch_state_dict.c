@@ -588,8 +588,10 @@ static const pickle_value *torch_refuse_path(torch_reader *t) {
     char list[300] = "";
     size_t i, used = 0;
     if (c->choice_count < 2 && (c->choice_count == 0 || c->choices[0][0] == '\0')) {
-        (void)report_fail(t->report, "no state dict \"%.60s\": the file holds a single state dict",
-                          c->wanted);
+        (void)report_fail(
+            t->report,
+            "no state dict \"%.60s\": the file holds a single state dict; leave out --weights",
+            c->wanted);
         return NULL;
     }
     for (i = 0; i < c->choice_count && used < sizeof list; i++)

@@ -137,7 +137,7 @@ static bool read_merges(tplan *p, char *text, uint32_t most, uint32_t *id, repor
         }
         rank++;
     }
-    if (rank == 0) return report_fail(r, "expected merges, one a line, found none");
+    if (rank == 0) return report_fail(r, "expected one merge on each line, found no merges");
     return true;
 }
 
@@ -244,7 +244,8 @@ bool clip_read_vocab(tplan *p, const char *vocab, const char *merges, report *r)
         if (strcmp(v->key, CLIP_BEGIN) == 0) p->begin = (int)id;
         else if (strcmp(v->key, CLIP_END) == 0) p->end = (int)id;
         else if (!clip_add_piece(p, v->key, strlen(v->key), "</w>", (uint32_t)id))
-            good = report_fail(r, "the piece '%s' is not written in GPT-2's characters", v->key);
+            good = report_fail(r, "the piece '%s' is not written in GPT-2's characters for bytes",
+                               v->key);
     }
     if (good && (p->begin < 0 || p->end < 0))
         good = report_fail(r, "lacks %s or %s", CLIP_BEGIN, CLIP_END);

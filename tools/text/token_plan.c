@@ -481,8 +481,9 @@ static bool put_tables(tplan *p, report *r) {
      * steps together are assumed to lengthen it by at most half. */
     p->growth *= 1.5;
     if (p->growth > 60)
-        return report_fail(r, "cleaning can make a text %.0f times as long, expected at most 60",
-                           p->growth);
+        return report_fail(
+            r, "normalization can make a text %.0f times as long, expected at most 60 times",
+            p->growth);
     memcpy(&score, &p->first_score, 4);
     set_header(p, 104, score);
     memcpy(&score, &p->lowest_score, 4);

@@ -221,7 +221,7 @@ static bool read_tokens(reader *d, const json_value *tokens) {
         if (normalized && d->p->steps.count > 0 && !is_clean(text))
             return report_fail(d->r,
                                "the added token '%s' sets normalized, which is supported only for "
-                               "printable ASCII without capitals",
+                               "tokens of printable ASCII without capitals and spaces",
                                text);
         if (id >= d->p->num_ids) d->p->num_ids = (int)id + 1;
         tplan_add(d->p, normalized ? &d->p->cleaned : &d->p->raw, text, strlen(text), (uint32_t)id,
@@ -266,7 +266,7 @@ static bool read_merge(reader *d, const json_value *merge, uint32_t rank) {
         return report_fail(d->r, "merge %u does not consist of two pieces", rank);
     if (d->bytes) {
         return clip_add_merge(d->p, left, left_size, right, right_size, d->suffix, rank) ||
-               report_fail(d->r, "merge %u is not written in GPT-2's characters", rank);
+               report_fail(d->r, "merge %u is not written in GPT-2's characters for bytes", rank);
     }
     memcpy(text, left, left_size);
     memcpy(text + left_size, right, right_size);
