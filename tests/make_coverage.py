@@ -644,8 +644,8 @@ with timm's preprocessing, and a conversion by name alone with a conversion by c
 
 `make test` needs no Python: tests/test_coverage.c does the same with the models in
 tests/data/coverage, one for each set of options. The last column of a table names these models.
-[tests/newer_timm.py](../tests/newer_timm.py) prints the tags of another release of timm that this
-page lacks.
+[tests/newer_timm.py](../tests/newer_timm.py) prints the tags that another release of timm has
+and this page lacks.
 """
 
 
@@ -675,8 +675,8 @@ PROPOSED = """## Proposed for timm (pull request 2730): 4 of 4
 NAFLEX = """## Any aspect ratio, by tests/test_own.sh naflexvit: 8 of 8 architectures
 
 tests/make_naflex.py ran small models of timm's NaFlexVit on four photos of different shapes. Each
-other architecture has the options of one of these small models. Photos are resized as by timm's
-NaFlex loader, to at most 576 patches.
+architecture of the table has the options of one of these small models. Photos are resized as by
+timm's NaFlex loader, to at most 576 patches.
 
 | tag | supported | output | tokens | small model |
 |---|---|---|---|---|

@@ -145,8 +145,9 @@ cat >"$tables" <<'END'
 
 tests/make_families.py defines each family after its published code, with two or three blocks and
 random weights; PyTorch computes the outputs. The table shows the largest difference, relative to the
-largest output. A family is supported if its difference is below 2e-05. timm's tags are those of the
-tables above. The last column counts the places in the source that a family needed.
+largest output. A family is supported if its difference is below 2e-05. The tags in the
+column "compared" are rows of the tables above. The last column counts the places in the source
+code that were changed for a family.
 
 | family | weights | supported | compared | difference | places |
 |---|---|---|---|---|---|
