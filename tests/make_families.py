@@ -440,7 +440,8 @@ def lacking():
     told = "--set num_heads=2 --img-size 8"
     case("sapiens2_uneven", uneven, "--img-size 8",
          "blocks.1.attn.wk.weight [12, 16] does not fit blocks.1.attn.qkv.weight [48, 16]")
-    case("sapiens2_4k", windows, "--img-size 8", "lacks blocks with windowed attention before the others")
+    case("sapiens2_4k", windows, "--img-size 8",
+         "lacks blocks with windowed attention before the other blocks")
     shapes = timm_shapes()
     shapes["blocks.0.attn.rel_pos.relative_position_bias_table"] = (9, HEADS)
     case("relpos_table", lacks(shapes), told, "lacks a table of relative positions (RelPosBias)")

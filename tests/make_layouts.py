@@ -1160,11 +1160,11 @@ def write_vjepa2():
     move(meta, "module.backbone.norm", t, "norm")
     s["pooler.query_tokens"] = np.zeros((1, 1, D), "f4")
     case("hf_vjepa2", s, "lacks patches of two frames, and rotary positions with two angles for "
-         "a pair (V-JEPA 2)", None)
+         "each pair of values (V-JEPA 2)", None)
     predictor = as_torch({"norm.weight": t["norm.weight"]})
     case("vjepa2", {"encoder": as_torch(meta), "predictor": predictor},
-         "lacks patches of several frames (V-JEPA 2, whose rotary positions have two angles for a "
-         "pair)", None, "--weights encoder --set num_heads=2", write=pth, suffix="pth")
+         "lacks patches of several frames (V-JEPA 2, whose rotary positions have two angles for "
+         "each pair of values)", None, "--weights encoder --set num_heads=2", write=pth, suffix="pth")
 
 
 def write_aimv2():

@@ -73,7 +73,7 @@ static void test_order(void) {
     static const char *const found[] = {
         "no configuration", "norm_eps=1e-05",
         "activation=gelu",  "one norm used twice in each block",
-        "mean=0.5 std=0.5", "bare matrices as [inputs, outputs]",
+        "mean=0.5 std=0.5", "matrices outside layers as [inputs, outputs]",
         "weights=model",    "img_size=8x8",
         "norm_epsilon=1",   "num_heads=3",
     };
@@ -84,7 +84,7 @@ static void test_order(void) {
         "activation=gelu",
         "img_size=8x8",
         "one norm used twice in each block",
-        "bare matrices as [inputs, outputs]",
+        "matrices outside layers as [inputs, outputs]",
         "norm_epsilon=1",
         "norm_eps=1e-05",
         "no configuration",

@@ -55,10 +55,11 @@ static bool refuse_patch(const layout_map *map, const char *tensor, const layout
     char key[LAYOUT_MAX_KEY], shape[SHAPE_TEXT_SIZE];
     if (!part) return report_fail(r, "%s is missing", names_meant_key(map, tensor, key));
     if (part->info->ndim == 5)
-        return report_fail(r,
-                           "%s: this version of vit.h lacks patches of several frames "
-                           "(V-JEPA 2, whose rotary positions have two angles for a pair)",
-                           part->info->name);
+        return report_fail(
+            r,
+            "%s: this version of vit.h lacks patches of several frames "
+            "(V-JEPA 2, whose rotary positions have two angles for each pair of values)",
+            part->info->name);
     return report_fail(r, "%s: expected [%s], found %s", part->info->name,
                        strchr(axes, 'p') < strchr(axes, 'd') ? "P, P, C, D" : "D, C, P, P",
                        shape_text(part->info->dims, part->info->ndim, shape, sizeof shape));

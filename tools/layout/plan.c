@@ -535,7 +535,7 @@ static bool put_failures(const name_groups *failures, findings *f) {
         else snprintf(line, sizeof line, "%s (%zu tensors)", text, group->count);
         if (!findings_wrong(f, line, "")) return false;
     }
-    snprintf(line, sizeof line, "%zu more tensors do not fit", failures->more);
+    snprintf(line, sizeof line, "%zu more tensors do not fit the model", failures->more);
     return failures->more == 0 || findings_wrong(f, line, "");
 }
 

@@ -304,7 +304,8 @@ static bool name_projection(structure_parts *p) {
         alike[0] = best = list.items[i];
     }
     if (most == -100) return false;
-    if (tied && !structure_order_tells(p, alike, 2, "attention's projection and the MLP"))
+    if (tied &&
+        !structure_order_tells(p, alike, 2, "attention's projection from a layer of the MLP"))
         return true;
     if (best)
         structure_name(best, "attn.proj",
@@ -408,7 +409,8 @@ static bool is_in_order(structure_parts *p, structure_part *const *two, const ch
     if (a != b) return a < b;
     a = first_by_words(two, "before pre input first", "after post output second");
     *why = a < 0 ? by_order : structure_by_name;
-    if (a < 0) (void)structure_order_tells(p, two, 2, "attention's and the MLP's");
+    if (a < 0)
+        (void)structure_order_tells(p, two, 2, "the tensors of attention from those of the MLP");
     return a <= 0;
 }
 
@@ -498,7 +500,7 @@ static void turn_bare_matrices(structure_parts *p) {
         is_square = is_square || part->rows == part->cols;
     }
     if (is_square)
-        structure_note_add(p->result, "bare matrices as [inputs, outputs]",
+        structure_note_add(p->result, "matrices outside layers as [inputs, outputs]",
                            "programs usually multiply tokens by such matrices as x @ W",
                            "--rename THEIRS=OURS");
 }

@@ -86,7 +86,7 @@ static const char *misfit(const structure_parts *p, const structure_part *part, 
     case SHAPE_TOKENS: return part->weight->count % p->width ? "rows as wide as a token" : NULL;
     case SHAPE_PATCH:
         return part->rows != p->width || (part->kind != PART_CONV && part->kind != PART_MATRIX)
-                   ? "a layer that makes tokens of patches"
+                   ? "a layer that computes tokens from patches"
                    : NULL;
     case SHAPE_NORM:
         return !is_norm(part) || part->rows != p->width ? "a norm as wide as a token" : NULL;
@@ -229,7 +229,7 @@ static void name_linear_positions(structure_parts *p, structure_part *part) {
                  other->path, part->path, part->path);
     structure_name(part, "pos_embed.linear", structure_by_name);
     structure_note_add(p->result, "a linear layer as the table of positions",
-                       "its name and shape match", "--rename THEIRS=OURS");
+                       "its name and shape are those of such a table", "--rename THEIRS=OURS");
 }
 
 static void name_positions(structure_parts *p) {
@@ -502,7 +502,7 @@ static bool comes_first(const structure_parts *p, const structure_part *a, const
     if (in_head(a) != in_head(b)) return in_head(b);
     if (of_a != of_b) return of_a > of_b;
     if (by_words != 0) return by_words > 0;
-    *why = "by its place in the file";
+    *why = "by the order of the two norms in the file";
     if (p->is_sorted || !is_behind_blocks(p, a) || !is_behind_blocks(p, b)) *why = NULL;
     return a < b;
 }
@@ -520,10 +520,10 @@ static void name_second_norm(structure_parts *p) {
     if (!why) {
         snprintf(
             p->unsure, sizeof p->unsure,
-            "nothing shows where the norms %.200s and %.200s run. If both follow the blocks, the "
-            "second belongs to the head: give --rename '%.200s.*=fc_norm.*' or --rename "
-            "'%.200s.*=fc_norm.*' for that norm. If one precedes the blocks, give --rename "
-            "'%.200s.*=norm_pre.*' or --rename '%.200s.*=norm_pre.*' for that norm",
+            "nothing shows where the norms %.200s and %.200s run. If both norms follow the blocks, "
+            "rename the norm that runs last: --rename '%.200s.*=fc_norm.*' or --rename "
+            "'%.200s.*=fc_norm.*'. If one norm precedes the blocks, rename this norm: --rename "
+            "'%.200s.*=norm_pre.*' or --rename '%.200s.*=norm_pre.*'",
             first->path, second->path, first->path, second->path, first->path, second->path);
         return;
     }

@@ -232,7 +232,7 @@ static bool add_linear_positions(new_tensors *n, const structure_part *part) {
     bool good = read_layer(n, part, &layer) && fold_positions(&layer, &table, n->report);
     const new_values values = { table, layer.cols, layer.rows, part->path };
     good = good &&
-           add_values(n, -1, "pos_embed", "", &values, "columns of a linear layer, and its bias");
+           add_values(n, -1, "pos_embed", "", &values, "columns of a linear layer, plus its bias");
     free(table);
     fold_free(&layer);
     return good;

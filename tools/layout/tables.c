@@ -708,7 +708,7 @@ static const layout_rule llama_cpp_rules[] = {
 };
 
 static const layout_extra llama_cpp_harmless[] = {
-    { "../later.*", "of later blocks, which the language model does not read" },
+    { "../later.*", "of blocks after those that the language model reads" },
     { "../model.image_newline", "of a language model" },
     { "image_newline", "of a language model" },
     { "../t.*", "of a text tower" },

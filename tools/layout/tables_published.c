@@ -511,7 +511,7 @@ static const layout_rule sapiens2_rules[] = {
 };
 
 static const layout_extra sapiens2_lacking[] = {
-    { "tokenizer.*", "blocks with windowed attention before the others (Sapiens 2 at 4K)" },
+    { "tokenizer.*", "blocks with windowed attention before the other blocks (Sapiens 2 at 4K)" },
     { NULL, NULL }
 };
 
@@ -571,8 +571,8 @@ static const layout_rule vjepa2_rules[] = {
 };
 
 static const layout_extra vjepa2_lacking[] = {
-    { "embeddings.*", "patches of two frames, and rotary positions with two angles for a pair "
-                      "(V-JEPA 2)" },
+    { "embeddings.*", "patches of two frames, and rotary positions with two angles for each pair "
+                      "of values (V-JEPA 2)" },
     { NULL, NULL }
 };
 

@@ -620,8 +620,10 @@ static bool start_patch(adaptation *a, vit_pos_resample how, report *r) {
            make_resize(work, a->from.side, a->to.side, how);
     if (!good) (void)report_no_memory(r);
     else if (!invert(a, work))
-        good = report_fail(r, "--patch-size %d: the resize from patches of %d is not invertible",
-                           a->to.side, a->from.side);
+        good = report_fail(
+            r,
+            "--patch-size %d: the resize from patch size %d is not invertible; choose another size",
+            a->to.side, a->from.side);
     free(work);
     return good;
 }
