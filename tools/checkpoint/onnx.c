@@ -564,9 +564,10 @@ static onnx_node *onnx_trace(onnx_reader *o, int v, onnx_path *path) {
         }
         if (onnx_take_factor(o, n, &v, path)) continue;
         if (!onnx_is_view(n->op)) {
-            (void)onnx_refuse(o, n,
-                              "nothing but views, a norm and a factor can stand between a "
-                              "linear layer and attention");
+            (void)onnx_refuse(
+                o, n,
+                "between a linear layer and attention, only reshapes and other views, a norm and a "
+                "factor are supported");
             return NULL;
         }
         if (n->op == OP_RESHAPE) onnx_see_sizes(o, n, path);
@@ -641,7 +642,8 @@ static bool onnx_finish_scores(onnx_reader *o, onnx_node *softmax, const onnx_no
     if (q == k &&
         (k != v || path->third != 0 || of_k.third != 1 || of_v.third != 2 || path->is_by_head))
         return onnx_refuse(o, softmax, "one layer computes q, k and v, but not in timm's order");
-    if (!onnx_weight_dims(o, proj, &rows, &columns)) return onnx_refuse(o, proj, "no layer");
+    if (!onnx_weight_dims(o, proj, &rows, &columns))
+        return onnx_refuse(o, proj, "expected a linear layer after attention");
     width = columns;
     if (!path->head_dim && path->heads) path->head_dim = width / path->heads;
     if (path->head_dim < 1 || width % path->head_dim != 0 ||
@@ -951,7 +953,8 @@ static bool onnx_publish(onnx_reader *o, const onnx_node *n, int v, const char *
     if (t.count < 1) return onnx_refuse(o, n, "a parameter of a type that cannot be read");
     if (dequantise) {
         if (onnx_integer(dequantise, "block_size", 0) != 0)
-            return onnx_refuse(o, dequantise, "scales of blocks cannot be read");
+            return onnx_refuse(o, dequantise,
+                               "a separate scale for each block of weights is not supported");
         if (!onnx_dequantise(o, &t, onnx_input(dequantise, 1), onnx_input(dequantise, 2),
                              onnx_integer(dequantise, "axis", 1)))
             return false;
@@ -993,7 +996,7 @@ static bool onnx_publish_weight(onnx_reader *o, onnx_node *n, const char *name) 
     } else if (onnx_dequantise_before(o, n->weight)) {
         const onnx_node *d = onnx_dequantise_before(o, n->weight);
         if (onnx_integer(d, "block_size", 0) != 0)
-            return onnx_refuse(o, d, "scales of blocks cannot be read");
+            return onnx_refuse(o, d, "a separate scale for each block of weights is not supported");
         if (!onnx_dequantise(o, &t, onnx_input(d, 1), onnx_input(d, 2), onnx_integer(d, "axis", 1)))
             return false;
     } else if (!checkpoint_is_float(t.dtype)) {
@@ -1311,7 +1314,8 @@ static bool onnx_take_part(onnx_reader *o, onnx_node *n) {
     if (onnx_numbers(o, onnx_input(n, 1), first, 1) != 1 ||
         onnx_numbers(o, onnx_input(n, 2), last, 1) != 1 ||
         onnx_numbers(o, onnx_input(n, 3), axis, 1) != 1)
-        return onnx_refuse(o, n, "a slice whose limits the graph computes");
+        return onnx_refuse(
+            o, n, "expected a slice with constant limits, found limits that the graph computes");
     if (axis[0] < 1) return true; /* The slice takes the whole batch. */
     if (axis[0] > 1 || first[0] < 0)
         return last[0] > 1e6f || onnx_refuse(o, n, "a slice that takes a part of each token");

@@ -75,9 +75,8 @@ static bool torch_refuse_zip(const torch_zip *z) {
                                    "zip: \"%.200s\" is inside; unpack the zip first",
                                    z->archive.entries[i].name);
     return report_fail(z->reader.report,
-                       "zip: no data.pkl inside%s%.200s%s: not a PyTorch "
-                       "checkpoint",
-                       z->archive.count ? ", but \"" : "",
+                       "zip: no data.pkl inside, so the zip is not a PyTorch checkpoint%s%.200s%s",
+                       z->archive.count ? "; one of its entries is \"" : "",
                        z->archive.count ? z->archive.entries[0].name : "",
                        z->archive.count ? "\"" : "");
 }
