@@ -68,7 +68,7 @@ is 1
 err "'false' failed with status 1$"
 VIT_DECODER='' try "$classify" -m "$model" photo.heic
 is 1
-err "photo.heic: the file is a HEIC image, which needs a command to decode it: apt install libheif-examples, then --decoder 'heif-convert %i %o', or the same in VIT_DECODER$"
+err "photo.heic: the file is a HEIC image, which needs a command to decode it: apt install libheif-examples, then --decoder 'heif-convert %i %o', or set VIT_DECODER to this command$"
 
 # wrong REGEX COMMAND: passes if the command prints this message before the first photo
 wrong() {

@@ -438,8 +438,8 @@ touch shards/img_emb/img_emb_1.npy
 truncate -s -1 shards/img_emb/img_emb_2.i8
 try "$search" shards --vector theirs.npy --json --int8
 is 0
-err 'img_emb_1.i8: the file belongs to other vectors and is made again'
-err 'img_emb_2.i8: the file belongs to other vectors and is made again'
+err 'img_emb_1.i8: the file does not match the .npy file; it is made again'
+err 'img_emb_2.i8: the file does not match the .npy file; it is made again'
 same <(hits) whole.hits
 # A shard is written again during a search.
 if posix; then

@@ -226,7 +226,7 @@ is 0
 cat in/part-00000.tar in/part-00001.tar >cut/part-00000.tar
 try "$embed" --tar cut -o cut-out
 is 1
-err 'part-00000.tar: the archive no longer has [0-9]+ bytes, as in the record; the shard is embedded again'
+err 'part-00000.tar: the archive no longer has the [0-9]+ bytes that its record names; the shard is embedded again'
 err 'part-00000.tar: the archive has data after its end'
 
 # --- outputs that are damaged, or of something else ---------------------------------------------------
@@ -262,7 +262,7 @@ echo '[]' >harmed2/stats/stats_00000.json
 echo '{"vectors": {"bytes": 5}}' >harmed2/stats/stats_00001.json
 try "$embed" --collect harmed2
 is 1
-for i in 0 1; do err "stats_0000$i.json: the file is not a shard's record: expected the bytes of its vectors"; done
+for i in 0 1; do err "stats_0000$i.json: the file is not a shard's record: expected numbers in vectors.bytes"; done
 try "$embed" --collect none-such
 is 1
 err '^vit-embed: none-such: the folder has no records of shards$'
@@ -309,7 +309,7 @@ is 1
 err 'no variable of Open MPI'
 try env SLURM_ARRAY_TASK_ID=0 "$embed" --tar in -o part --part auto
 is 1
-err 'SLURM_ARRAY_TASK_ID is set, but not the number of all jobs; give --parts N'
+err 'SLURM_ARRAY_TASK_ID is set, but no variable gives the number of all jobs; give --parts N'
 try env SLURM_ARRAY_TASK_ID=3 "$embed" --tar in -o part --part auto --parts 3
 err "SLURM_ARRAY_TASK_ID is '3'; with --parts 3, expected 0 to 2"
 try env PARALLEL_SEQ=0 "$embed" --tar in -o part --part auto --parts 3
@@ -319,7 +319,7 @@ err 'both SLURM_ARRAY_TASK_ID and PARALLEL_SEQ are set'
 try env OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=3 "$embed" --tar in -o part --part auto
 err "OMPI_COMM_WORLD_RANK is '3' and OMPI_COMM_WORLD_SIZE '3'"
 try env OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3 "$embed" --tar in -o part --part auto --parts 2
-err 'is for an array, but neither'
+err 'is for an array of jobs, but neither'
 for wrong in 3/3 -1/3 1 1/ /3 1/0 x/y 1/3/5; do
     try "$embed" --tar in -o part --part $wrong
     is 1

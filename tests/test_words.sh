@@ -32,7 +32,7 @@ try "$convert" clip -o clip.vit
 is 0
 try "$info" --check clip.vit
 is 0
-out '^  input +9 of 522 tokens, causal attention$'
+out '^  input +9 tokens from a vocabulary of 522, causal attention$'
 out '^  tokenizer +ok: [1-9][0-9]* of'
 try "$info" --json clip.vit
 json 522 text_encoder vocab_size

@@ -386,8 +386,8 @@ static void print_text(const bench *b, const figures *f) {
            b->num_runs, b->num_runs == 1 ? "" : "s", f->min, f->max);
     printf("  speed         %11.1f GFLOP/s    %.2f GFLOP an image\n", f->gflops,
            f->operations * 1e-9);
-    printf("  peak          %11.1f GFLOP/s    %s in registers; reached: %.1f %%\n", f->peak,
-           b->loop->name, 100 * f->gflops / f->peak);
+    printf("  peak          %11.1f GFLOP/s    %s in registers; the model reaches %.1f %%\n",
+           f->peak, b->loop->name, 100 * f->gflops / f->peak);
     printf("  workspace     %11.2f MB\n", (double)b->workspace_size * 1e-6);
     if (!isnan(b->cold.private_bytes))
         printf("  private memory%11.2f MB    of a process that opens the model and runs it once\n",
@@ -490,8 +490,8 @@ static const char description[] =
 static const char notes[] =
     "GFLOP/s counts two operations for a multiply-add, in patch embedding, linear layers and both\n"
     "products of attention. A run computes the logits and no other output. The last block thus\n"
-    "computes k and v of all tokens, but q, proj, fc1 and fc2 of the class and distillation tokens\n"
-    "alone. The peak is the median speed of a loop that repeats the instruction of the matrix\n"
+    "computes k and v of all tokens, but q, proj, fc1 and fc2 only of the class and distillation\n"
+    "tokens. The peak is the median speed of a loop that repeats the instruction of the matrix\n"
     "products in registers, on as many threads as the model. The loop runs between the measured\n"
     "runs. For int8 and int4, the loop repeats the 8-bit instruction, although attention computes\n"
     "in 16 bits. For f16, the loop repeats the instruction of f32. Open and cold start are medians\n"
@@ -537,7 +537,7 @@ static bool choose(int argc, char **argv, choices *c, arch_choice *choice, int *
         CLI_OPTION_ISA(&c->isa),
         { 0, "seconds", "S", "measure for S seconds (default 2), and at least 5 runs", CLI_NUMBER,
           &c->seconds, 0, 3600 },
-        { 0, "runs", "N", "measure N runs instead", CLI_INT, &c->runs, 1, MAX_RUNS },
+        { 0, "runs", "N", "measure N runs, instead of S seconds", CLI_INT, &c->runs, 1, MAX_RUNS },
         CLI_OPTION_JSON(&c->json, "print one JSON object"),
         CLI_END,
     };

@@ -424,9 +424,10 @@ static const char description[] =
     "Writes the embedding of each IMAGE as a row of a NumPy array [n, dim] of float32. A folder\n"
     "stands for all images in it and below it, sorted. OUT.txt receives the path of each row, and\n"
     "OUT.json the model and the options. OUT.rows keeps each row as soon as it is computed, so the\n"
-    "same command continues an interrupted run. Later, the same command updates the index: it\n"
+    "same command continues an interrupted run. Later, the same command updates OUT.npy: it\n"
     "computes new and changed images and drops deleted ones.\n"
-    "With --texts, the model's text encoder computes the rows from texts, scaled to length 1.\n"
+    "With --texts, the model's text encoder computes a row from each text. These rows are scaled to\n"
+    "length 1.\n"
     "With --tar, each SHARD is an archive in webdataset's form, a range such as\n"
     "part-{00000..00999}.tar, a folder of archives, or '-'. For part-00017.tar the folder OUT\n"
     "receives img_emb/img_emb_00017.npy, metadata/metadata_00017.jsonl and\n"
@@ -453,7 +454,8 @@ static const char notes[] =
     "threads, the batch and earlier runs do not change a bit of the result. All files but\n"
     "OUT.rows appear when everything is done, or not at all. OUT.rows identifies an image by its\n"
     "path, size and modification time. If one of these has changed, a hash of the bytes identifies\n"
-    "the image. A run whose model or options change the vectors needs another OUT or --overwrite.\n"
+    "the image. If another model or other options would change the vectors, give another OUT or\n"
+    "--overwrite.\n"
     "Exit status: 0 on success, 1 if an image could not be read (with --tar, a shard) or\n"
     "something failed, 2 for a wrong command.\n";
 
@@ -495,11 +497,11 @@ static bool choose(int argc, char **argv, choices *c, text_list *operands, int *
           0 },
         { 0, "block", "B", "use the output tokens of block B", CLI_INT, &c->block, 0, 1023 },
         { 0, "normalize", NULL, "scale each vector to length 1", CLI_FLAG, &c->normalize, 0, 0 },
-        { 0, "overwrite", NULL, "discard OUT.rows and compute everything", CLI_FLAG, &c->overwrite,
-          0, 0 },
+        { 0, "overwrite", NULL, "discard OUT.rows and compute everything again", CLI_FLAG,
+          &c->overwrite, 0, 0 },
         { 0, "f16", NULL, "write float16, rounded, instead of float32", CLI_FLAG, &c->half, 0, 0 },
-        { 0, "texts", "FILE", "embed each line of FILE by the text encoder, not images", CLI_TEXT,
-          &c->texts, 0, 0 },
+        { 0, "texts", "FILE", "embed each line of FILE with the text encoder, instead of images",
+          CLI_TEXT, &c->texts, 0, 0 },
         { 0, "tar", NULL, "the operands are shards, OUT is a folder", CLI_FLAG, &c->tar, 0, 0 },
         { 0, "shard", "NAME", "with --tar -: the shard's name", CLI_TEXT, &c->shard, 0, 0 },
         { 0, "part", "I/N|auto", "embed every N-th shard, from shard I on; shards count from 0",

@@ -743,9 +743,9 @@ static const char notes[] =
     "--no-exif gives timm's results. The number of threads does not change any result.\n"
     "--tags takes lines 'PATH,TAGS' or 'PATH<tab>TAGS', with or without a first line 'path,tags'.\n"
     "Tags are separated by ';', '|', ',' or, if none of these occurs, by spaces. '_' stands for a\n"
-    "space in a tag. Tags that are not classes of the model are reported and left out. Each mean\n"
-    "covers the classes that occur in FILE. For F1, the model finds a class in an image if the\n"
-    "class has a probability of at least --above.\n"
+    "space in a tag. Tags that are not classes of the model are reported and left out. mAP and\n"
+    "macro F1 are means over the classes that occur in FILE. For F1, the model finds a class in an\n"
+    "image if the class has a probability of at least --above.\n"
     "--knn is DINO's method: each of 20 neighbors votes with exp(cosine / 0.07). --probe is\n"
     "scikit-learn's LogisticRegression(C=10) of embeddings scaled to length 1.\n"
     "Exit status: 0 on success, 1 if an image could not be read or something failed, 2 for a\n"
@@ -781,22 +781,23 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           &c->limit, 1, 2147483647 },
         { 0, "tags", "FILE", "the tags of each image: see below; '-': standard input", CLI_TEXT,
           &c->tags, 0, 0 },
-        { 0, "above", "P", "lowest probability of a found tag (default 0.5)", CLI_NUMBER, &c->above,
-          0, 1 },
+        { 0, "above", "P", "lowest probability at which a tag is found (default 0.5)", CLI_NUMBER,
+          &c->above, 0, 1 },
         { 0, "sigmoid", NULL,
           "give each class an independent probability: for taggers\n"
           "whose file lacks this setting",
           CLI_FLAG, &c->sigmoid, 0, 0 },
         { 0, "knn", "TRAIN", "accuracy of the nearest neighbors in TRAIN/CLASS/IMAGE", CLI_TEXT,
           &c->knn, 0, 0 },
-        { 0, "probe", "TRAIN", "accuracy of a linear classifier on the embeddings", CLI_TEXT,
-          &c->probe, 0, 0 },
+        { 0, "probe", "TRAIN", "accuracy of a linear classifier learnt from TRAIN/CLASS/IMAGE",
+          CLI_TEXT, &c->probe, 0, 0 },
         { 0, "neighbors", "N", "how many neighbors vote (default 20)", CLI_INT, &c->neighbors, 1,
           1000 },
-        { 0, "zero-shot", NULL, "classify by the folders' names as texts", CLI_FLAG, &c->zero_shot,
-          0, 0 },
-        { 0, "template", "T", "text with {} for a name: 'a photo of a {}'; may be repeated",
-          CLI_LIST, &c->templates, 0, 0 },
+        { 0, "zero-shot", NULL, "classify by texts: the names of the folders", CLI_FLAG,
+          &c->zero_shot, 0, 0 },
+        { 0, "template", "T",
+          "text in which {} is a class, as in 'a photo of a {}'; may be repeated", CLI_LIST,
+          &c->templates, 0, 0 },
         CLI_OPTION_IMG_SIZE(c->img_size),
         CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
         CLI_OPTION_THREADS(&c->num_threads),

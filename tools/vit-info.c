@@ -277,7 +277,8 @@ static const char *sides_resized(const vit_config *c) {
     case VIT_CROP_BORDER: return "the longer side, the rest filled with the mean";
     case VIT_CROP_ASPECT:
         return c->crop_rounding == VIT_ROUND_NEAREST
-                   ? "each photo keeps its aspect ratio; one side becomes this size, in whole patches"
+                   ? "each photo keeps its aspect ratio; one side gets this size, then both sides are "
+                     "rounded to whole patches"
                    : "each photo keeps its aspect ratio; this size limits the number of patches";
     case VIT_CROP_SQUASH:
     case VIT_NUM_CROP_MODES: break;
@@ -389,7 +390,8 @@ static void print_text_encoder(const text_part *text, bool checked) {
     card_totals sum;
     char number[32];
     card_add_up(&text->model, &sum);
-    printf("\ntext encoder\n  input           %d of %d tokens, %s\n", c->img_width, c->vocab_size,
+    printf("\ntext encoder\n  input           %d tokens from a vocabulary of %d, %s\n",
+           c->img_width, c->vocab_size,
            c->attention == VIT_ATTENTION_CAUSAL ? "causal attention" : "padded");
     printf("  blocks          %d of width %d: %d heads of %d, MLP of %d\n", c->depth, c->embed_dim,
            c->num_heads, c->head_dim, c->mlp_dim);

@@ -357,7 +357,8 @@ static void print_promise(const job *j, const several_figures *several) {
     printf("right           %.1f %% (+-%.1f) of %d photos held out, in %d %s\n", 100 * p,
            100 * sqrt(p * (1 - p) / head->held_out), head->held_out, head->folds,
            head->folds == 1 ? "fold" : "folds");
-    printf("                the mean probability is %.1f %%\n", 100 * head->expected);
+    printf("                the mean probability of the answers is %.1f %%\n",
+           100 * head->expected);
     if (head->held_out < j->set.count)
         printf("                %d not held out: the only photo of a class is never held out\n",
                j->set.count - head->held_out);
@@ -470,7 +471,7 @@ static bool print_json(const job *j, report *r) {
 
 static const char description[] =
     "Learns the classes of photos PHOTOS/CLASS/IMAGE and writes a model of these classes: the\n"
-    "backbone of the model of -m with a new head. Every program that takes a model can use it.\n"
+    "backbone of MODEL.vit (-m) with a new head. Every program that takes a model can use it.\n"
     "PHOTOS may also be a file with lines 'PATH,CLASS'. A line 'PATH,CLASS;CLASS' gives a photo\n"
     "several classes, and 'PATH,' gives it none. PHOTOS may also be a model that vit-learn wrote:\n"
     "the classes of this model are added, and their photos are not needed. PHOTOS may also be an\n"

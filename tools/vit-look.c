@@ -31,12 +31,13 @@ static const look_command commands[] = {
       look_draw_attention, look_put_attention },
     { "tokens", "[options] IMAGE|FOLDER... -o OUT.png", "IMAGE",
       "Shows the first three principal components of the patch tokens as red, green and blue.\n"
-      "The components are those of all photos, so patches of one colour are alike.\n",
+      "The components are computed from all photos together, so patches of the same colour are\n"
+      "alike, also in different photos.\n",
       0, CLI_MANY, true, 1, NULL, look_prepare_tokens, look_read_tokens, look_draw_tokens,
       look_put_components },
     { "similarity", "[options] IMAGE [IMAGE|FOLDER...] --at X,Y -o OUT.png", "IMAGE",
       "Shows, for each patch token of all photos, its cosine with the token at a point of the\n"
-      "first photo. All photos have one scale: the least cosine is dark, the largest is bright.\n",
+      "first photo. All photos share one scale: the least cosine is dark, the largest is bright.\n",
       0, CLI_MANY, true, 0.65, look_wrong_similarity, look_prepare_tokens, look_read_tokens,
       look_draw_similarity, look_put_similarity },
     { "positions",
@@ -101,16 +102,17 @@ static int own_options(cli_option *options, int count, const look_command *comma
     const cli_option of_attention[] = {
         { 0, "block", "B", "use this block (default: the last)", CLI_INT, &c->block, 0, 1023 },
         { 0, "head", "H", "show only this head", CLI_INT, &c->head, 0, 1023 },
-        { 0, "heads", "WHICH", "mean: their mean (default); all: a picture for each head", CLI_TEXT,
+        { 0, "heads", "WHICH",
+          "mean: the mean of the heads (default); all: a picture for each head", CLI_TEXT,
           &c->heads, 0, 0 },
-        { 0, "rollout", NULL, "rollout through all blocks (Abnar and Zuidema 2020)", CLI_FLAG,
-          &c->rollout, 0, 0 },
+        { 0, "rollout", NULL, "attention rollout through all blocks (Abnar and Zuidema 2020)",
+          CLI_FLAG, &c->rollout, 0, 0 },
         { 0, "at", "X,Y", "show the attention of the patch at this pixel of each photo", CLI_TEXT,
           &c->at, 0, 0 },
         CLI_END,
     };
     const cli_option of_tokens[] = {
-        { 0, "block", "B", "use the tokens that leave this block (default: after the final norm)",
+        { 0, "block", "B", "use the output tokens of block B (default: those of the final norm)",
           CLI_INT, &c->block, 0, 1023 },
         { 0, "foreground", NULL,
           "first leave out the background, as DINOv2 does: the patches whose first\n"
@@ -119,9 +121,9 @@ static int own_options(cli_option *options, int count, const look_command *comma
         CLI_END,
     };
     const cli_option of_similarity[] = {
-        { 0, "at", "X,Y", "a pixel of the first photo, from its top left corner", CLI_TEXT, &c->at,
-          0, 0 },
-        { 0, "block", "B", "use the tokens that leave this block (default: after the final norm)",
+        { 0, "at", "X,Y", "a pixel of the first photo, counted from the photo's top left corner",
+          CLI_TEXT, &c->at, 0, 0 },
+        { 0, "block", "B", "use the output tokens of block B (default: those of the final norm)",
           CLI_INT, &c->block, 0, 1023 },
         CLI_END,
     };
@@ -136,7 +138,8 @@ static int own_options(cli_option *options, int count, const look_command *comma
         CLI_END,
     };
     const cli_option of_filters[] = {
-        { 0, "count", "N", "how many (default 28)", CLI_INT, &c->count, 1, 1024 },
+        { 0, "count", "N", "how many components to show (default 28)", CLI_INT, &c->count, 1,
+          1024 },
         CLI_END,
     };
     const cli_option *const own[COMMANDS] = { of_attention, of_tokens, of_similarity, of_positions,

@@ -678,14 +678,14 @@ static bool run_all(run *r) {
 /* ------------------------------------------------------------------------- */
 
 static const char description[] =
-    "Runs a model on one batch of images, or on a preprocessed tensor, and writes outputs as .npy\n"
-    "files of float32. A folder stands for all images in it and below it, sorted.\n"
+    "Runs a model on images, or on a preprocessed tensor, and writes the outputs as .npy files of\n"
+    "float32. A folder stands for all images in it and below it, sorted.\n"
     "Without an option that names an output, the best classes are printed.\n";
 
 static const char notes[] =
-    "Shapes: logits [B, classes], embedding [B, dim], tokens [B, N, dim] (after the final norm),\n"
-    "merged tokens [B, patches / merge_size^2, merge_dim] (row by row), block tokens [B, N, dim]\n"
-    "(before the final norm), attention [B, heads, N, N]. The outputs of several blocks\n"
+    "Shapes for B images: logits [B, classes], embedding [B, dim], tokens [B, N, dim] (after the\n"
+    "final norm), merged tokens [B, patches / merge_size^2, merge_dim] (row by row), block tokens\n"
+    "[B, N, dim] (before the final norm), attention [B, heads, N, N]. The outputs of several blocks\n"
     "have the shape [blocks, B, ...]. Blocks count from 0, as in timm: blocks.0.\n"
     "timm and Pillow ignore the EXIF orientation. --no-exif gives the same results as they do.\n"
     "Exit status: 0 on success, 1 if something failed, 2 for a wrong command.\n";

@@ -640,26 +640,27 @@ static bool run(job *j, report *r) {
 /* ------------------------------------------------------------------------- */
 
 static const char description[] =
-    "Finds the photos whose embeddings have the highest cosine with that of PHOTO, or with the\n"
-    "mean of several PHOTOS. @ compares all vectors of INDEX.npy, which vit-embed wrote with\n"
-    "INDEX.txt and INDEX.json, or of all indexes and shards in a FOLDER.\n"
+    "Finds the photos whose embeddings have the highest cosine with the embedding of PHOTO, or with\n"
+    "the mean of the embeddings of several PHOTOs. @ compares all vectors of INDEX.npy,\n"
+    "which vit-embed wrote with INDEX.txt and INDEX.json, or of all indexes and shards in a FOLDER.\n"
     "--words finds photos by a text, alone or with photos, if the model has a text encoder.\n"
-    "--duplicates and --classes do other things: see below.\n";
+    "--duplicates and --classes replace this search: see below.\n";
 
 static const char notes[] =
     "The model and its settings are those of INDEX.json, unless -m, --pool or --block override\n"
     "them.\n"
     "--duplicates C prints groups of photos that are linked by pairs with a cosine of at least C.\n"
-    "The values are the cosines to the first photo of the group. Time grows with the square of\n"
-    "the number of photos.\n"
+    "The printed values are cosines with the first photo of the group. Time grows with the square\n"
+    "of the number of photos.\n"
     "With --classes, there is no INDEX.npy: all operands are photos.\n"
     "In names, characters that control a terminal and invalid UTF-8 are printed as \\n, \\x1b or\n"
-    "\\u202e, into pipes too. INDEX.txt has the exact names; row 0 of --json is line 1 of INDEX.txt.\n"
+    "\\u202e, also if the output is a pipe. INDEX.txt has the exact names; row 0 of --json is line 1\n"
+    "of INDEX.txt.\n"
     "A FOLDER has img_emb/img_emb_N.npy (f32 or f16), metadata/ and stats/, or files STEM.npy, each\n"
     "with its photos' names in STEM.txt. Shards that are missing or damaged are reported and left out.\n"
     "--int8 first reads copies with one byte per value, img_emb_N.i8. It makes the copies that are\n"
-    "missing or out of date. The error of each copy is known. Rows that may be among the best are\n"
-    "then read from the shard, so the result is the same as without --int8.\n" ZERO_SHOT_NOTES
+    "missing or out of date. The error of each copy is known. --int8 then reads from the\n"
+    "shards all rows that may be among the best, so the result is the same as without --int8.\n" ZERO_SHOT_NOTES
     "Exit status: 0 on success, 1 if an image or a shard could not be read or something failed,\n"
     "2 for a wrong command.\n";
 
@@ -669,11 +670,11 @@ static const char *check(const choices *c, int operands) {
     const bool duplicates = c->duplicates <= 1, classes = c->zero_shot.classes != NULL;
     const char *wrong = zero_shot_wrong(&c->zero_shot);
     if (wrong) return wrong;
-    if (classes && duplicates) return "either --classes or --duplicates";
+    if (classes && duplicates) return "either --classes or --duplicates, not both";
     if (classes && c->names) return "--names is for INDEX.npy; --classes has --class-names";
     if ((classes || duplicates) && c->words.count + c->minus.count)
-        return "--words and --minus are for a search in INDEX.npy";
-    if (classes && c->vectors.count) return "--vector is for a search in INDEX.npy";
+        return "--words and --minus are for a search, not for --classes or --duplicates";
+    if (classes && c->vectors.count) return "--vector is for a search, not for --classes";
     if (!classes && c->zero_shot.sigmoid) return "--sigmoid needs --classes TEXT.npy";
     if (duplicates && c->int8) return "--int8 is for a search, not for --duplicates";
     if (classes && c->int8)
@@ -695,7 +696,7 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
     const cli_option options[] = {
         { 'm', "model", "MODEL.vit", "the model (default: the one that made INDEX.npy)", CLI_TEXT,
           &c->asked.model, 0, 0 },
-        CLI_OPTION_TOP(&c->k, "how many to print (default 10)", 100000),
+        CLI_OPTION_TOP(&c->k, "how many results to print (default 10)", 100000),
         PHOTO_LIST_OPTIONS(&c->lists, &c->null),
         { 0, "words", "TEXT", "find photos that match a text; may be repeated", CLI_LIST, &c->words,
           0, 0 },
@@ -703,10 +704,10 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
           &c->minus, 0, 0 },
         { 0, "vector", "FILE.npy", "search for these vectors too, [dim] or [n, dim]", CLI_LIST,
           &c->vectors, 0, 0 },
-        { 0, "names", "FILE", "file of the names, instead of INDEX.txt", CLI_TEXT, &c->names, 0,
-          0 },
-        { 0, "sheet", "OUT.png", "draw the results with their cosines", CLI_OUTPUT, &c->sheet, 0,
-          0 },
+        { 0, "names", "FILE", "file with the names of the photos, instead of INDEX.txt", CLI_TEXT,
+          &c->names, 0, 0 },
+        { 0, "sheet", "OUT.png", "draw the photos found, with their cosines", CLI_OUTPUT, &c->sheet,
+          0, 0 },
         { 0, "duplicates", "C",
           "print groups of near-duplicates; C, such as 0.97, is the lowest cosine", CLI_NUMBER,
           &c->duplicates, -1, 1 },
@@ -715,14 +716,14 @@ static bool choose(int argc, char **argv, choices *c, text_list *photos, int *st
           &c->zero_shot.sigmoid, 0, 0 },
         { 0, "pool", "NAME", "head, logits, cls or avg, as in vit-embed", CLI_TEXT, &c->asked.pool,
           0, 0 },
-        { 0, "block", "B", "use the tokens that leave block B, as in vit-embed", CLI_INT,
+        { 0, "block", "B", "use the output tokens of block B, as in vit-embed", CLI_INT,
           &c->asked.block, 0, 1023 },
         CLI_OPTION_IMG_SIZE(c->asked.img_size),
         CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
         CLI_OPTION_THREADS(&c->num_threads),
         CLI_OPTION_ISA(&c->isa),
-        { 0, "int8", NULL, "in a FOLDER: read int8 copies first, for the same result", CLI_FLAG,
-          &c->int8, 0, 0 },
+        { 0, "int8", NULL, "in a FOLDER: search int8 copies first; the result is the same",
+          CLI_FLAG, &c->int8, 0, 0 },
         CLI_OPTION_JSON(&c->json, "print one JSON object"),
         CLI_OPTION_CSV(&c->csv, "print comma-separated values, with a header line"),
         CLI_OPTION_QUIET(&c->quiet),

@@ -82,10 +82,11 @@ static bool keep_aspect(vit_model *model, int most, report *r) {
                            "--max-patches: the model's input size is fixed; convert the model with "
                            "--dynamic");
     if (sides[1] > 32768 / c.patch_size)
-        return report_fail(r,
-                           "--max-patches: expected a product of two numbers, at most %d patches "
-                           "along each side, found %d",
-                           32768 / c.patch_size, most);
+        return report_fail(
+            r,
+            "--max-patches: expected a product of two whole numbers of at most %d, found "
+            "%d",
+            32768 / c.patch_size, most);
     c.crop_mode = VIT_CROP_ASPECT;
     c.crop_rounding = VIT_ROUND_EVEN;
     c.resize_height = sides[0] * c.patch_size;

@@ -72,7 +72,7 @@ typedef struct cli_option {
       CLI_SIZE, value,      1,       16384 },                                                      \
     {                                                                                              \
         0, "max-patches", "N",                                                                     \
-            "keep the aspect ratio of each photo, in N patches or fewer; for\n"                    \
+            "keep the aspect ratio of each photo, and use at most N patches; for\n"                \
             "models converted with --dynamic",                                                     \
             CLI_INT, (value) + 2, 1, 1 << 20                                                       \
     }
@@ -83,8 +83,8 @@ typedef struct cli_option {
 #define CLI_OPTION_ISA(value)                                                                      \
     {                                                                                              \
         0, "isa", "NAME",                                                                          \
-            "auto, scalar, sse2, avx2 ... (default auto); all sets with FMA give\n"                \
-            "the same bits",                                                                       \
+            "instruction set: auto (default), scalar, sse2, avx2 ...; all sets with\n"             \
+            "FMA give the same bits",                                                              \
             CLI_ISA, value, 0, 0                                                                   \
     }
 

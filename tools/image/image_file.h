@@ -272,7 +272,7 @@ static bool image_file__unknown(const image_file__job *job) {
         return report_fail(
             job->r,
             "the file is %s, which needs a command to decode it: apt install %s, then "
-            "--decoder '%s', or the same in VIT_DECODER",
+            "--decoder '%s', or set VIT_DECODER to this command",
             kind->name, kind->package, kind->command);
     }
     return report_fail(job->r,
@@ -289,7 +289,8 @@ static bool image_file__stb_failed(const image_file__job *job) {
     if (image_file__no_memory) return report_no_memory(job->r);
     if (strcmp(reason, "outofmem") == 0) {
         return report_fail(
-            job->r, "the image is damaged: its decoder needs more memory than the pixels do");
+            job->r,
+            "the image is damaged: decoding needs too much memory for this number of pixels");
     }
     if (strcmp(reason, "unknown image type") == 0) {
         if (image_file__is_jpeg(job) || image_file__begins(job, "GIF8", 4) ||

@@ -278,7 +278,7 @@ static const char *lock_in(const sandbox *box, int socket, uint64_t *room) {
     uint64_t space;
     if (!close_files(socket, &space)) return "no socket";
     if (space == 0) return "/proc/self/statm cannot be read";
-    if (!bound(box, space, room)) return "no limit of memory or files can be set";
+    if (!bound(box, space, room)) return "the limits of memory and files cannot be set";
     return confine() ? NULL : "no seccomp";
 }
 
@@ -604,8 +604,8 @@ static bool was_killed(const sandbox *box, child *c, heard last, report *r) {
     }
     if (signal_number == SIGKILL)
         return !report_fail(
-            r, "the decoder of the image was killed twice, as the system does when memory is "
-               "short");
+            r, "the decoder of the image was killed twice; the system kills processes when memory "
+               "is short");
     if (signal_number == SIGSYS)
         return report_fail(
             r, "the decoder of the image was stopped: it made a system call that decoding does "
@@ -643,7 +643,7 @@ static bool take_answer(const sandbox *box, const child *c, exchange *answer,
         return true;
     }
     if (width < 1 || height < 1 || width > most || height > most || width > most / height)
-        return report_fail(r, "the decoder of the image reported %lld x %lld pixels",
+        return report_fail(r, "the decoder of the image sent an invalid size: %lld x %lld pixels",
                            (long long)width, (long long)height);
     copy = box->settings.allocate((size_t)(width * height) * 3);
     if (!copy) return report_no_memory(r);

@@ -215,7 +215,7 @@
     X(EMBED_DIM, embed_dim, INTEGER, COPIED, 0, BOTH, "width of a token")                        \
     X(DEPTH, depth, INTEGER, COPIED, 0, BOTH, "number of blocks")                                \
     X(NUM_HEADS, num_heads, INTEGER, COPIED, 0, NAMED, "attention heads")                        \
-    X(HEAD_DIM, head_dim, INTEGER, COPIED, 0, NEITHER, "width of one head")                      \
+    X(HEAD_DIM, head_dim, INTEGER, COPIED, 0, NEITHER, "width of one attention head")            \
     X(MLP_DIM, mlp_dim, INTEGER, COPIED, 0, BOTH, "width of the hidden MLP layer; 0: no MLP")    \
     X(MLP_RATIO, mlp_ratio, NUMBER, NO_FIELD, 4, NEITHER, "mlp_dim / embed_dim")                 \
     X(CLS_TOKEN, has_cls_token, FLAG("cls_token", "no class token"), COPIED, 1, BOTH,            \
@@ -227,13 +227,13 @@
     X(POS_SINCOS, pos_sincos, WORD, NO_FIELD, 0, NEITHER,                                        \
       "computed positions, if none are stored")                                                  \
     X(POS_FIRST_ROWS, pos_first_rows, FLAG(NULL, NULL), NO_FIELD, 0, NEITHER,                    \
-      "1 uses the first rows of a longer pos_embed")                                             \
+      "1: the model uses only the first rows of pos_embed, not all")                              \
     X(POS_RESAMPLE, pos_resample, WORD, WORKED_OUT, VIT_RESAMPLE_TIMM, NEITHER,                  \
-      "library whose resampling of positions is used")                                           \
+      "library or model whose resampling of positions is used")                                  \
     X(DYNAMIC_IMG_SIZE, dynamic_img_size, FLAG(NULL, "any input size"), COPIED, 0, NAMED,        \
       "1 allows other input sizes at run time")                                                  \
     X(DYNAMIC_IMG_PAD, dynamic_img_pad, FLAG(NULL, "input padded to whole patches"), COPIED, 0,  \
-      NEITHER, "pads the input to whole patches")                                                \
+      NEITHER, "1 pads the input to whole patches")                                              \
     X(PATCH_BIAS, has_patch_bias, FLAG("patch_embed.proj.bias", "no patch bias"), COPIED, 1,     \
       BOTH, "bias of the patch embedding")                                                       \
     X(PATCH_PRE_NORM, has_patch_pre_norm,                                                        \
@@ -267,7 +267,7 @@
     X(ROPE_REFERENCE, ref_feat_shape, INTEGER, NO_FIELD, 0, NEITHER,                             \
       "side of the grid of patches in training, for rotary positions")                           \
     X(REL_POS, has_rel_pos, FLAG("blocks.0.attn.rel_pos", "relative positions"), COPIED, 0,      \
-      BOTH, "a bias of the scores for each relative position")                                   \
+      BOTH, "a bias of the attention scores for each relative position")                         \
     X(DIFF_ATTN, has_diff_attn, FLAG("blocks.0.attn.lambda", "differential attention"), COPIED,  \
       0, BOTH, "differential attention")                                                         \
     X(ATTN_NORM, has_attn_norm, FLAG("blocks.0.attn.norm.weight", "norm before attn.proj"),      \
@@ -305,26 +305,26 @@
     X(MERGE_ACT, merge_act, WORD, COPIED, MERGE_GELU, NEITHER, "activation of the merger")         \
     X(NUM_CLASSES, num_classes, INTEGER, COPIED, 0, CHECKED, "classes; 0 drops the head")        \
     X(HEAD_ACTIVATION, head_activation, WORD, COPIED, VIT_HEAD_SOFTMAX, NEITHER,                 \
-      "turns logits into probabilities; sigmoid for taggers")                                    \
+      "function that turns logits into probabilities; sigmoid for taggers")                      \
     X(VOCAB_SIZE, vocab_size, INTEGER, COPIED, 0, NEITHER, "tokens of a text encoder's vocabulary") \
     X(LOGIT_SCALE, logit_scale, NUMBER, COPIED, 0, NEITHER,                                      \
       "factor on the cosine of a photo and a text")                                              \
     X(LOGIT_BIAS, logit_bias, NUMBER, COPIED, 0, NEITHER, "number added to the scaled cosine")   \
     X(ATTN_SCALE, attn_scale, NUMBER, WORKED_OUT, 0, NEITHER, "factor on q k^T")                 \
     X(ATTN_ROOT, attn_root, WORD, NO_FIELD, ATTN_ROOT_HEAD_DIM, NEITHER,                         \
-      "width whose root divides q k^T; embed_dim_after: the softmax")                            \
+      "width whose root divides q k^T, or with embed_dim_after the result of the softmax")       \
     X(CROP_PCT, crop_pct, NUMBER, WORKED_OUT, 0.9, NEITHER, "input size / size before the crop") \
     X(CROP_MODE, crop_mode, WORD, COPIED, VIT_CROP_CENTER, NAMED,                                \
       "how the input is cut out of a photo")                                                     \
     X(CROP_ROUNDING, crop_rounding, WORD, COPIED, VIT_ROUND_EVEN, NEITHER,                       \
-      "rounding of a centre crop's margins; nearest: DPT's sizes, for crop_mode=aspect")         \
+      "rounding of the margins of a crop; nearest with crop_mode=aspect: sizes as in DPT")       \
     X(INTERPOLATION, interpolation, WORD, COPIED, VIT_BICUBIC, NAMED, "filter of the resize")    \
     X(RESIZE_HEIGHT, resize_height, INTEGER, WORKED_OUT, 0, NEITHER, "height before the crop")   \
     X(RESIZE_WIDTH, resize_width, INTEGER, WORKED_OUT, 0, NEITHER, "width before the crop")      \
     X(MAX_PATCHES, max_patches, INTEGER, NO_FIELD, 0, NEITHER,                                   \
       "limit of patches per photo for crop_mode=aspect; 0: as many as the input size has")       \
     X(OWN_SIZES, own_sizes, FLAG(NULL, NULL), NO_FIELD, 0, NEITHER,                              \
-      "1: the published code keeps the size of each photo")                                      \
+      "1: the original keeps the size of each photo; vit.h squashes all to one size")            \
     X(SELFTEST_SEED, selftest_seed, INTEGER, COPIED, 1, NEITHER, "seed of the self-test input")  \
     X(SELFTEST_TOLERANCE, selftest_tolerance, NUMBER, COPIED, 2e-5, NEITHER,                     \
       "accepted self-test error")                                                                \

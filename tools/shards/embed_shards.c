@@ -251,10 +251,10 @@ static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, re
             record.shard, j->name);
         good = report_file(r, paths->stats);
     } else if (state == SHARD_COMPLETE && !same_archive(j->file, record.bytes)) {
-        report_error(
-            task->program, j->file,
-            "the archive no longer has %lld bytes, as in the record; the shard is embedded again",
-            (long long)record.bytes);
+        report_error(task->program, j->file,
+                     "the archive no longer has the %lld bytes that its record names; the shard is "
+                     "embedded again",
+                     (long long)record.bytes);
     } else {
         *done = state == SHARD_COMPLETE && strcmp(j->name, "-") != 0;
     }
@@ -529,7 +529,8 @@ void shard_collected_print(const char *program, const char *folder, const shard_
         print_object(all);
         return;
     }
-    printf("%s shard%s complete, %s missing, %s damaged; %s image%s, %s unreadable; %.1f hours\n",
+    printf("%s shard%s complete, %s missing, %s damaged; %s image%s, %s unreadable; "
+           "%.1f hours of computing\n",
            text_grouped(all->complete, texts[0]), all->complete == 1 ? "" : "s",
            text_grouped(all->missing, texts[1]), text_grouped(all->damaged, texts[2]),
            text_grouped((uint64_t)all->images, texts[3]), all->images == 1 ? "" : "s",

@@ -122,7 +122,7 @@ void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, ne
         if (!data) {
             if (os_kind_of(path) != OS_NONE)
                 report_error(c->program, path,
-                             "the file belongs to other vectors and is made again");
+                             "the file does not match the .npy file; it is made again");
             if (write_copy(c, path, vectors, &h, part, r) && !(data = map_copy(path, &h, size)))
                 (void)report_fail(r, "%.200s cannot be mapped", path);
         }
@@ -450,7 +450,7 @@ bool shard_index_open(shard_index *index, const char *program, const char *folde
                    ? report_fail(r, "the folder has no vectors: all its shards are empty")
                    : report_fail(
                          r, "the folder has no vectors: expected img_emb/img_emb_N.npy, or .npy "
-                            "files in the folder that vit-embed wrote from photos"));
+                            "files that vit-embed wrote from photos"));
         return report_file(r, folder);
     }
     return good && make_parts(index, r);
@@ -574,7 +574,7 @@ static bool read_lines(const indexed_shard *shard, const char *text, size_t size
         at += length + 1;
     }
     if (!good || lines < rows || (shard->unreadable >= 0 && lines != rows + shard->unreadable))
-        return report_fail(r, "has %lld line%s, of %lld vector%s", (long long)lines,
+        return report_fail(r, "has %lld line%s for %lld vector%s", (long long)lines,
                            lines == 1 ? "" : "s", (long long)rows, rows == 1 ? "" : "s");
     return true;
 }

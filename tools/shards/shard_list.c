@@ -268,10 +268,11 @@ static bool read_rank(shard_part *part, bool *found, report *r) {
 static bool read_job(const char *name, long first, int parts, long *job, report *r) {
     const char *text = getenv(name);
     if (!parts)
-        return report_fail(r,
-                           "--part auto: %s is set, but not the number of all jobs; give --parts "
-                           "N",
-                           name);
+        return report_fail(
+            r,
+            "--part auto: %s is set, but no variable gives the number of all jobs; give "
+            "--parts N",
+            name);
     if (!text_read_int(text, first, first + parts - 1, job))
         return report_fail(r, "--part auto: %s is '%.40s'; with --parts %d, expected %ld to %ld",
                            name, text, parts, first, first + parts - 1);
@@ -292,8 +293,9 @@ static bool read_engine(shard_part *part, int parts, report *r) {
     if (parallel && !(ranked && !parts) && !read_job("PARALLEL_SEQ", 1, parts, &job, r))
         return false;
     if (parts && !slurm && !parallel)
-        return report_fail(r, "--parts is for an array, but neither SLURM_ARRAY_TASK_ID nor "
-                              "PARALLEL_SEQ is set");
+        return report_fail(r,
+                           "--parts is for an array of jobs, but neither SLURM_ARRAY_TASK_ID nor "
+                           "PARALLEL_SEQ is set");
     if (!ranked && !slurm && !parallel)
         return report_fail(r, "--part auto: no variable of Open MPI, PMI, srun, a Slurm array or "
                               "GNU parallel is set; give --part I/N");

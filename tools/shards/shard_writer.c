@@ -140,8 +140,8 @@ static bool read_record(shard_record *record, const char *path, report *r) {
     root = record->document.root;
     if (!has_checksums(root)) {
         (void)report_fail(r,
-                          "the file is not a shard's record: expected the bytes of its vectors and "
-                          "metadata");
+                          "the file is not a shard's record: expected numbers in vectors.bytes and "
+                          "metadata.bytes");
         return report_file(r, path);
     }
     record->shard = json_string(json_get(root, "shard"), "");

@@ -319,7 +319,8 @@ static bool find_positions(const web_model *m, int asked, int block, positions *
     const char *name = asked >= 0 && asked < POSITIONS_KINDS ? positions_name((position_kind)asked)
                                                              : NULL;
     position_kind kind;
-    if (asked >= POSITIONS_KINDS) return report_fail(r, "there is no such kind of positions");
+    if (asked >= POSITIONS_KINDS)
+        return report_fail(r, "the kind of positions must be embedding, rotary or relative");
     if (!positions_choose(c, name, &kind, r)) return false;
     numbers[0] = (int)kind;
     numbers[1] = positions_of_block(c, kind) ? block : -1;
