@@ -688,7 +688,7 @@ done
 random # then 3e38 from the head on
 head -c 340 /dev/zero | tr '\0' '\177' |
     dd of=m.safetensors bs=1 seek=$(($(stat -c %s m.safetensors) - 340)) conv=notrunc 2>/dev/null
-refuses 1 "m.safetensors: the outputs of the self-test are not finite: the weights overflow" $H
+refuses 1 "m.safetensors: the outputs of the self-test are NaN or infinite: the weights are probably too large" $H
 random nan=blocks.1.attn.qkv.weight
 refuses 1 "which cannot be quantised" $H --dtype int8 --keep none --set allow_nonfinite=1
 
@@ -938,7 +938,7 @@ for other in "dim=64 depth=5 mlp=192 patch=16 rows=2 cols=2 classes=1000" "$publ
     random $other
     accepts --set num_heads=2
     if grep -q "assumed labels" err; then fail "assumes labels of $other"; else pass; fi
-    prints "labels          none; --labels FILE gives the classes names, one per line"
+    prints "labels          none; --labels FILE names the classes, one name per line"
 done
 random
 

@@ -263,7 +263,7 @@ usage positions '--compare needs two models: A.vit B.vit'
 try "$look" positions plain.vit -o none.png
 usage positions 'give one model with -m, or several models after --compare'
 try "$look" positions --compare plain.vit plain.vit -m plain.vit -o none.png
-usage positions '--compare takes the models and excludes -m'
+usage positions 'give all models after --compare, without -m'
 try "$look" positions --kind learned -o none.png
 usage positions '--kind: expected embedding, rotary or relative'
 missing none.png

@@ -611,7 +611,7 @@ static const ending endings[] = {
     { "activation=relu", "", MODEL_END_NONE, 1, 0.01f, NULL },
     { "activation=relu num_classes=0", "num_classes=0", MODEL_END_NONE, 1, 1, NULL },
     { "activation=relu num_classes=0", "num_classes=0", MODEL_END_UNIT, 2, 1,
-      "original: gives an embedding of length 1; " },
+      "original: gives an embedding scaled to length 1; " },
     { "activation=relu num_classes=0", "", MODEL_END_NONE, 1, 1, NULL },
 };
 

@@ -91,7 +91,7 @@ accepts $h --set global_pool=avg
 prints "mean of the patches, norm after pooling"
 says "assumed activation=gelu: timm's" \
     "assumed attn_root=head_dim: " "assumed too (rarely important): pool_prefix=0 (" \
-    "assumed too (moving the output by less than 0.01 %): norm_eps=1e-05 ("
+    "assumed too (other values move the output by less than 0.01 %): norm_eps=1e-05 ("
 
 take test_vit4
 asks "the norms have no bias, so they are RMS norms" $h --set pool=avg

@@ -707,8 +707,8 @@ while IFS='|' read -r options message; do
 done <<'END'
 --classes all.npy x.jpg|--classes needs --class-names FILE, with a name for each vector
 --class-names words x.jpg|--class-names needs --classes TEXT.npy
---scale 5 x.jpg|--scale and --bias need --classes TEXT.npy
---sigmoid --bias 5 x.jpg|--scale and --bias need --classes TEXT.npy
+--scale 5 x.jpg|--scale and --bias need --classes
+--sigmoid --bias 5 x.jpg|--scale and --bias need --classes
 --classes all.npy --class-names words --bias 5 x.jpg|--bias needs --sigmoid
 --classes all.npy --class-names words --sigmoid x.jpg|--sigmoid needs the model's --scale
 --classes all.npy --class-names words|missing IMAGE
@@ -728,7 +728,7 @@ for program in "$classify" "$search"; do
 --classes nosuch.npy --class-names words|nosuch.npy: cannot be opened
 --classes words.npy --class-names words|words.npy: 
 --classes all.npy --class-names nosuch|nosuch: cannot be opened
---classes all.npy --class-names four.words|four.words: has 4 names, of 5 vectors
+--classes all.npy --class-names four.words|four.words: has 4 names for 5 vectors
 --classes tokens.npy --class-names words|tokens.npy: expected vectors \[n, dim\], found 3
 --classes bundled.npy --class-names bundled.txt|model.vit: the model makes vectors of 24 values and logits of 10; those of bundled.npy have 192
 END
@@ -752,7 +752,7 @@ all.npy --vector x.npy --duplicates 0.9|--duplicates takes INDEX.npy or FOLDER a
 --classes all.npy --class-names words --vector v.npy x.jpg|--vector is for a search
 all.npy x.jpg --sigmoid|--sigmoid needs --classes TEXT.npy
 all.npy --duplicates 0.9 --sheet s.png|--sheet is for a search in INDEX.npy
-all.npy x.jpg --scale 5|--scale and --bias need --classes TEXT.npy
+all.npy x.jpg --scale 5|--scale and --bias need --classes
 --classes all.npy --class-names words x.jpg --bias 5|--bias needs --sigmoid
 --classes all.npy --class-names words x.jpg --sigmoid|--sigmoid needs the model's --scale
 all.npy --duplicates 1.5|--duplicates: expected a number from -1 to 1, found '1.5'
@@ -776,7 +776,7 @@ while IFS='|' read -r options message; do
 done <<'END'
 nosuch.npy x.jpg|nosuch.npy: cannot be opened
 all.npy nosuch.jpg|nosuch.jpg: cannot be opened: No such file
-all.npy --names four.txt photos|four.txt: has 4 names, of 5 vectors
+all.npy --names four.txt photos|four.txt: has 4 names for 5 vectors
 cut.npy photos|cut.npy: 480 bytes of elements expected, 272 found
 tokens.npy photos|tokens.npy: expected vectors \[n, dim\], found 3 dimensions
 bad.npy photos|bad.json:

@@ -85,7 +85,7 @@ static void refused(const char *message) {
 static void test_refused(void) {
     float bad[TEXTS * DIM];
     write_text("one\ntwo\nthree\n");
-    refused("names: has 3 names, of 4 vectors");
+    refused("names: has 3 names for 4 vectors");
     write_text("one\ntwo\nthree\nfour\n");
     memcpy(bad, vectors, sizeof bad);
     bad[5] = NAN;
@@ -128,7 +128,7 @@ static void test_options(void) {
         { "t.npy", "n", (double)NAN, -3, true, "--sigmoid needs the model's --scale" },
         { "a cat", NULL, (double)NAN, (double)NAN, false, NULL },
         { "a cat", NULL, (double)NAN, 0, true, NULL },
-        { "a cat", "n", (double)NAN, (double)NAN, false, "--class-names is for vectors" },
+        { "a cat", "n", (double)NAN, (double)NAN, false, "--class-names is only for the vectors of" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const zero_shot_options options = { .classes = cases[i].classes,

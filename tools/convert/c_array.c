@@ -38,10 +38,10 @@ static void put_head(FILE *file, const c_array_result *c, const char *upper) {
             " *     vit_model_open_memory(%s_data, %s_SIZE, 0, &model);\n"
             " *\n"
             " * %s_WORKSPACE bytes hold a session for one image on the plain C tier;\n"
-            " * %s_WORKSPACE_LOW bytes are enough with vit_params.low_memory. An image has\n"
-            " * %s_INPUT floats, its embedding %s_EMBEDDING. Its output has %s_OUTPUT: the\n"
-            " * logits or, without a head, the embedding. An input is\n"
-            " * (byte / 255 - %s_MEAN[channel]) / %s_STD[channel]. The other macros\n"
+            " * %s_WORKSPACE_LOW bytes are enough with vit_params.low_memory. An input has\n"
+            " * %s_INPUT floats, an embedding %s_EMBEDDING floats, and an output\n"
+            " * %s_OUTPUT floats: the logits or, without a head, the embedding. A float of\n"
+            " * the input is (byte / 255 - %s_MEAN[channel]) / %s_STD[channel]. The other macros\n"
             " * are for #define VIT_FIXED %s. */\n"
             "#ifndef %s_H\n#define %s_H\n\n",
             c->name, upper, upper, upper, upper, upper, upper, upper, upper, upper, upper, upper);
@@ -56,7 +56,7 @@ static void put_array(FILE *file, const c_array_result *c, const char *upper) {
     fprintf(file,
             "#if defined(_MSC_VER)\n#    define %s_ALIGN __declspec(align(%d))\n"
             "#elif defined(__GNUC__)\n#    define %s_ALIGN __attribute__((aligned(%d)))\n"
-            "#else\n#    define %s_ALIGN /* place the array at a multiple of 16 */\n"
+            "#else\n#    define %s_ALIGN /* place the array at a 16-byte-aligned address */\n"
             "#endif\n\n%s_ALIGN static const unsigned char %s_data[%s_SIZE] = {",
             upper, VIT_ALIGN, upper, VIT_ALIGN, upper, upper, c->name, upper);
 }

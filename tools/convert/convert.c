@@ -803,7 +803,8 @@ static void drop_pages(void *user, const char *name, const float *data, const in
 static bool check_outputs(const weights_source *from, const runner *run, report *r) {
     if (from->allows_nonfinite || tensor_values_are_finite(run->output, run->output_size))
         return true;
-    (void)report_fail(r, "the outputs of the self-test are not finite: the weights overflow");
+    (void)report_fail(r, "the outputs of the self-test are NaN or infinite: the weights are "
+                         "probably too large");
     return report_file(r, from->path);
 }
 

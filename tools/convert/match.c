@@ -218,9 +218,10 @@ static void print_row(const match_search *s, int row) {
 static void print_nearest(const match_search *s, const char *weights) {
     int row;
     if (!(s->tries[s->chosen].error < HUGE_VAL)) return;
-    text_print(stderr,
-               "the nearest model%s%.60s differs by %.3g; the other attempts and their errors:\n",
-               *weights ? " of weights=" : "", weights, s->tries[s->chosen].error);
+    text_print(
+        stderr,
+        "the nearest model%s%.60s has the error %.3g; the other attempts and their errors:\n",
+        *weights ? " of weights=" : "", weights, s->tries[s->chosen].error);
     for (row = 0; row < s->table->count; row++) print_row(s, row);
 }
 
@@ -309,8 +310,8 @@ static bool refuse_pair(const match *m, const facts *f, const match_search *s, r
         print_nearest(s, count_choices(m, f) ? checkpoint_wrapper(f->map.checkpoint) : "");
     return report_fail(
                r,
-               "%s; none of the %d models tried in %.0f s gives this output; the nearest differs "
-               "by %.3g of the largest number, but at most %g is accepted%s",
+               "%s; none of the %d models tried in %.0f s gives this output; the nearest output "
+               "differs by %.3g of this output's largest number, but at most %g is accepted%s",
                reason_of(m, f, s, reason), s->runs, s->took, s->tries[s->chosen].error,
                s->tolerance,
                is_long ? "" : "; --match-seconds S searches longer and lists the attempts") ||
@@ -715,8 +716,8 @@ bool match_assume(const match *m, findings *f) {
         const settled *s = &m->settled_rows[i];
         if (!s->is_open) continue;
         snprintf(why, sizeof why,
-                 "the labelled pictures do not decide: cross-entropy %.4g; with "
-                 "%s, %.4g",
+                 "the labelled pictures do not decide: their cross-entropy is %.4g, and with "
+                 "%s it is %.4g",
                  m->loss, s->next, s->next_score);
         write_options(s->next, option);
         if (!findings_assume(f, s->value, why, option)) return false;
@@ -745,7 +746,7 @@ void match_put_provenance(const match *m, FILE *file) {
 
 static void print_settled(const settled *f) {
     text_print(stdout, "%-15s %s", "", f->value);
-    if (f->next[0]) text_print(stdout, "; next: %s, error %.2g", f->next, f->next_score);
+    if (f->next[0]) text_print(stdout, "; second best: %s, error %.2g", f->next, f->next_score);
     if (f->equals[0]) text_print(stdout, "; fits equally: %s", f->equals);
     putchar('\n');
 }

@@ -93,8 +93,8 @@ static bool find_classes(const folder_name *names, int count, const label_list *
     for (i = 0; i < count; i++) {
         if (names[i].length == 0)
             return report_fail(r,
-                               "expected a folder for each class, found the picture %.100s "
-                               "beside them",
+                               "expected only folders, one for each class, found the picture "
+                               "%.100s beside the folders",
                                names[i].at);
         classes[i] = find_class(&names[i], labels, num_classes);
         all = all && classes[i] >= 0;

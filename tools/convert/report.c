@@ -89,7 +89,9 @@ static void print_minor(const finding_list *list, bool measured, const char *pro
     if (*text)
         report_error(program, NULL,
                      "assumed too (%s): %s (--set KEY=VALUE changes one; --json gives the reasons)",
-                     measured ? "moving the output by less than 0.01 %" : "rarely important", text);
+                     measured ? "other values move the output by less than 0.01 %"
+                              : "rarely important",
+                     text);
 }
 
 /* Returns the effect of a wrong assumption as text, such as "relu moves the output by 14 %; ".
@@ -211,7 +213,7 @@ static const char *end_words(model_end end) {
     case MODEL_END_SOFTMAX: return "probabilities (softmax)";
     case MODEL_END_LOG_SOFTMAX: return "log-probabilities (log_softmax)";
     case MODEL_END_SIGMOID: return "a probability for each class (sigmoid)";
-    case MODEL_END_UNIT: return "an embedding of length 1";
+    case MODEL_END_UNIT: return "an embedding scaled to length 1";
     case MODEL_END_NONE: break;
     }
     return NULL;
@@ -334,7 +336,7 @@ static void print_labels(const class_names *names, size_t unused, int classes) {
                unused, classes);
     else if (names->list.count == 0)
         printf("%-15s none%s\n", "labels",
-               classes > 0 ? "; --labels FILE gives the classes names, one per line" : "");
+               classes > 0 ? "; --labels FILE names the classes, one name per line" : "");
     else
         text_print(stdout, "%-15s %zu from %s, the first \"%s\"\n", "labels", names->list.count,
                    names->origin, names->list.labels[0]);
@@ -349,8 +351,9 @@ static void print_comparison(const comparison *k, bool by_calibration) {
     if (!k->has_classes) return;
     printf("%-15s same best class for %d of %d images, %.2f %%\n", "", k->agree, k->images,
            100.0 * k->agree / k->images);
-    printf("%-15s and for %d of %d images whose best class leads by 10 points in f32\n", "",
-           k->sure_agree, k->sure);
+    printf("%-15s and for %d of %d images whose best class leads by 10 percentage points in "
+           "f32\n",
+           "", k->sure_agree, k->sure);
 }
 
 void convert_report_skipped(const photo_list *photos, const char *program) {

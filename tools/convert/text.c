@@ -135,7 +135,7 @@ static bool put_attention(const described *d, bool is_siglip, vit_config *c, rep
     c->attention = all ? VIT_ATTENTION_ALL : VIT_ATTENTION_CAUSAL;
     c->pool = strcmp(pool, "last") ? VIT_POOL_ARGMAX : VIT_POOL_LAST;
     return !strcmp(pool, "last") || !strcmp(pool, "argmax") || !strcmp(pool, "eos") ||
-           report_fail(r, "the text encoder's pool_type %.40s: expected argmax or last", pool);
+           report_fail(r, "the text encoder's pool_type %.40s: expected argmax, eos or last", pool);
 }
 
 /* Reads a single number that is stored as a tensor beside the model's weights. If there is no such

@@ -151,7 +151,7 @@ static bool check_tensor(const vit_tensor *t, report *r) {
     vit_hash_init(&hash);
     vit_hash_update(&hash, t->data, (size_t)t->size);
     if (vit_hash_final(&hash) == t->checksum) return true;
-    return report_fail(r, "%s: its checksum differs", t->name);
+    return report_fail(r, "tensor %s is damaged: its checksum differs", t->name);
 }
 
 static bool put_tensors(unpacking *u, report *r) {

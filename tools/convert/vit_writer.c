@@ -432,7 +432,7 @@ bool vit_writer_copy(vit_writer *w, const vit_tensor *from, report *r) {
     const int depth = (int)tensor_depth(tensor);
     const size_t index = w->current;
     if (from->dtype != tensor->dtype || from->size != tensor->size)
-        return report_fail(r, "%s differs from the backbone's", tensor->name);
+        return report_fail(r, "tensor %s has another type or size in the backbone", tensor->name);
     if (tensor->dtype == VIT_I8 && w->meta[w->fits16 + index]) {
         const size_t panel = vit_pack_panel(VIT_I8, NULL, 0, depth, NULL);
         for (size_t at = 0; at < from->size; at += panel)

@@ -105,8 +105,8 @@ static bool map_line(class_map *map, const vit_model *model, int number, char *l
         return report_fail(r, "line %d: expected 'FOLDER CLASS'", number);
     index = class_find(model, name);
     if (index < 0)
-        return report_fail(r, "line %d: the model has no%s class '%.80s'", number,
-                           index == CLASS_AMBIGUOUS ? " single" : "", name);
+        return report_fail(r, "line %d: the model has %s class '%.80s'", number,
+                           index == CLASS_AMBIGUOUS ? "more than one" : "no", name);
     classes = realloc(map->classes, ((size_t)map->folders.count + 1) * sizeof *classes);
     if (!classes) return report_no_memory(r);
     map->classes = classes;
@@ -147,8 +147,8 @@ bool class_map_all(const class_map *map, const vit_model *model, const photo_lis
         if (classes[i] >= 0 || ++wrong > SHOWN) continue;
         report_error(
             program, folders->paths[i],
-            "%s; map the folder in a file for --map, with a line 'FOLDER<tab>class index or "
-            "label'",
+            "%s; map the folder in a file for --map, with a line 'FOLDER<tab>CLASS' (an index or "
+            "a label)",
             classes[i] == CLASS_AMBIGUOUS ? "the name matches several of the model's classes"
                                           : "the name is not a class of the model");
     }

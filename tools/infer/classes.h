@@ -82,25 +82,25 @@ typedef struct zero_shot_options {
       CLI_TEXT, &(o)->classes, 0, 0 },                                                             \
     { 0, "template", "T",                                                                          \
       "text with {} for a class, such as 'a photo of {}'; may be\n"                                \
-      "repeated: the mean of all texts is used",                                                   \
+      "repeated: the mean of the vectors is used",                                                 \
       CLI_LIST, &(o)->templates, 0, 0 },                                                           \
     { 0, "class-names", "FILE", "the names of the vectors of TEXT.npy, one per line",              \
       CLI_TEXT, &(o)->names, 0, 0 },                                                               \
-    { 0, "scale", "S", "multiply the cosines by S (default: the model's scale, or 100)",           \
+    { 0, "scale", "S", "multiply the cosines by S (default: the model's scale, else 100)",         \
       CLI_NUMBER, &(o)->scale, 0, 1e6 },                                                           \
-    { 0, "bias", "B", "with --sigmoid, add B to the scaled cosines (default: the model's, or 0)",  \
+    { 0, "bias", "B", "with --sigmoid, add B to the scaled cosines (default: the model's, else 0)",\
       CLI_NUMBER, &(o)->bias, -1e6, 1e6 }
 /* clang-format on */
 
 /* The notes on these options in a program's help. */
-#define ZERO_SHOT_NOTES                                                                                \
-    "--classes needs a model with a text encoder, such as CLIP or SigLIP; vit-convert converts the\n"  \
-    "encoder with its tokenizer. The model's softmax or sigmoid, scale and bias give probabilities.\n" \
-    "TEXT.npy has vectors that another program made from texts. They are compared with the output\n"   \
-    "of the model's head (CLIP's projection) if the widths are equal, else with the embedding.\n"      \
-    "Without --sigmoid, the probabilities add up to 1 (CLIP). With --sigmoid, each probability is\n"   \
-    "independent (SigLIP; give the model's --scale and --bias). TEXT.npy may also be from\n"           \
-    "vit-embed; the default of -m is then the model that made it.\n"
+#define ZERO_SHOT_NOTES                                                                               \
+    "--classes needs a model with a text encoder, such as CLIP or SigLIP; vit-convert converts the\n" \
+    "encoder with its tokenizer. The model's scale and bias, and then its softmax or sigmoid, turn\n" \
+    "the cosines into probabilities. TEXT.npy has vectors that another program made from texts.\n"    \
+    "They are compared with the output of the model's head (CLIP's projection) if the widths are\n"   \
+    "equal, else with the embedding. Without --sigmoid, the probabilities add up to 1 (CLIP). With\n" \
+    "--sigmoid, each probability is independent (SigLIP; give the model's --scale and --bias). If\n"  \
+    "vit-embed made TEXT.npy, the default of -m is the model of that run.\n"
 
 /* Returns a message if options contradict each other, and otherwise NULL. --sigmoid may be given
  * without --classes. */

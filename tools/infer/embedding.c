@@ -624,7 +624,7 @@ static bool split_names(embedding_index *index, size_t size, report *r) {
         found++;
         line = newline + 1;
     }
-    return found == count || report_fail(r, "has %zu names, of %zu vectors", found, count);
+    return found == count || report_fail(r, "has %zu names for %zu vectors", found, count);
 }
 
 static bool read_names(embedding_index *index, const char *path, report *r) {

@@ -410,7 +410,7 @@ static bool check_model(const infer_settings *settings, report *r) {
         return report_fail(r, "only models of 1 or 3 channels take images, found %d",
                            config->in_chans);
     if (settings->outputs & INFER_LOGITS && config->num_classes == 0)
-        return report_fail(r, "the model names no classes");
+        return report_fail(r, "the model has no classes");
     if (settings->block > config->depth)
         return report_fail(r, "the model has %d blocks; there is no block %d", config->depth,
                            settings->block - 1);

@@ -545,7 +545,7 @@ static const char *class_of(const learned_set *set, const learned_photo *p) {
 }
 
 static const char *path_of(const learned_photo *p) {
-    return p->path ? p->path : "a photo from before";
+    return p->path ? p->path : "a photo learnt before";
 }
 
 /* Keeps one copy of each photo, without changing the order of the photos. Fails if two copies of a

@@ -19,10 +19,11 @@ const char *zero_shot_wrong(const zero_shot_options *options) {
     if (!options->classes) {
         if (options->names) return "--class-names needs --classes TEXT.npy";
         if (options->templates.count) return "--template needs --classes TEXTS";
-        return scaled || shifted ? "--scale and --bias need --classes TEXT.npy" : NULL;
+        return scaled || shifted ? "--scale and --bias need --classes" : NULL;
     }
     if (!are_vectors(options))
-        return options->names ? "--class-names is for vectors, --classes TEXT.npy" : NULL;
+        return options->names ? "--class-names is only for the vectors of --classes TEXT.npy"
+                              : NULL;
     if (options->templates.count) return "--template is for texts, not for --classes TEXT.npy";
     if (!options->names) return "--classes needs --class-names FILE, with a name for each vector";
     if (shifted && !options->sigmoid) return "--bias needs --sigmoid";

@@ -70,7 +70,7 @@ const char *look_wrong_positions(const look_choices *c, int operands) {
     if (c->compare && operands < 2) return "--compare needs two models: A.vit B.vit";
     if (!c->compare && operands > 0)
         return "give one model with -m, or several models after --compare";
-    return c->compare && c->model ? "--compare takes the models and excludes -m" : NULL;
+    return c->compare && c->model ? "give all models after --compare, without -m" : NULL;
 }
 
 static bool find_cosines(const vit_model *model, look_positions *m, report *r) {

@@ -208,8 +208,8 @@ static bool assume_overlap(const assumer *a) {
     char why[160];
     if (!a->model->notes.stride_by_size) return true;
     snprintf(why, sizeof why,
-             "an input of %dx%d then has the %d x %d positions of the file; patches side by side "
-             "(patch_stride=%d) would need resampled positions",
+             "an input of %dx%d then has a patch for each of the %d x %d positions; patches side "
+             "by side (patch_stride=%d) would need resampled positions",
              c->img_height, c->img_width, stored->grid_height, stored->grid_width, c->patch_size);
     return assume(a, SETTING_PATCH_STRIDE, c->patch_stride, why);
 }
@@ -246,7 +246,7 @@ static bool assume_structure(const assumer *a) {
         { SETTING_ATTENTION, c->depth > 0 && a->seen->is_torch_attention, c->attention,
           a->seen->is_batch_second
               ? "the attention layer has batch_first=False, so the tokens are presumably on axis 0"
-              : "presumably batch_first=True, or the layer's input has the tokens on axis 0" },
+              : "the attention layer presumably has batch_first=True or gets tokens on axis 0" },
         { SETTING_POOL_PREFIX, may_pool_prefix(c), c->pool_prefix,
           "the usual mean covers only the patches" },
         { SETTING_POSITIONS, a->model->stored.first_rows, c->positions, "the usual value" },

@@ -48,8 +48,8 @@ static const char *phrase_by_hand(setting_key key, const vit_config *c, char tex
     if (key == SETTING_REPRESENTATION_DIM && c->representation_dim > 0)
         snprintf(text, PHRASE_SIZE, "pre_logits %d", c->representation_dim);
     if (key == SETTING_MERGE_SIZE && c->merge_size > 0)
-        snprintf(text, PHRASE_SIZE, "merger of %d x %d patches to %d", c->merge_size, c->merge_size,
-                 c->merge_dim);
+        snprintf(text, PHRASE_SIZE, "merger of %d x %d patches into a token of width %d",
+                 c->merge_size, c->merge_size, c->merge_dim);
     return text;
 }
 

@@ -802,10 +802,11 @@ bool config_hf_apply(config_file *config, settings *s, const char *path, report 
     const json_value *labels = json_get(root, "id2label");
     const hf_model *model = find_model(root);
     if (!model)
-        return report_fail(r,
-                           "model_type %.60s: expected timm's form (\"architecture\") or "
-                           "transformers' vit, deit, beit, dinov2, clip, siglip or a similar type",
-                           type_of(root) ? type_of(root) : "?");
+        return report_fail(
+            r,
+            "model_type %.60s: expected timm's form (with \"architecture\") or a type "
+            "of transformers such as vit, deit, beit, dinov2, clip or siglip",
+            type_of(root) ? type_of(root) : "?");
     if (!vision) vision = json_get(root, "backbone_config");
     if (!vision || vision->kind != JSON_OBJECT) vision = root;
     if (!check_weights(root, vision, r) || !put_numbers(s, vision, model, r) ||

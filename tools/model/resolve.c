@@ -433,7 +433,8 @@ static bool resolve_sincos(resolver *m, report *r) {
     if (kind == SINCOS_NONE) return true;
     if (!sincos_fits(kind, c->embed_dim))
         return report_fail(r, "pos_sincos: expected an embed_dim that %s, found %d",
-                           kind < SINCOS_1D ? "4 divides, 8 at least" : "2 divides", c->embed_dim);
+                           kind < SINCOS_1D ? "is a multiple of 4 and at least 8" : "is even",
+                           c->embed_dim);
     c->positions = (int)value_of(m, SETTING_POSITIONS);
     return true;
 }

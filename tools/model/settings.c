@@ -497,7 +497,7 @@ static bool resolve_area(const settings all[FROM_COUNT], vit_config *c, double *
     if (c->crop_rounding == VIT_ROUND_NEAREST)
         return most == 0 || report_fail(r,
                                         "max_patches %g: crop_rounding=nearest does not limit the "
-                                        "patches; give --set crop_rounding=even",
+                                        "number of patches; give --set crop_rounding=even",
                                         most);
     c->crop_pct = 1;
     *height = c->img_height;
@@ -508,7 +508,7 @@ static bool resolve_area(const settings all[FROM_COUNT], vit_config *c, double *
     tensor_split((int)most, sides);
     if (sides[1] > MOST / c->patch_size)
         return report_fail(r,
-                           "max_patches %d: expected a product of two numbers up to %d, the "
+                           "max_patches %d: expected a product of two numbers, at most %d "
                            "patches along each side",
                            (int)most, MOST / c->patch_size);
     *height = sides[0] * c->patch_size;

@@ -98,7 +98,8 @@ int main(int argc, char **argv) {
 
     if (argc < 5) return unavailable("usage: vit_worker MODEL.vit INPUT THREADS BATCH [ISA]");
     if (vit_model_open(argv[1], 0, &model)) return unavailable(model.detail);
-    if (vit_threads_create(atoi(argv[3]), &threads, &params.executor)) return unavailable("pool");
+    if (vit_threads_create(atoi(argv[3]), &threads, &params.executor))
+        return unavailable("the threads cannot be started");
     w.batch = atoi(argv[4]);
     params.isa = argc > 5 ? isa_of(argv[5]) : VIT_ISA_AUTO;
     if (!vit_has_isa(params.isa)) return unavailable("this CPU lacks the instruction set");
@@ -106,9 +107,9 @@ int main(int argc, char **argv) {
     workspace = malloc(size);
     if (!size || !workspace || !allocate(&w, &model)) return unavailable("out of memory");
     w.images = fopen(argv[2], "rb");
-    if (!w.images || read_images(&w) != w.batch) return unavailable("input");
+    if (!w.images || read_images(&w) != w.batch) return unavailable("the input cannot be read");
     if (vit_session_init(&w.session, &model, &params, workspace, size))
-        return unavailable("session");
+        return unavailable("the model cannot be run");
 
     printf("ready vit.h %d.%d.%d (%s)\n", VIT_VERSION_MAJOR, VIT_VERSION_MINOR, VIT_VERSION_PATCH,
            vit_isa_name(w.session.isa));

@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
     int side = atoi(argv[4]);
     size_t batch = (size_t)atoi(argv[6]);
     std::vector<ncnn::Mat> images = read_images(argv[3], side, batch);
-    if (images.size() != batch) return unavailable("input");
+    if (images.size() != batch) return unavailable("the input cannot be read");
 
     printf("ready ncnn %s\n", NCNN_VERSION_STRING);
     fflush(stdout);
