@@ -326,7 +326,7 @@ static void test_sizes(void) {
     CHECK(png_refused(20000, 20000, "too large: found 20000 x 20000, limit"));
     CHECK(png_refused(0x7fffffff, 1, "too large: found 2147483647 x 1,"));
     CHECK(png_refused(0xffffffff, 0xffffffff, "too large: found 4294967295 x 4294967295,"));
-    CHECK(png_refused(11000, 12000, "damaged or truncated: 11000 x 12000 in 115 bytes"));
+    CHECK(png_refused(11000, 12000, "damaged or truncated: 11000 x 12000 pixels in 115 bytes"));
     /* The file has fewer rows than its header announces. */
     CHECK(png_refused(11, 5000, "damaged"));
     CHECK(refused(bmp, sizeof bmp, "too large: found 2147483647 x 2147483648"));

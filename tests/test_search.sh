@@ -358,7 +358,7 @@ mv photos/b/grey.jpg kept.jpg
 try "$search" all.npy photos/a/rgb.png
 is 0
 lines out 5
-err '^vit-search: 1 of the 5 photos found no longer exist, such as photos/b/grey.jpg; vit-embed makes a new index$'
+err '^vit-search: 1 of the 5 photos found no longer exist, such as photos/b/grey.jpg; run vit-embed again to update the index$'
 try "$search" all.npy photos/a/rgb.png -q
 quiet err
 mv kept.jpg photos/b/grey.jpg
@@ -513,10 +513,10 @@ damage() { # COMMAND MESSAGE: done to a copy
 }
 damage 'rm img_emb/img_emb_1.npy' 'img_emb_1.npy: '
 damage 'rm metadata/metadata_1.jsonl' 'metadata_1.jsonl: '
-damage 'truncate -s -4 img_emb/img_emb_1.npy' 'img_emb_1.npy: has [0-9]* bytes, expected [0-9]*; it is left out'
+damage 'truncate -s -4 img_emb/img_emb_1.npy' 'img_emb_1.npy: has [0-9]* bytes, expected [0-9]*; the shard is left out'
 damage 'sed -i 1d metadata/metadata_1.jsonl' 'metadata_1.jsonl: has [0-9]* bytes, expected'
 damage 'echo { >stats/stats_1.json' 'stats_1.json: '
-damage 'rm stats/stats_2.json' 'img_emb_2.npy: the file has no record: .*; it is left out'
+damage 'rm stats/stats_2.json' 'img_emb_2.npy: the file has no record: .*; the shard is left out'
 damage 'rm */*_1.*' 'worse: 1 is missing'
 try "$search" empty --vector theirs.npy
 is 1

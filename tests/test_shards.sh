@@ -317,7 +317,7 @@ err "PARALLEL_SEQ is '0'; with --parts 3, expected 1 to 3"
 try env PARALLEL_SEQ=1 SLURM_ARRAY_TASK_ID=1 "$embed" --tar in -o part --part auto --parts 3
 err 'both SLURM_ARRAY_TASK_ID and PARALLEL_SEQ are set'
 try env OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=3 "$embed" --tar in -o part --part auto
-err "OMPI_COMM_WORLD_RANK is '3' and OMPI_COMM_WORLD_SIZE '3'"
+err "OMPI_COMM_WORLD_RANK is '3' and OMPI_COMM_WORLD_SIZE is '3': expected a rank below the size"
 try env OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3 "$embed" --tar in -o part --part auto --parts 2
 err 'is for an array of jobs, but neither'
 for wrong in 3/3 -1/3 1 1/ /3 1/0 x/y 1/3/5; do

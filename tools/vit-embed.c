@@ -379,7 +379,7 @@ static bool choose_recipe(job *j, shard_recipe *recipe, report *r) {
 static bool check_tokens(const job *j, report *r) {
     return !has_grids(j) ||
            report_fail(r, "--pool tokens with --tar needs photos with equal numbers of tokens, but "
-                          "the model has crop_mode=aspect") ||
+                          "the model has crop_mode=aspect; give another --pool") ||
            report_file(r, j->path);
 }
 

@@ -117,11 +117,12 @@ static bool fit(run *r, const vit_config *own, const vit_image *image, int i, re
     if (result != VIT_OK) return report_fail(failure, "%s", vit_result_string(result));
     if (i > 0 && (fitted.config.grid_height != r->model.config.grid_height ||
                   fitted.config.grid_width != r->model.config.grid_width))
-        return report_fail(failure,
-                           "expected %d x %d patches as in the first image, found %d x %d: "
-                           "all images of a batch have one size; run the images one by one",
-                           r->model.config.grid_height, r->model.config.grid_width,
-                           fitted.config.grid_height, fitted.config.grid_width);
+        return report_fail(
+            failure,
+            "expected %d x %d patches as in the first image, found %d x %d: "
+            "all images of a run need equal grids of patches; run the images one by one",
+            r->model.config.grid_height, r->model.config.grid_width, fitted.config.grid_height,
+            fitted.config.grid_width);
     r->model.config = fitted.config;
     return true;
 }

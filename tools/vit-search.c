@@ -307,10 +307,10 @@ static void report_gone(const job *j, const found_photo *found, int count) {
         if (!gone++) first = found[i].name;
     }
     if (j->chosen->quiet || gone == 0 || gone == count) return;
-    text_print(
-        stderr,
-        "%s: %d of the %d photos found no longer exist, such as %s; vit-embed makes a new index\n",
-        PROGRAM, gone, count, first);
+    text_print(stderr,
+               "%s: %d of the %d photos found no longer exist, such as %s; run vit-embed again to "
+               "update the index\n",
+               PROGRAM, gone, count, first);
 }
 
 static bool print_found(job *j, const nearest_hit *hits, int count, report *r) {

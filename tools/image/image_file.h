@@ -211,15 +211,17 @@ static bool image_file__check_size(const image_file__job *job, int64_t width, in
     }
     if (width > STBI_MAX_DIMENSIONS || height > STBI_MAX_DIMENSIONS ||
         width * height > image_file__pixel_limit()) {
-        return report_fail(
-            job->r, "the image is too large: found %lld x %lld, limit %lld pixels and %d a side",
-            (long long)width, (long long)height, (long long)image_file__pixel_limit(),
-            STBI_MAX_DIMENSIONS);
+        return report_fail(job->r,
+                           "the image is too large: found %lld x %lld, limit %lld pixels in all "
+                           "and %d along each side",
+                           (long long)width, (long long)height,
+                           (long long)image_file__pixel_limit(), STBI_MAX_DIMENSIONS);
     }
     /* A PNG of one bit a pixel and one colour has 8 * 1032 pixels a byte, more than any other
      * format. With this limit, a short file cannot fill the memory. */
     if (width * height / 10000 > (int64_t)job->size) {
-        return report_fail(job->r, "the image is damaged or truncated: %lld x %lld in %zu bytes",
+        return report_fail(job->r,
+                           "the image is damaged or truncated: %lld x %lld pixels in %zu bytes",
                            (long long)width, (long long)height, job->size);
     }
     return true;

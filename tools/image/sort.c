@@ -257,7 +257,8 @@ static sort_result place_in(const photo_sorter *s, const char *folder, const cha
         if (r->failed || errno != EEXIST) break;
     }
     if (!r->failed) {
-        (void)report_fail(r, "there are already %d photos of this name", MOST_ALIKE);
+        (void)report_fail(r, "the folder of the class already has %d photos of this name",
+                          MOST_ALIKE);
         (void)report_file(r, photo);
     }
     free(path);

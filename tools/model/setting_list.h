@@ -225,7 +225,7 @@
     X(REG_TOKENS, num_reg_tokens, INTEGER, COPIED, 0, BOTH, "register tokens")                   \
     X(POSITIONS, positions, WORD, WORKED_OUT, VIT_POS_ALL, NAMED, "tokens that have a position") \
     X(POS_SINCOS, pos_sincos, WORD, NO_FIELD, 0, NEITHER,                                        \
-      "computed positions, if none are stored")                                                  \
+      "how positions are computed, if the file stores none")                                     \
     X(POS_FIRST_ROWS, pos_first_rows, FLAG(NULL, NULL), NO_FIELD, 0, NEITHER,                    \
       "1: the model uses only the first rows of pos_embed, not all")                              \
     X(POS_RESAMPLE, pos_resample, WORD, WORKED_OUT, VIT_RESAMPLE_TIMM, NEITHER,                  \
@@ -327,7 +327,7 @@
       "1: the original keeps the size of each photo; vit.h squashes all to one size")            \
     X(SELFTEST_SEED, selftest_seed, INTEGER, COPIED, 1, NEITHER, "seed of the self-test input")  \
     X(SELFTEST_TOLERANCE, selftest_tolerance, NUMBER, COPIED, 2e-5, NEITHER,                     \
-      "accepted self-test error")                                                                \
+      "largest accepted error of the self-test")                                                 \
     X(ALLOW_NONFINITE, allow_nonfinite, FLAG(NULL, NULL), NO_FIELD, 0, NEITHER,                  \
       "1 accepts weights that are NaN or inf")
 

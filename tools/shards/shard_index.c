@@ -214,7 +214,7 @@ static bool add_shard(shard_index *index, indexed_shard *shard, embedding_index 
 
 static void leave_out(shard_index *index, const char *program, const report *why) {
     index->left_out++;
-    report_error(program, NULL, "%s; it is left out", why->text);
+    report_error(program, NULL, "%s; the shard is left out", why->text);
 }
 
 /* Opens a shard and adds it to the index. The index takes over `vectors` and `names`, and `names`
@@ -357,7 +357,7 @@ static bool open_unrecorded(shard_index *index, const char *program, const photo
             index->left_out++;
             report_error(program, paths.vectors,
                          "the file has no record: make its shard again, or remove "
-                         "the file; it is left out");
+                         "the file; the shard is left out");
         }
         if (good) shard_paths_free(&paths);
         free(number);

@@ -53,7 +53,7 @@ static bool find_range(const char *open, range *found, report *r) {
 
 static bool too_many(const shard_list *list, report *r) {
     return list->files.count < SHARD_LIST_MAX ||
-           report_fail(r, "more than %d shards", SHARD_LIST_MAX);
+           report_fail(r, "expected at most %d shards", SHARD_LIST_MAX);
 }
 
 static bool add_all(shard_list *list, const char *text, report *r);
@@ -246,8 +246,10 @@ static bool read_pair(const char *rank_name, const char *size_name, shard_part *
     if (text_read_int(size, 1, MOST, &part->count) &&
         text_read_int(rank, 0, part->count - 1, &part->index))
         return true;
-    return report_fail(r, "--part auto: %s is '%.40s' and %s '%.40s'", rank_name, rank, size_name,
-                       size);
+    return report_fail(r,
+                       "--part auto: %s is '%.40s' and %s is '%.40s': expected a rank "
+                       "below the size; give --part I/N",
+                       rank_name, rank, size_name, size);
 }
 
 /* Reads the rank of this process among the tasks that were started together. *found becomes true if
