@@ -397,7 +397,8 @@ async function wrong() {
         await page.locator('#error p', { hasText: 'words.txt: not a photo' }).waitFor();
         await visited.drop([pathOf('empty.jpg'), pathOf('green0.png')],
             '#boxes > li:nth-child(1)');
-        expect(/^empty\.jpg /.test(await visited.text('#error p')), await visited.text('#error p'));
+        const refused = await visited.text('#error p');
+        expect(/^empty\.jpg: the image is empty/.test(refused), refused);
     });
 
     await visit('teach: one class, and names as people give them', {}, async (visited) => {
