@@ -53,7 +53,7 @@ is 0
 quiet err
 out '^photos +18 of 3 classes, 6 each$'
 out '^right +100\.0 % \(\+-0\.0\) of 18 photos held out, in 10 folds$'
-out '^none +0 of them'
+out '^none +0 of the photos held out'
 out '^  0 blue +6 +0 +0 +0$'
 out '^kept +7008 bytes for --add, 389 per photo'
 try "$info" --check mine.vit
@@ -69,7 +69,7 @@ try "$classify" -m mine.vit -k 1 test/red/1.ppm
 is 0
 out ' %  red$'
 try "$learn" --known 0.5 set -o half.vit
-out '^none +9 of them \(50\.0 %\) get the answer "none of these"; for 9 of these, the most likely other class is right$'
+out '^none +9 of the photos held out \(50\.0 %\) get the answer "none of these"; for 9 of these, the most likely other class is right$'
 try "$learn" --known 1 set -o half.vit
 try "$info" half.vit
 out '^labels +3: '
@@ -89,7 +89,7 @@ same mine.vit again.vit
 try "$learn" -q parts/two -o half.vit
 try "$learn" -m half.vit --add parts/one -o again.vit
 is 0
-out '^ +9 of them from before$'
+out '^ +9 of them learnt earlier$'
 same mine.vit again.vit
 try "$learn" -q parts/one -o other.vit
 try "$learn" -q half.vit other.vit -o again.vit

@@ -320,7 +320,7 @@ for command in attention tokens similarity positions filters; do
     try "${run[@]}"
     usage $command 'missing -o OUT.png, --npy OUT.npy or --json'
     try "${run[@]}" -o x.jpg
-    usage $command 'the picture is a PNG; name it .png'
+    usage $command 'the picture is a PNG; its name must end in .png'
     try "${run[@]}" -o x --npy x
     usage $command 'x: this output is the same file as the output x'
     try "${run[@]}" -o - --json

@@ -200,7 +200,7 @@ cp -r kept in
 try "$classify" -m m.vit --sort s --copy --above 1 in/a
 is 0
 lines out 0
-err '^vit-classify: 0 copied, 9 without a class that is likely enough$'
+err '^vit-classify: 0 copied, 9 below the probability of --above$'
 missing s
 try "$classify" -m m.vit --sort s --copy --csv -k 2 in/a/3.ppm
 is 0

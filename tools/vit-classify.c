@@ -321,7 +321,7 @@ static const char notes[] =
     "sorted.\n"
     "Streams: ffmpeg -i cat.mp4 -f mjpeg - | @ --frames auto\n"
     "    ffmpeg -i cat.mp4 -f rawvideo -pix_fmt nv12 - | @ --frames 640x480 --pixels nv12\n"
-    "Latency (in --json and at the end) is the time from a frame's last byte to its result.\n" ZERO_SHOT_NOTES
+    "Latency (printed in --json and at the end) is the time from a frame's last byte to its result.\n" ZERO_SHOT_NOTES
     "timm and Pillow ignore the EXIF orientation. --no-exif gives the same results as they do.\n"
     "Exit status: 0 on success, 1 if an image could not be read or sorted, 2 for a wrong\n"
     "command.\n";
@@ -474,7 +474,7 @@ static void print_sums(const classifier *c) {
     fprintf(stderr, "%s: %d %s", PROGRAM, c->sorted[SORT_PLACED],
             c->sorter.dry ? "to be sorted" : done[c->sorter.way]);
     if (c->sorted[SORT_THERE]) fprintf(stderr, ", %d there already", c->sorted[SORT_THERE]);
-    if (c->unlikely) fprintf(stderr, ", %d without a class that is likely enough", c->unlikely);
+    if (c->unlikely) fprintf(stderr, ", %d below the probability of --above", c->unlikely);
     if (c->sorted[SORT_GONE]) fprintf(stderr, ", %d gone", c->sorted[SORT_GONE]);
 }
 

@@ -273,8 +273,8 @@ static void print_constants(const char *name, const float *values, int count) {
 
 static const char *sides_resized(const vit_config *c) {
     switch ((vit_crop_mode)c->crop_mode) {
-    case VIT_CROP_CENTER: return "the shorter side, then the centre";
-    case VIT_CROP_BORDER: return "the longer side, the rest filled with the mean";
+    case VIT_CROP_CENTER: return "the shorter side; the centre is then cut out";
+    case VIT_CROP_BORDER: return "the longer side; the rest is filled with the mean";
     case VIT_CROP_ASPECT:
         return c->crop_rounding == VIT_ROUND_NEAREST
                    ? "each photo keeps its aspect ratio; one side gets this size, then both sides are "

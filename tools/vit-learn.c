@@ -320,7 +320,7 @@ static void print_photos(const job *j) {
     printf("photos          %d of %d %s, ", num_photos(j), set->classes.count,
            set->classes.count == 1 ? "class" : "classes");
     printf(set->least == set->most ? "%d each\n" : "%d to %d each\n", set->least, set->most);
-    if (set->stored) printf("                %d of them from before\n", set->stored);
+    if (set->stored) printf("                %d of them learnt earlier\n", set->stored);
     if (set->twice)
         printf("                %d left out, because %s given twice\n", set->twice,
                set->twice == 1 ? "it was" : "they were");
@@ -363,10 +363,11 @@ static void print_promise(const job *j, const several_figures *several) {
         printf("                %d not held out: the only photo of a class is never held out\n",
                j->set.count - head->held_out);
     if (head->has_none)
-        printf("none            %d of them (%.1f %%) get the answer \"%s\"; for %d of these, "
-               "the most likely other class is right\n",
-               head->refused, percent(head->refused, head->held_out), LEARNED_NONE,
-               head->right_refused);
+        printf(
+            "none            %d of the photos held out (%.1f %%) get the answer \"%s\"; for %d of "
+            "these, the most likely other class is right\n",
+            head->refused, percent(head->refused, head->held_out), LEARNED_NONE,
+            head->right_refused);
 }
 
 static bool print_text(const job *j, report *r) {

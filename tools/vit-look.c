@@ -168,7 +168,7 @@ static const char *find_wrong(const look_command *command, look_choices *c, int 
     if (c->at && !read_point(c->at, c->point)) return "--at expects X,Y in pixels, such as 120,80";
     if (c->output && photos_is_name(c->output) && !text_matches("*.png", c->output) &&
         !text_matches("*.PNG", c->output))
-        return "-o: the picture is a PNG; name it .png";
+        return "-o: the picture is a PNG; its name must end in .png";
     if (!c->output && !c->npy && !c->json) return "missing -o OUT.png, --npy OUT.npy or --json";
     return image + array + c->json > 1 ? "only one output can go to standard output" : NULL;
 }

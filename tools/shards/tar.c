@@ -95,7 +95,7 @@ static bool apply(tar_stream *s, const char *record, size_t length, report *r) {
     const char *equals = memchr(record, '=', length), *value;
     size_t key, size;
     if (!equals || equals == record)
-        return report_fail(r, "the archive has a damaged PAX header: '=' expected");
+        return report_fail(r, "the archive has a damaged PAX header: expected '='");
     value = equals + 1;
     key = (size_t)(equals - record);
     size = length - key - 1;
@@ -106,7 +106,7 @@ static bool apply(tar_stream *s, const char *record, size_t length, report *r) {
     } else if (is_key(record, key, "size")) {
         s->resized = read_decimal(value, size, &s->size);
         if (!s->resized)
-            return report_fail(r, "the archive has a damaged PAX header: a size expected");
+            return report_fail(r, "the archive has a damaged PAX header: expected a size");
     } else if (key > 10 && memcmp(record, "GNU.sparse", 10) == 0) {
         s->sparse = true;
     }
@@ -123,7 +123,7 @@ static bool read_pax(tar_stream *s, size_t size, report *r) {
         while (at + digits < end && at[digits] >= '0' && at[digits] <= '9') digits++;
         if (!read_decimal(at, digits, &length) || length > (uint64_t)(end - at) ||
             length < digits + 2 || at[digits] != ' ' || at[length - 1] != '\n')
-            return report_fail(r, "the archive has a damaged PAX header: a record expected");
+            return report_fail(r, "the archive has a damaged PAX header: expected a record");
         if (!apply(s, at + digits + 1, (size_t)length - digits - 2, r)) return false;
         at += length;
     }
