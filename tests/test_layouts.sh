@@ -123,9 +123,9 @@ while IFS='|' read -r name file options twin last; do
     else refused "$name" "$file" "$options" "$last"; fi
 done <"$DATA/cases.txt"
 
-prints hf_vit "" "transformers ViT layout, under vit." '5 from config.json, the first "class 0"' \
+prints hf_vit "" "transformers ViT layout, names with the prefix vit." '5 from config.json, the first "class 0"' \
     "squash to 4x4" "bilinear, mean 0.5, std 0.5"
-prints hf_clip "" "transformers CLIP layout, under vision_model." "heads 2 x 4"
+prints hf_clip "" "transformers CLIP layout, names with the prefix vision_model." "heads 2 x 4"
 prints hf_deit_distilled "--img-size 224" "squash to 256, crop the centre to 224x224, bicubic"
 prints hf_dinov2 "" "assumed img_size=224x224" "positions resampled from 2x2 to 112x112 patches"
 prints hf_dinov2 "--img-size 224" "shorter side to 256, crop the centre to 224x224, bicubic"
@@ -193,7 +193,7 @@ for name in gguf_clip gguf_gemma3 gguf_internvl gguf_llava; do
         >"$work/out" 2>"$work/err"; then pass
     else fail "$name: another output"; fi
 done
-prints gguf_clip "" "GGUF, llama.cpp layout, under v." "heads 2 x 4" "no patch bias, norm before the blocks, quick" \
+prints gguf_clip "" "GGUF, llama.cpp layout, names with the prefix v." "heads 2 x 4" "no patch bias, norm before the blocks, quick" \
     "vit-convert: dropped 2 tensors of a text tower: t.token_embd.weight, text_projection.weight"
 prints gguf_llava "" "depth 2" "dropped 16 tensors of blocks after those that the language model reads" \
     "vit-convert: dropped 4 tensors of the projector to a language model; the projector reads the tokens \

@@ -349,7 +349,7 @@ try "$look" tokens -m plain.vit copy.png -o copy.png
 refused 'copy.png: the output is an input'
 same copy.png "$photo"
 try "$look" attention "${plain[@]}" --heads some -o none.png
-usage attention '--heads is all or mean'
+usage attention '--heads: expected all or mean'
 try "$look" attention "${plain[@]}" --heads all --head 1 -o none.png
 usage attention '--head and --heads exclude each other'
 for other in '--block 1' '--head 1' '--heads all'; do

@@ -705,7 +705,7 @@ while IFS='|' read -r options message; do
     try "$classify" $options
     usage "vit-classify: $message"
 done <<'END'
---classes all.npy x.jpg|--classes needs --class-names FILE, with a name for each vector
+--classes all.npy x.jpg|--classes TEXT.npy needs --class-names FILE, with a name for each vector
 --class-names words x.jpg|--class-names needs --classes TEXT.npy
 --scale 5 x.jpg|--scale and --bias need --classes
 --sigmoid --bias 5 x.jpg|--scale and --bias need --classes
@@ -744,7 +744,7 @@ done <<'END'
 all.npy|missing PHOTO, --words TEXT, --list FILE or --vector FILE.npy
 all.npy x.jpg --duplicates 0.9|--duplicates takes INDEX.npy or FOLDER alone
 all.npy --vector x.npy --duplicates 0.9|--duplicates takes INDEX.npy or FOLDER alone
---classes all.npy x.jpg|--classes needs --class-names FILE
+--classes all.npy x.jpg|--classes TEXT.npy needs --class-names FILE
 --class-names words x.jpg|--class-names needs --classes TEXT.npy
 --classes all.npy --class-names words|missing PHOTO
 --classes all.npy --class-names words --duplicates 0.9 x.jpg|either --classes or --duplicates

@@ -120,7 +120,7 @@ static void test_options(void) {
         { "t.npy", "n", 5, (double)NAN, false, NULL },
         { "t.npy", "n", 5, (double)NAN, true, NULL },
         { "t.npy", "n", 5, -3, true, NULL },
-        { "t.npy", NULL, 5, -3, true, "--classes needs --class-names" },
+        { "t.npy", NULL, 5, -3, true, "--classes TEXT.npy needs --class-names" },
         { NULL, "n", 5, -3, true, "--class-names needs --classes" },
         { NULL, NULL, 5, (double)NAN, true, "--scale and --bias need --classes" },
         { NULL, NULL, (double)NAN, 0, true, "--scale and --bias need --classes" },
@@ -128,7 +128,8 @@ static void test_options(void) {
         { "t.npy", "n", (double)NAN, -3, true, "--sigmoid needs the model's --scale" },
         { "a cat", NULL, (double)NAN, (double)NAN, false, NULL },
         { "a cat", NULL, (double)NAN, 0, true, NULL },
-        { "a cat", "n", (double)NAN, (double)NAN, false, "--class-names is only for the vectors of" },
+        { "a cat", "n", (double)NAN, (double)NAN, false,
+          "--class-names is only for the vectors of" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const zero_shot_options options = { .classes = cases[i].classes,

@@ -99,7 +99,7 @@ static int run(classifier *c, FILE *images, int count, FILE *labels, const char 
     size = (size_t)(image.height * image.width);
     for (i = 0; i < count; i++) {
         if (fread(pixels, 1, size, images) != size) return fail(path, "is cut short");
-        if (classify(c, &image, &best)) return fail(path, "cannot be classified");
+        if (classify(c, &image, &best)) return fail(path, "has an image that cannot be classified");
         if (labels) right += fgetc(labels) == best.index;
         else print_prediction(c, &best);
     }

@@ -64,7 +64,7 @@ int main(void) {
         if (result) break;
         if (record.button > 0 && record.button <= CLASSES) {
             vit_learn_add(&sums, embedding, record.button - 1);
-            if (!board_keep(memory, sizeof memory)) board_print("not kept: no flash\n");
+            if (!board_keep(memory, sizeof memory)) board_print("not saved to flash\n");
             print_class("taught", record.button);
         } else {
             (void)vit_learn_means(&sums, weights);

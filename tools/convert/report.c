@@ -380,8 +380,8 @@ void convert_report_text(const conversion *c) {
                checkpoint_kind(b->checkpoint), b->structure.found ? "" : b->facts.map.layout->name,
                b->structure.found ? "matched by structure" : " layout");
     if (*checkpoint_wrapper(b->checkpoint))
-        text_print(stdout, ", in %s", checkpoint_wrapper(b->checkpoint));
-    if (*b->facts.map.prefix) text_print(stdout, ", under %s", b->facts.map.prefix);
+        text_print(stdout, ", in the state dict %s", checkpoint_wrapper(b->checkpoint));
+    if (*b->facts.map.prefix) text_print(stdout, ", names with the prefix %s", b->facts.map.prefix);
     putchar('\n');
     print_architecture(&b->description, &b->model.config);
     print_parts(&b->plan, b->model.config.depth);

@@ -25,7 +25,8 @@ const char *zero_shot_wrong(const zero_shot_options *options) {
         return options->names ? "--class-names is only for the vectors of --classes TEXT.npy"
                               : NULL;
     if (options->templates.count) return "--template is for texts, not for --classes TEXT.npy";
-    if (!options->names) return "--classes needs --class-names FILE, with a name for each vector";
+    if (!options->names)
+        return "--classes TEXT.npy needs --class-names FILE, with a name for each vector";
     if (shifted && !options->sigmoid) return "--bias needs --sigmoid";
     if (options->sigmoid && !scaled) return "--sigmoid needs the model's --scale";
     return NULL;

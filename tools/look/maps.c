@@ -13,7 +13,7 @@
 const char *look_wrong_attention(const look_choices *c, int operands) {
     (void)operands;
     if (c->heads && strcmp(c->heads, "all") != 0 && strcmp(c->heads, "mean") != 0)
-        return "--heads is all or mean";
+        return "--heads: expected all or mean";
     if (c->heads && c->head >= 0) return "--head and --heads exclude each other";
     if (c->rollout && (c->heads || c->head >= 0 || c->block >= 0))
         return "--rollout covers all heads and blocks: it excludes --block, --head and --heads";
