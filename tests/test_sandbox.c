@@ -428,9 +428,9 @@ static void test_answers(sandbox *box) {
     CHECK(!decode(box, "none", 4, 5, &image, &r));
     CHECK_MSG(strcmp(r.text, "no image\\n\\x1b[2J, flags 5") == 0, "%s", r.text);
     r = report_make();
-    CHECK(!decode(box, "lie", 3, 0, &image, &r) && strstr(r.text, "reported -5 x -5"));
+    CHECK(!decode(box, "lie", 3, 0, &image, &r) && strstr(r.text, "invalid size: -5 x -5"));
     r = report_make();
-    CHECK(!decode(box, "big", 3, 0, &image, &r) && strstr(r.text, "reported 1000000 x"));
+    CHECK(!decode(box, "big", 3, 0, &image, &r) && strstr(r.text, "invalid size: 1000000 x"));
     r = report_make();
     CHECK(large && !decode(box, large, (1 << 20) + 1, 0, &image, &r));
     CHECK(strstr(r.text, "is too large: above 1 MiB") != NULL);

@@ -491,7 +491,7 @@ rm flat/*_0.*
 head -n 4 all.txt >flat/b.txt
 try "$search" flat --vector theirs.npy -k 10
 is 1
-err 'flat/b.txt: has 4 lines, of 5 vectors'
+err 'flat/b.txt: has 4 lines for 5 vectors'
 cp block.json flat/b.json # another layer
 try "$search" flat --vector theirs.npy
 is 1
