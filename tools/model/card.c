@@ -27,7 +27,7 @@ void parts_add(part_list *list, const vit_tensor *tensor) {
 
 /* === A configuration in words === */
 
-enum { PHRASE_SIZE = 64 };
+enum { PHRASE_SIZE = 80 };
 
 /* Writes the phrase that describes a setting, if this phrase contains a number or depends on
  * several fields. Otherwise writes "". */
