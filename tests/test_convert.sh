@@ -223,7 +223,7 @@ convert m.vit --to safetensors -o plain.safetensors
 for prefix in module. model. _orig_mod. backbone. module._orig_mod. timm_model. visual.trunk. student.; do
     random prefix=$prefix
     accepts $H
-    prints "under $prefix"
+    prints "names with the prefix $prefix"
     convert m.vit --to safetensors -o back.safetensors
     same plain.safetensors back.safetensors
 done
@@ -1047,7 +1047,7 @@ if convert --help && [ "$(wc -l <out)" -le 60 ] && grep -q -- "--ignore" out &&
     ! grep -q "num_heads" out; then pass
 else fail "--help: one screen"; fi
 if grep -A1 -- "--calibrate IMAGES" out | grep -q "used by --report" &&
-    grep -A1 -- "--report IMAGES" out | grep -q "default: the photos of --calibrate"; then pass
+    grep -A2 -- "--report IMAGES" out | grep -q "default: the photos of --calibrate"; then pass
 else fail "--help: the photos of --calibrate and --report"; fi
 for topic in settings:num_heads match:np.save types:--keep names:imagenet; do
     if convert --help "${topic%:*}" && grep -q -- "${topic#*:}" out; then pass

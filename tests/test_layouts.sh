@@ -131,8 +131,8 @@ prints hf_dinov2 "" "assumed img_size=224x224" "positions resampled from 2x2 to 
 prints hf_dinov2 "--img-size 224" "shorter side to 256, crop the centre to 224x224, bicubic"
 prints torchvision "--set num_heads=2 --img-size 224" \
     "shorter side to 256, crop the centre to 224x224, bilinear, mean 0.485 0.456 0.406"
-prints dino "--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu" "in teacher" \
-    "under backbone."
+prints dino "--set num_heads=2 --set norm_eps=1e-6 --set activation=gelu" "in the state dict teacher" \
+    "names with the prefix backbone."
 prints einops "--set num_heads=2" "the einops tutorial layout" \
     "squash to 4x4, bilinear, mean 0, std 1" \
     "vit-convert: assumed block_type=pre_norm" \

@@ -73,7 +73,7 @@ same several.pt -q "${hand[@]}"
 says "assumed weights=model_ema.module: one of several state dicts: model model_ema.module"
 same several.pt --weights model "${hand[@]}"
 if grep -q "assumed weights" err; then fail "assumes what was asked for"; else pass; fi
-says "in model"
+says "in the state dict model"
 if logits several.pt --weights teacher; then fail "--weights teacher"; else pass; fi
 says "no state dict \"teacher\"; expected one of model, model_ema.module"
 

@@ -245,7 +245,7 @@ static void test_refused(const char *folder) {
         { "spiece.model", "\x0a\x02\x18\x09", "unknown type" },
         { "spiece.model", "\x0a\x05\x0a\x01\x61\x18\x02\x12\x02\x18\x03", "model_type is 3" },
         { "bpe_simple_vocab_16e6.txt", "x\na b c\n", "line 2" },
-        { "bpe_simple_vocab_16e6.txt", "x\n", "found none" },
+        { "bpe_simple_vocab_16e6.txt", "x\n", "found no merges" },
         { "bpe_simple_vocab_16e6.txt.gz", "\x1f\x8b\x08", ".gz" },
         { "merges.txt", "x\n", "has no tokenizer" },
     };
