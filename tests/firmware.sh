@@ -188,7 +188,8 @@ no_double() {
         grep -E ' __aeabi_(c?d[a-z0-9]+|u?[il]2d|f2d)$' | nothing
 }
 
-# vit.h has no variables. main() has the three variables that are allowed.
+# vit.h has no static variables. The static variables of the program are `model`, `session` and
+# `outputs`.
 no_variables() {
     arm-none-eabi-nm "$least.o" | grep -i ' [bdc] ' |
         grep -vE ' (main\.)?(model|session|outputs)(\.[0-9]+)?$' | nothing

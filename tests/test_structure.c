@@ -1,4 +1,4 @@
-/* test_structure.c - tests matching by structure with random models, and with checkpoints that have
+/* test_structure.c - tests the matching by structure on random models, and on checkpoints that have
  * the largest number of tensors and the names that take longest to match.
  *
  *     test_structure tests/data [MODELS]

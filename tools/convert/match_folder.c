@@ -315,8 +315,8 @@ static match_difference compare(match_sorting *s, int n) {
     return d;
 }
 
-/* Returns a number of standard errors. The mean of n random differences exceeds this number in at
- * least one of all comparisons with the probability `chance`. The bound follows from the normal
+/* Returns a bound of the mean of n differences, in standard errors. If all differences are random,
+ * the probability that any comparison of the table exceeds the bound is `chance`. The bound follows from the normal
  * distribution or, for small n, from Student's distribution. */
 static double clear_errors(const match_sorting *s, int n, double chance) {
     double values = 0, tail, square;

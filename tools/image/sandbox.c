@@ -365,9 +365,9 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Waits for a message of the child for at most this number of seconds. The time is counted in
- * slices, each of which counts at most its nominal length. Hours during which a job and its
- * decoders are stopped therefore do not count. */
+/* Waits for a message of the child for at most this number of seconds. The function
+ * waits in slices of 0.1 s. A slice that takes longer counts as 0.1 s, so that hours during which a
+ * job and its decoders are stopped do not count. */
 static heard hear(const child *c, int seconds, uint32_t what, uint32_t number) {
     static const double slice = 0.1;
     struct pollfd ready = { c->socket, POLLIN, 0 };

@@ -32,7 +32,7 @@ typedef enum source_kind {
     SOURCE_SINCOS, /* positions computed from sines and cosines */
     SOURCE_MEAN,
     SOURCE_STD,      /* SOURCE_MEAN and SOURCE_STD: mean and deviation of the preprocessing */
-    SOURCE_SELFTEST, /* the self-test, that is, outputs of the finished file */
+    SOURCE_SELFTEST, /* the self-test: outputs of the finished model */
 } source_kind;
 
 /* The indices of the items from which a SOURCE_FOLDED tensor is computed. */

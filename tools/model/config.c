@@ -640,9 +640,9 @@ static bool put_normalisation(settings *s, const json_value *root, const hf_proc
     return true;
 }
 
-/* Returns the processor of the class that the file names, under the class's current or former key.
- * If the file names no class, returns the default processor of the model. NULL if the steps of the
- * class are unknown. */
+/* The file names the class of its processor under image_processor_type or, in old files,
+ * feature_extractor_type. Returns the processor of this class; NULL if the steps of the class are
+ * unknown. If the file names no class, returns the default processor of the model. */
 static const hf_processor *find_processor(const json_value *root, const hf_model *model) {
     const json_value *type = json_get(root, "image_processor_type");
     size_t i;

@@ -73,8 +73,8 @@ typedef struct finding {
     char *options;
     /* The likeliest other value, such as "relu". NULL if no other value was tried. */
     char *otherwise;
-    /* The distance that `otherwise` moves the model's output, divided by the length of the
-     * output. */
+    /* The change of the model's output if `otherwise` is right: the Euclidean norm of the change,
+     * divided by the Euclidean norm of the output. */
     double effect;
 } finding;
 

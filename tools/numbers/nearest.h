@@ -5,8 +5,8 @@
  * The results have the same bits on every CPU and for any number of threads (see dot_rows). The
  * time of a single query is the time to read the vectors from memory.
  *
- * tools/numbers owns arithmetic on embeddings: PCA, attention rollout, nearest neighbours, learning
- * classes, average precision, running means; it may include base.
+ * tools/numbers owns arithmetic on outputs of models: PCA, attention rollout, nearest neighbours,
+ * learning classes, average precision, running means; it may include base.
  */
 #ifndef NEAREST_H
 #define NEAREST_H

@@ -28,8 +28,8 @@ void os_start(int *argc, char ***argv);
  * truncates a file that this one has mapped and reads. Windows refuses to truncate mapped files. */
 void os_on_lost(const char *program);
 
-/* Returns the text of strerror for the error `number`, or a clearer text if another program has the
- * file open. */
+/* Returns the text of strerror for the error `number`. On Windows, returns a clearer text for
+ * ETXTBSY (another program has the file open) and EILSEQ (the file's name is not UTF-8). */
 const char *os_error(int number);
 
 /* === Files === */

@@ -73,7 +73,7 @@ export async function inputOf(file) {
 }
 
 /** A file that grows. In a browser's worker, all pieces but the last are Blobs, which the browser
- * may store outside the memory. */
+ * may keep on disk. */
 export class Output {
     constructor() {
         this.pieces = [];
