@@ -6022,7 +6022,7 @@ VIT__ROW float VIT__(softmax)(float *x, const float *steps, int n, float scale) 
     VIT__(clear)(&sum);
     for (i = 0; i < n; i += VIT__WIDE) {
         VIT__(v) a = VIT__(load)(x + i);
-        if (VIT__IN_INTEGERS && steps) a = VIT__(mul)(a, VIT__(get)(steps + i, n - i));
+        if (VIT__IN_INTEGERS && steps) a = VIT__(mul)(a, VIT__(load)(steps + i));
         a = VIT__(mul)(a, factor);
         VIT__(store)(x + i, a);
         max = VIT__(max)(VIT__(first)(a, n - i, lowest), max);
@@ -10825,6 +10825,9 @@ static void vit__place_head(const vit__attention *job, vit__arena *arena, vit__a
         head->tile = vit__take(arena, rows * row);
     }
     if (!arena->base) return;
+    if (VIT__SIMD && VIT__HAS_U8 && job->quantised) /* softmax reads 16 at a time */
+        memset(head->packing.key_steps + job->keys, 0,
+               (tokens - (size_t)job->keys) * sizeof(float));
     head->second = head->tile + rows * (scores - tokens);
     head->q_tile = head->second + rows * tokens;
     head->form = head->scores.gemm->form;

@@ -398,7 +398,7 @@ const answers = {
         return { context, notes };
     },
 
-    /** Returns the cosines between a text and photos, and the model's scores from them. */
+    /** Returns the cosine of a text and each photo, and whether the photo's score is above 0. */
     async find({ keys, text }) {
         const { scale, bias, sigmoid, context } = await openWords();
         const { embedding, ...note } = textOf(text);

@@ -298,8 +298,8 @@ bool torch_add_call(torch_reader *t, const char *name, const pickle_value *value
 
 /* === Flattening === */
 
-/* True if a call of an unknown function uses the data of a tensor, directly or through its
- * arguments. */
+/* True if the value is a tensor or a tensor's data, or contains one in its items or in the
+ * arguments of a call. */
 static bool torch_uses_storage(torch_reader *t, const pickle_value *value, int depth) {
     size_t i;
     bool children = value && (value->kind == PICKLE_TUPLE || value->kind == PICKLE_LIST);

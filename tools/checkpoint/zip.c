@@ -250,8 +250,8 @@ static bool zip_read_directory(zip_archive *zip, const zip_directory *d, report 
 /* === Local headers === */
 
 /* True if the local header has the same values as the directory. If the sizes follow the data, the
- * local header may have zeros instead. If a zip64 field has the values, the local header may have
- * the value that refers to zip64. */
+ * local header may have zeros instead. If a size is in a zip64 field, the local header may have
+ * 0xFFFFFFFF in its place. */
 static bool zip_local_agrees(const uint8_t *header, const zip_entry *e) {
     bool later = (bytes_load16(header + 6) & ZIP_FLAG_DESCRIPTOR) != 0;
     uint32_t crc = bytes_load32(header + 14), stored = bytes_load32(header + 18);

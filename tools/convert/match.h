@@ -70,7 +70,8 @@ typedef struct match_row {
     /* Name of the row in messages. */
     const char *name;
     const char *keys; /* the names of all settings in the row, with spaces between them */
-    /* True if the row has little effect. Such a row is tried last, when all other rows fit. */
+    /* True if the row has little effect. Such a row is tried last, after the values of all other
+     * rows are found. */
     bool is_fine;
     /* True if only the first value uses a tensor in its stored form. */
     bool is_stored;

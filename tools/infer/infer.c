@@ -272,8 +272,9 @@ static bool recall(worker *w, slot *s, report *r) {
     return true;
 }
 
-/* Reads the photo and puts its input into the batch. Returns false if the photo cannot be read;
- * the slot then has the reason. Also returns false if the result of the photo is already known. */
+/* Reads the photo, and puts the model's input for it into the batch. If each photo has its own
+ * input size, only decodes the photo. Returns false if the photo cannot be read; the slot then has
+ * the reason. Also returns false if the result of the photo is already known. */
 static bool read_photo(worker *w, slot *s) {
     line *l = w->line;
     const infer_settings *settings = l->settings;

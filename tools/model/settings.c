@@ -352,7 +352,7 @@ void settings_from_config(settings *s, const vit_config *config) {
     for (key = 0; key < SETTING_COUNT; key++)
         if (setting_rows[key].sources & SETTING_IS_NAMED)
             settings_put(s, (setting_key)key, setting_get_field((setting_key)key, config));
-    /* timm's method is only a default, and a layout may have a better method */
+    /* 0 is timm's method. It is not stored, so that a layout can set its own method. */
     if (config->pos_resample) settings_put(s, SETTING_POS_RESAMPLE, config->pos_resample);
 }
 

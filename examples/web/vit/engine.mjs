@@ -74,7 +74,7 @@ export class Engine {
         }
     }
 
-    /** Calls a function that returns 0 on failure. If it returns 0, throws its message. */
+    /** Calls a function that returns 0 on failure, and then throws the module's message. */
     attempt(name, ...parameters) {
         const returned = this.call(name, ...parameters);
         if (returned === 0) throw this.failure();
