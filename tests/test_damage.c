@@ -266,8 +266,8 @@ static int compare_sizes(const void *a, const void *b) {
     return *x < *y ? 1 : *x > *y ? -1 : 0;
 }
 
-/* Tests all prefixes of the file, from the longest to the shortest. Between two tests, the file
- * only needs to be cut. */
+/* Tests prefixes of random lengths, from the longest to the shortest, so that each one is made by
+ * cutting the file further. */
 static void test_truncated(const damage_case *t, const unsigned char *bytes, size_t size) {
     static size_t sizes[TRUNCATIONS];
     const int count = (t->refused ? TRUNCATIONS / 10 : TRUNCATIONS) / share;

@@ -95,7 +95,7 @@ if wanted unnamed_asked; then
     else fail "unnamed_asked: expected 12 lines for both blocks"; fi
 fi
 
-# The Python at the root of a repository also counts for checkpoints two folders below it.
+# The converter reads the Python code at the root of a repository, two folders above the checkpoint.
 if wanted far; then
     mkdir "$work/far" && cp -r tests/data/code/far/model "$work/far" && mkdir "$work/far/.git" &&
         cp tests/data/code/relu/model.py "$work/far"

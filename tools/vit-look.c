@@ -115,8 +115,8 @@ static int own_options(cli_option *options, int count, const look_command *comma
         { 0, "block", "B", "use the output tokens of block B (default: those of the final norm)",
           CLI_INT, &c->block, 0, 1023 },
         { 0, "foreground", NULL,
-          "first leave out the background, as DINOv2 does: the patches whose first\n"
-          "component has the sign of the mean at the borders of the photos",
+          "leave out the background, as the DINOv2 paper does: all patches whose first\n"
+          "principal component has the same sign as its mean along the photos' borders",
           CLI_FLAG, &c->foreground, 0, 0 },
         CLI_END,
     };

@@ -501,7 +501,7 @@ static void turn_bare_matrices(structure_parts *p) {
     }
     if (is_square)
         structure_note_add(p->result, "matrices outside layers as [inputs, outputs]",
-                           "programs usually multiply tokens by such matrices as x @ W",
+                           "programs usually compute tokens @ W with such a matrix",
                            "--rename THEIRS=OURS");
 }
 

@@ -987,7 +987,8 @@ static void name_block(order *o, int block) {
     }
 }
 
-/* The numbers of layers of each kind that were found in front of the blocks. */
+/* The layers found in front of the blocks: which one has the positions, and how many there are of
+ * each other kind. */
 typedef struct front {
     int table; /* index of the layer with the positions; -1 if there is none */
     int tokens, norms, matrices;

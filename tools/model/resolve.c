@@ -85,8 +85,8 @@ static bool copy_fields(resolver *m, report *r) {
 
 /* === Contradictions === */
 
-/* Checks that the name or the configuration gives the same value as the tensors. Does not check if
- * --set gives the value. */
+/* Checks that the name or the configuration gives the same value as the tensors. If --set gives the
+ * value, there is no check. */
 static bool check_contradiction(const resolver *m, setting_key key, report *r) {
     const settings *tensors = &m->all[FROM_TENSORS];
     const settings *other = &m->all[m->all[FROM_CONFIG].given[key] ? FROM_CONFIG : FROM_NAME];

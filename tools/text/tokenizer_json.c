@@ -239,7 +239,8 @@ static bool read_piece(reader *d, const char *text, int64_t id, uint32_t score) 
     if (id >= d->p->num_ids) d->p->num_ids = (int)id + 1;
     if (size == 0) return true; /* an empty piece occurs in no text */
     if (d->bytes) {
-        /* a token with other characters does not stand for bytes, so no merge makes it */
+        /* No merge makes a token with characters other than GPT-2's 256 for bytes, so such a token
+         * is left out. */
         if (!clip_add_piece(d->p, text, size, d->suffix, (uint32_t)id) && size > TPLAN_MAX_PIECE)
             return report_fail(d->r, "the piece '%s' has more than %d bytes", text,
                                TPLAN_MAX_PIECE);
