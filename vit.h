@@ -1941,12 +1941,12 @@ static const vit_config vit__fixed = VIT__PASTE(VIT_FIXED, _CONFIG);
 /* x86: c += dot products of x and w, and c += sum. GNU C uses assembly, because gcc 12 spills or
    copies the accumulators of these intrinsics. */
 #    if VIT__GNU
-#        define VIT__DOT(instruction, intrinsic, c, x, w)                                         \
-            __asm__(instruction " %2, %1, %0" : "+v"(c) : "v"(x), "v"(w));
+#        define VIT__DOT(in, instruction, intrinsic, c, x, w)                                     \
+            __asm__(instruction " %2, %1, %0" : "+" in(c) : in(x), in(w));
 #        define VIT__ADD(instruction, intrinsic, c, sum)                                          \
             __asm__(instruction " %1, %0, %0" : "+v"(c) : "v"(sum));
 #    else
-#        define VIT__DOT(instruction, intrinsic, c, x, w) c = intrinsic(c, x, w);
+#        define VIT__DOT(in, instruction, intrinsic, c, x, w) c = intrinsic(c, x, w);
 #        define VIT__ADD(instruction, intrinsic, c, sum) c = intrinsic(c, sum);
 #    endif
 #endif
@@ -7272,7 +7272,8 @@ VIT__KERNELS(avx2, VIT_ISA_AVX2, 3, avx2,
 
 VIT__TARGET_BEGIN(VIT__TARGET_HASWELL ",avxvnni" VIT__TARGET_WIDTH(256))
 
-/* vpdpbusd does not saturate. {vex} selects the encoding of AVX-VNNI over that of AVX-512. */
+/* vpdpbusd does not saturate. {vex} selects the encoding of AVX-VNNI over that of AVX-512. It has
+   the registers 0 to 15 ("x"), also where a build's flags add those of AVX-512. */
 #        define VIT__TIER avxvnni
 #        define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
 #        undef VIT__WIDE_BYTES
@@ -7281,8 +7282,10 @@ VIT__TARGET_BEGIN(VIT__TARGET_HASWELL ",avxvnni" VIT__TARGET_WIDTH(256))
 #        undef VIT__DOT8
 #        undef VIT__DOT16
 #        undef VIT__GROUP_SUM
-#        define VIT__DOT8(c, x, w) VIT__DOT("%{vex%} vpdpbusd", _mm256_dpbusd_avx_epi32, c, x, w)
-#        define VIT__DOT16(c, x, w) VIT__DOT("%{vex%} vpdpwssd", _mm256_dpwssd_avx_epi32, c, x, w)
+#        define VIT__DOT8(c, x, w)                                                            \
+            VIT__DOT("x", "%{vex%} vpdpbusd", _mm256_dpbusd_avx_epi32, c, x, w)
+#        define VIT__DOT16(c, x, w)                                                            \
+            VIT__DOT("x", "%{vex%} vpdpwssd", _mm256_dpwssd_avx_epi32, c, x, w)
 #        include VIT__THIS_FILE
 
 VIT__TILES_2(i16_avxvnni, VIT__I16, byte_tile, avxvnni, VIT__TILE_DOT16, 6, 2)
@@ -7384,8 +7387,8 @@ VIT__TARGET_BEGIN(VIT__TARGET_SKYLAKE ",avx512vnni" VIT__TARGET_WIDTH(512))
 
 #    define VIT__TIER avx512_vnni
 #    define VIT__STAMP (VIT__STAMP_BYTES | VIT__STAMP_MORE)
-#    define VIT__DOT8(c, x, w) VIT__DOT("vpdpbusd", _mm512_dpbusd_epi32, c, x, w)
-#    define VIT__DOT16(c, x, w) VIT__DOT("vpdpwssd", _mm512_dpwssd_epi32, c, x, w)
+#    define VIT__DOT8(c, x, w) VIT__DOT("v", "vpdpbusd", _mm512_dpbusd_epi32, c, x, w)
+#    define VIT__DOT16(c, x, w) VIT__DOT("v", "vpdpwssd", _mm512_dpwssd_epi32, c, x, w)
 #    include VIT__THIS_FILE
 
 VIT__TILES_4(i16_avx512, VIT__I16, byte_tile, avx512_vnni, VIT__TILE_DOT16)
@@ -7429,7 +7432,7 @@ VIT__INLINE __m512 vit__dot_bf16(__m512 c, __m512 x, __m512 w) {
 #        define VIT__STAMP (VIT__STAMP_FLOATS | VIT__STAMP_MORE)
 #        undef VIT__W_F16
 #        undef VIT__MAC
-#        define VIT__MAC(c, x, w) VIT__DOT("vdpbf16ps", vit__dot_bf16, c, x, w)
+#        define VIT__MAC(c, x, w) VIT__DOT("v", "vdpbf16ps", vit__dot_bf16, c, x, w)
 #        include VIT__THIS_FILE
 
 VIT__TILES_4(dot_avx512, VIT_BF16, float_tile, avx512_bf16, VIT__TILE_DOT)

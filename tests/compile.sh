@@ -136,7 +136,11 @@ for standard in c++11 c++20; do
     parse "clang++-$standard" clang++ $standard implementation
 done
 if [ "${LONG-}" = yes ]; then
-    build gcc-c11-O3-native gcc c11 -O3 implementation -march=native
+    # If these flags enable vectors, the header's other tiers must still compile.
+    if [ "$(uname -m)" = x86_64 ]; then
+        build gcc-c11-O3-v3 gcc c11 -O3 implementation -march=x86-64-v3
+        build gcc-c11-O3-v4 gcc c11 -O3 implementation -march=x86-64-v4
+    fi
     for standard in c99 c11; do
         build "gcc-$standard-O1" gcc $standard -O1 implementation
         build "clang-$standard-O1" clang $standard -O1 implementation

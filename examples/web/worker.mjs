@@ -398,7 +398,7 @@ const answers = {
         return { context, notes };
     },
 
-    /** Returns the cosine of a text and each photo, and whether the photo's score is above 0. */
+    /** Returns for each photo the cosine with the text, and whether its score is above 0. */
     async find({ keys, text }) {
         const { scale, bias, sigmoid, context } = await openWords();
         const { embedding, ...note } = textOf(text);

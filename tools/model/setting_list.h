@@ -227,7 +227,7 @@
     X(POS_SINCOS, pos_sincos, WORD, NO_FIELD, 0, NEITHER,                                        \
       "how positions are computed, if the file stores none")                                     \
     X(POS_FIRST_ROWS, pos_first_rows, FLAG(NULL, NULL), NO_FIELD, 0, NEITHER,                    \
-      "1: the model uses only the first rows of pos_embed, not all")                              \
+      "1: the model uses only the first rows of pos_embed")                                      \
     X(POS_RESAMPLE, pos_resample, WORD, WORKED_OUT, VIT_RESAMPLE_TIMM, NEITHER,                  \
       "library or model whose resampling of positions is used")                                  \
     X(DYNAMIC_IMG_SIZE, dynamic_img_size, FLAG(NULL, "any input size"), COPIED, 0, NAMED,        \

@@ -25,7 +25,7 @@
 void os_start(int *argc, char ***argv);
 
 /* After this call, the program prints a message and ends with exit status 1 if another program
- * truncates a file that this one has mapped and reads. Windows refuses to truncate mapped files. */
+ * truncates a mapped file while it is read. Windows refuses to truncate mapped files. */
 void os_on_lost(const char *program);
 
 /* Returns the text of strerror for the error `number`. On Windows, returns a clearer text for
