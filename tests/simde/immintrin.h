@@ -30,7 +30,7 @@
                                               : _Generic(c, __m256i                                \
                                                          : _mm256_add_epi32, __m512i               \
                                                          : simde_mm512_add_epi32)(c, sum);
-#define VIT__DOT(instruction, intrinsic, c, x, w)                                                  \
+#define VIT__DOT(registers, instruction, intrinsic, c, x, w)                                       \
     c = EMULATED_IS_DPWSSD(instruction) ? _Generic(c, __m256i                                      \
                                                    : simde_mm256_dpwssd_epi32, __m512i             \
                                                    : simde_mm512_dpwssd_epi32, __m512              \
