@@ -169,8 +169,8 @@
       VIT_API              linkage of public functions; default extern
       VIT_TOOLS            declare >>tools and >>format too; define it at every include that uses
                            them
-      VIT_TEXT_ENCODER     texts too: vit_tokenize, vit_model_text and others; define it wherever they
-                           are used. VIT_BARE_METAL and VIT_FIXED leave them out
+      VIT_TEXT_ENCODER     texts too: vit_tokenize, vit_model_text and others; define it wherever
+                           they are used. VIT_BARE_METAL and VIT_FIXED leave them out
       VIT_NO_STDIO         no vit_model_open, no files
       VIT_NO_MMAP          vit_model_open reads instead of mapping
       VIT_NO_MALLOC        no allocation; drops vit_classify, vit_run and other functions that need
@@ -221,8 +221,8 @@
       in_chans 32, image side 16384, patch_size 1024, embed_dim 16384, depth 1024, num_heads 1024,
       head_dim 4096, mlp_dim 262144, num_reg_tokens 1024, num_classes 1048576, num_tokens 65536,
       photo side 1048576, stem_width 512, 99 blocks per stage of a stem, pool_num_heads 1024,
-      pool_mlp_dim 262144, vocab_size 1048576, mean 65536. The input has fewer than 2^30 values, so that its bytes fit a
-      32-bit size_t. Files above SIZE_MAX bytes are refused.
+      pool_mlp_dim 262144, vocab_size 1048576, |mean| 65536. The input has fewer than 2^30 values,
+      so that its bytes fit a 32-bit size_t. Files above SIZE_MAX bytes are refused.
 
    PORTABILITY   x86-64 has SSE2, AVX2, AVX-VNNI and AVX-512 kernels (the last also with
    VNNI and BF16) and 64-bit ARM has NEON kernels (also with sdot, smmla and bfmlal); both choose at
@@ -939,7 +939,7 @@ typedef struct vit_input {
                             queries and count in means over tokens. VIT_ATTENTION_SELF has
                             nothing to mask */
 #if !defined(VIT_BARE_METAL) && !defined(VIT_FIXED)
-    const int *ids;      /* [batch, img_width] of a text encoder, instead of pixels: ids of tokens */
+    const int *ids;      /* [batch, img_width]: a text encoder's tokens, instead of pixels */
 #endif
     VIT_RESERVED(void *, 5)
 } vit_input;
@@ -1041,9 +1041,9 @@ typedef struct vit_text_ids {
     VIT_RESERVED(size_t, 2)
 } vit_text_ids;
 
-/* data must outlive the tokenizer. Checks the header and the place of every table; later calls check
-   each entry that they read, so no data can make them read or write beyond it. VIT_ERROR_MAGIC,
-   _VERSION, _TRUNCATED, _CORRUPT. */
+/* data must outlive the tokenizer. Checks the header and the place of every table; later calls
+   check each entry that they read, so no data can make them read or write out of bounds.
+   VIT_ERROR_MAGIC, _VERSION, _TRUNCATED, _CORRUPT. */
 VIT_API vit_result vit_tokenizer_open(const void *data, size_t size, vit_tokenizer *tokenizer);
 
 /* Bytes of scratch for any text of `size` bytes: some 95 per byte for CLIP, 350 for SigLIP; 0 if
@@ -1051,7 +1051,7 @@ VIT_API vit_result vit_tokenizer_open(const void *data, size_t size, vit_tokeniz
 VIT_API size_t vit_tokenize_size(const vit_tokenizer *tokenizer, size_t size);
 
 /* Cleans, splits and tokenizes `size` bytes of UTF-8 as the model's own tokenizer does. Set
-   out->ids; the call fills it and the other fields. A text that is too long keeps its first ids, and
+   out->ids; the call fills it and the other fields. A text that is too long keeps its first ids and
    the end. Takes O(n log n) time and allocates nothing. VIT_ERROR_ARGUMENT for a text that is not
    UTF-8 (out->invalid_at), VIT_ERROR_MEMORY if scratch has fewer than vit_tokenize_size bytes,
    VIT_ERROR_CORRUPT if a table has an id or a growth that the header excludes. */
@@ -1074,10 +1074,10 @@ VIT_API vit_result vit_model_tokenizer(const vit_model *text, vit_tokenizer *tok
 VIT_API void vit_text_scores(const vit_model *text, float *x, int n);
 
 #if !defined(VIT_NO_MALLOC)
-/* The embedding of a NUL-terminated text, [vit_embedding_dim], by the text encoder of `model`, which
-   may be a file of both encoders. vit_cosine compares it with vit_embed's. Each call allocates and
-   frees its memory; vit_tokenize, then vit_forward with vit_input.ids, compute the same. A
-   text that is too long is cut. Errors are those of vit_model_text, vit_model_tokenizer and
+/* The embedding of a NUL-terminated text, [vit_embedding_dim], by the text encoder of `model`,
+   which may be a file of both encoders. vit_cosine compares it with vit_embed's. Each call
+   allocates and frees its memory; vit_tokenize, then vit_forward with vit_input.ids, compute the
+   same. A text that is too long is cut. Errors are those of vit_model_text, vit_model_tokenizer and
    vit_tokenize. */
 VIT_API vit_result vit_text_embed(const vit_model *model, const char *text, float *embedding);
 #endif
@@ -3122,7 +3122,8 @@ static vit_result vit__check_blocks(const vit_config *c, char *detail) {
                          "attention 1, to itself alone, excludes has_qkv_bias, has_qk_norm, rope, "
                          "has_rel_pos, has_diff_attn and has_attn_norm");
     if (c->attention == VIT_ATTENTION_CAUSAL && c->has_rel_pos)
-        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "attention 2, causal, excludes has_rel_pos");
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
+                         "attention 2, causal, excludes has_rel_pos");
     if (c->representation_act && !c->representation_dim)
         return vit__fail(detail, VIT_ERROR_CORRUPT, "representation_act needs representation_dim");
     if (!m != !c->merge_dim || !m != !c->merge_mlp_dim || (!m && (c->merge_norm || c->merge_act)))
@@ -3141,12 +3142,14 @@ static vit_result vit__check_text(const vit_config *c, char *detail) {
     if (!VIT__TEXT_ENCODER)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "a text encoder needs a build with VIT_TEXT_ENCODER");
-    if (c->in_chans != 1 || c->img_height != 1 || c->patch_size != 1 || c->patch_stride || c->stem ||
-        c->patch_cut || c->dynamic_img_size || c->dynamic_img_pad || c->has_patch_bias ||
-        c->has_patch_norm || c->has_patch_pre_norm || c->has_rel_pos || c->rope || c->merge_size)
+    if (c->in_chans != 1 || c->img_height != 1 || c->patch_size != 1 || c->patch_stride ||
+        c->stem || c->patch_cut || c->dynamic_img_size || c->dynamic_img_pad ||
+        c->has_patch_bias || c->has_patch_norm || c->has_patch_pre_norm || c->has_rel_pos ||
+        c->rope || c->merge_size)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "vocab_size excludes the options of patches, stems and sizes, rope, "
-                         "merge_size and has_rel_pos; in_chans, img_height and patch_size must be 1");
+                         "merge_size and has_rel_pos; in_chans, img_height and patch_size "
+                         "must be 1");
     return VIT_OK;
 }
 
@@ -10638,9 +10641,11 @@ static void vit__embed_pixels(const vit__pass *p, const vit__front_layers *w, co
             if (!shown) job.then.form = vit__form_of(s, &w->patch);
             vit__parallel_for(s, job.then.num_tasks, vit__im2col_task, &job);
             if (shown)
-                vit__norm(p, &w->patch_pre_norm, rows, rows.data, &w->patch, "patch_embed.pre_norm");
+                vit__norm(p, &w->patch_pre_norm, rows, rows.data, &w->patch,
+                          "patch_embed.pre_norm");
         }
-        vit__layer_run(p, &w->patch, rows, patches.data + (size_t)i * patches.ld, VIT__NO_ACT, NULL);
+        vit__layer_run(p, &w->patch, rows, patches.data + (size_t)i * patches.ld, VIT__NO_ACT,
+                       NULL);
     }
 }
 
@@ -11205,7 +11210,8 @@ static void vit__rope(const vit__pass *p, const vit__block_layers *w, vit__mat q
 /* Converts the attention's output, in place, to the form that attn.proj reads. has_attn_norm first
    normalises each row; differential attention first normalises each head, with the paper's
    RMSNorm. */
-VIT__CALL vit__mat vit__attn_norm(const vit__pass *p, const vit__block_layers *w, vit__mat context) {
+VIT__CALL vit__mat vit__attn_norm(const vit__pass *p, const vit__block_layers *w,
+                                  vit__mat context) {
     const vit_session *s = p->session;
     const vit_config *c = VIT__CONFIG(s->model);
     const int per_head = c->has_diff_attn;
@@ -11548,7 +11554,8 @@ static void vit__place_tail(const vit_session *s, int images, vit__arena *arena,
         t->merger_hidden = vit__take(&merger, (uint64_t)(unsigned)t->merged *
                                                   (unsigned)c->merge_mlp_dim);
     }
-    if (c->pool == VIT_POOL_MAP) t->kv = vit__take(&kv, batch * (unsigned)c->num_tokens * 2 * width);
+    if (c->pool == VIT_POOL_MAP)
+        t->kv = vit__take(&kv, batch * (unsigned)c->num_tokens * 2 * width);
     t->pooled = vit__take(arena, batch * 2 * dim);
     if (c->has_dist_token) t->dist = vit__take(arena, batch * dim);
     if (c->has_dist_token) t->dist_logits = vit__take(arena, batch * (unsigned)c->num_classes);
@@ -11712,7 +11719,8 @@ static void vit__merge(const vit__pass *p, const vit__tail_layers *w, const vit_
     const size_t run = (size_t)m * (size_t)c->embed_dim; /* m tokens, side by side */
     int first, i;
     for (first = 0; first < all; first += t->merged) {
-        vit__mat a = vit__matrix(t->joined, run * (size_t)m, vit__min(t->merged, all - first), wide);
+        vit__mat a = vit__matrix(t->joined, run * (size_t)m, vit__min(t->merged, all - first),
+                                 wide);
         vit__rows job;
         for (i = 0; i < a.rows * m; i++) {
             const int token = first + i / m, at = token % image;
@@ -12595,16 +12603,18 @@ VIT__COLD_BEGIN
 /* >>text                                                                    */
 /* ------------------------------------------------------------------------- */
 
-/* From UTF-8 to ids: steps that clean the text, tokens that are found as they stand, words, pieces
-   of words. The tokenizer's tables decide all of it; tools/text writes them.
+/* From UTF-8 to ids: steps clean the text, added tokens are found as they stand, and the rest is
+   split into words and these into pieces. The tokenizer's tables decide all of it; tools/text
+   writes them.
 
-   The header has u32, little-endian, at these bytes: 0 magic, 4 version, 8 size of all, 12
-   algorithm, 16 split, 20 flags, 24 context, 28 num_ids, 32 begin, 36 end, 40 pad, 44 unknown id, 48
-   growth (bytes of cleaned text, code points while it is cleaned too, per 16 bytes of text), 52
-   longest piece, 56 the lowest score (f32), 104 score at the begin of a text (f32), and
-   the offsets of the tables; 0 is an empty one. A list is a count and so many u32. A table of strings is a count n, the size of all
-   bytes, n + 1 starts of keys, sorted by bytes, n + 1 values, and the bytes. A value is a number, or
-   the start of a replacement among the same bytes. */
+   The header holds little-endian u32 at these offsets: 0 magic, 4 version, 8 bytes of the
+   tokenizer, 12 algorithm, 16 split, 20 flags, 24 context, 28 num_ids, 32 begin, 36 end, 40 pad, 44
+   id of unknown characters, 48 growth, 52 bytes of the longest piece, 56 lowest score (f32), 104
+   score at the beginning of a text (f32). Growth is the most bytes, or code points, that any step
+   makes of 16 bytes of text. The other u32 are offsets of tables; 0 stands for an empty table. A
+   list is a count and that many u32. A table of strings has a count n, the size of its bytes, n + 1
+   offsets of keys in these bytes, in the order of the keys, n + 1 values, and the bytes. A value is
+   a number, or the offset of a replacement in the same bytes. */
 enum {
     VIT__TEXT_MAGIC = 0x4b4f5456, /* VTOK */
     VIT__TEXT_VERSION = 1,
@@ -12622,22 +12632,22 @@ enum {
     VIT__TEXT_DOUBLE = 2, /* best sums are not rounded to float */
 
     /* offsets in the header */
-    VIT__AT_STEPS = 60,    /* list: kind and flags << 8, three offsets; for text between raw tokens */
+    VIT__AT_STEPS = 60,    /* list: kind | flags << 8, three offsets; between raw tokens */
     VIT__AT_PIECES = 64,   /* strings: the first merge, or a score */
     VIT__AT_IDS = 68,      /* list: of each piece */
     VIT__AT_MERGES = 72,   /* list: rank and bytes of the left half, 0 for any, in pairs */
     VIT__AT_BYTES = 76,    /* list: 256 ids for the bytes of unknown characters */
     VIT__AT_CLASSES = 80,  /* list: first code point of a range << 8, and its class */
     VIT__AT_WORDS = 84,    /* strings: words before all others; id, or none to look for pieces */
-    VIT__AT_RAW = 88,      /* strings: tokens before the steps; id */
-    VIT__AT_CLEANED = 92,  /* strings: tokens after the steps; id */
+    VIT__AT_RAW = 88,      /* strings: tokens found before VIT__AT_STEPS run; id */
+    VIT__AT_CLEANED = 92,  /* strings: tokens found in the cleaned text; id */
     VIT__AT_EXAMPLES = 96, /* list: a string's offset and size, count of ids, the ids */
-    VIT__AT_FIRST = 100,   /* list: steps before raw tokens are found */
+    VIT__AT_FIRST = 100,   /* list: steps that run before raw tokens are found */
 
     /* kinds of steps */
     VIT__STEP_MAP = 1,      /* the longest key is replaced by its value */
     VIT__STEP_COLLAPSE = 2, /* runs of a class become a space */
-    VIT__STEP_PREPEND = 3,  /* the first value, unless the text is empty; flag 1: or has it */
+    VIT__STEP_PREPEND = 3,  /* the first value, if there is text; flag 1: that lacks it */
     VIT__STEP_COMPOSE = 4,  /* decompositions, classes, compositions: NFC and its kin */
     VIT__STEP_SIGMA = 5,    /* a capital sigma at the end of a word */
     VIT__STEP_ENTITIES = 6, /* HTML's; flag 1: as ftfy does */
@@ -12661,7 +12671,7 @@ typedef struct vit__strings {
     uint32_t count, size;
 } vit__strings;
 
-/* A text that grows up to its limit; beyond it, `full` is set and the rest is dropped. */
+/* A text that grows up to its limit. Bytes that do not fit are dropped and set `full`. */
 typedef struct vit__draft {
     unsigned char *at;
     size_t size, limit;
@@ -12684,7 +12694,7 @@ typedef struct vit__text_job {
 
 static uint32_t vit__text_u32(const vit_tokenizer *t, int at) { return vit__u32(t->bytes + at); }
 
-/* False, and an empty list, unless all of it lies within the tokenizer. */
+/* Returns false and an empty list unless the whole list lies within the tokenizer. */
 static int vit__list_at(const vit_tokenizer *t, uint32_t offset, vit__list *list) {
     list->at = t->bytes;
     list->count = 0;
@@ -12728,13 +12738,13 @@ static size_t vit__bytes_of(const vit__strings *s, const vit__list *list, uint32
     return to - from;
 }
 
-/* The keys that begin with the bytes so far are [low, high). */
+/* Keys [low, high) begin with the `depth` bytes that were searched so far. */
 typedef struct vit__search {
     uint32_t low, high;
     size_t depth;
 } vit__search;
 
-/* Goes on with one more byte. Returns the key that ends with it, or VIT__NONE. */
+/* Searches one more byte. Returns the key that ends with it, or VIT__NONE. */
 static uint32_t vit__search_step(const vit__strings *s, vit__search *search, unsigned byte) {
     const unsigned char *key;
     unsigned k;
@@ -12812,7 +12822,7 @@ static size_t vit__utf8(const unsigned char *p, size_t n, uint32_t *code) {
     return *code < least[length] || *code > 0x10ffff || (*code >> 11) == 0x1b ? 0 : length;
 }
 
-/* The same for text that a step wrote: a byte that is not UTF-8 is a character, U+FFFD. */
+/* The same for a text that a step wrote: a byte that is not UTF-8 counts as U+FFFD. */
 static size_t vit__next_char(const unsigned char *p, size_t n, uint32_t *code) {
     const size_t length = vit__utf8(p, n, code);
     if (!length) *code = 0xfffd;
@@ -12849,7 +12859,7 @@ static void vit__step_map(const vit__strings *map, const vit__draft *in, vit__dr
     }
 }
 
-/* Flags 1, 2: no run at the begin, the end; 4: other runs stay as they are. */
+/* Flag 1 drops a run at the beginning, 2 one at the end; 4 keeps other runs as they are. */
 static void vit__step_collapse(const vit__list *spaces, unsigned flags, const vit__draft *in,
                                vit__draft *out) {
     size_t i, length = 0, run = 0;
@@ -12872,8 +12882,8 @@ static void vit__step_collapse(const vit__list *spaces, unsigned flags, const vi
     }
 }
 
-/* Python's lower(): a capital sigma is final if a cased letter (class 1) is before it and none after,
-   beyond any letters that case ignores (class 2). */
+/* As Python's lower(): a capital sigma is final if a cased letter (class 1) is before it and none
+   is after it. Characters of class 2, which Unicode calls case-ignorable, are skipped. */
 static void vit__step_sigma(const vit__list *classes, const vit__draft *in, vit__draft *out) {
     int after_cased = 0;
     size_t i, j, length, next;
@@ -12895,7 +12905,7 @@ static void vit__step_sigma(const vit__list *classes, const vit__draft *in, vit_
     }
 }
 
-/* The size of a reference to a character by its number, "&#65;" or "&#x41", and the number; else 0. */
+/* The size of a reference such as "&#65;" or "&#x41", and the number in it; 0 if p has none. */
 static size_t vit__reference(const unsigned char *p, size_t n, uint32_t *code) {
     const int hex = n > 2 && (p[2] | 32) == 'x';
     size_t i = 2 + (size_t)hex;
@@ -12911,13 +12921,14 @@ static size_t vit__reference(const unsigned char *p, size_t n, uint32_t *code) {
     return i + (i < n && p[i] == ';');
 }
 
-/* HTML's names and numbers of characters, as Python's html.unescape reads them, or as ftfy does: these
-   end with ';', none are after the begin of a line with '<', what they make may be one again, and
-   escapes that colour a terminal go. Numbers below 256 that stand for others are keys after "&#". */
+/* Replaces HTML's character references as Python's html.unescape does. ftfy differs: references
+   need the ';', those from the first line with a '<' on stay, a reference may make the '&' of
+   another, and a terminal's colour escapes are dropped. The keys "&#" + byte have the replacements
+   of numbers below 256 that stand for another character. */
 static void vit__step_entities(const vit__strings *map, unsigned ftfy, vit__draft *in,
                                vit__draft *out) {
     unsigned char *p = in->at;
-    size_t i, n, size = in->size; /* entities begin before it */
+    size_t i, n, size = in->size; /* references must begin before it */
     for (i = 0; ftfy && i < size; i++)
         if (p[i] == '<') size = i;
     while (size < in->size && size && p[size - 1] != '\n') size--;
@@ -13009,7 +13020,7 @@ static size_t vit__decompose(const vit__strings *parts, const vit__list *classes
     return n;
 }
 
-/* Sorts each run of marks by its class, and keeps the order of equal ones. */
+/* Sorts each run of combining marks by class; marks of equal class keep their order. */
 static void vit__sort_marks(const uint32_t *codes, size_t n, uint32_t *sorted) {
     size_t i, j, k;
     for (i = 0; i < n; i = j) {
@@ -13031,8 +13042,8 @@ static void vit__sort_marks(const uint32_t *codes, size_t n, uint32_t *sorted) {
     }
 }
 
-/* Code points are kept with their combining class above bit 24, first as decomposed, then sorted,
-   then composed in place. A run of marks has at most 254 classes, each of which takes one pass. */
+/* Code points have their combining class in the upper 8 bits. They are decomposed, then sorted,
+   then composed in place. Sorting takes one pass for each class of a run, at most 254. */
 static void vit__step_compose(const vit__strings *parts, const vit__list *classes,
                               const vit__strings *pairs, const vit__draft *in, uint32_t *codes,
                               vit__draft *out) {
@@ -13058,7 +13069,7 @@ static void vit__step_compose(const vit__strings *parts, const vit__list *classe
     for (i = 0; i < j; i++) vit__add_char(out, codes[i] & 0xffffff);
 }
 
-/* Cleans *in with *out as the other buffer; the result is in *in. */
+/* Runs the steps of the list at `at` on *in, which gets the result. *out is the other buffer. */
 static vit_result vit__clean(const vit__text_job *job, int at, vit__draft *in, vit__draft *out) {
     const vit_tokenizer *t = job->t;
     vit__list steps, list, classes;
@@ -13108,7 +13119,8 @@ static void vit__put_id(vit__text_job *job, uint32_t id) {
     job->count++;
 }
 
-/* A piece, or else a character that is not one. *fused tells whether the one before was unknown. */
+/* Adds the id of a piece; without a piece, of the unknown character at p. *fused is true if the
+   character before it was unknown and shares its id. */
 static void vit__put_piece(vit__text_job *job, uint32_t piece, const unsigned char *p, size_t n,
                            int *fused) {
     const int follows = *fused;
@@ -13122,8 +13134,9 @@ static void vit__put_piece(vit__text_job *job, uint32_t piece, const unsigned ch
     }
 }
 
-/* A tournament of the ranks of n positions: node 1 has the lowest one, node i the lower one of 2 i
-   and 2 i + 1. Leaves are n to 2 n - 1; the level below, from `deep` on, holds the first positions. */
+/* A tournament tree over the ranks of n positions: node 1 has the lowest rank, node i the lower one
+   of nodes 2 i and 2 i + 1. The leaves are nodes n to 2 n - 1; position 0 is the first leaf of the
+   deepest level, node `deep`. */
 typedef struct vit__merging {
     const unsigned char *p;
     size_t n, deep;
@@ -13139,7 +13152,7 @@ static void vit__set_rank(vit__merging *m, size_t at, uint32_t rank) {
     }
 }
 
-/* The rank of merging the symbol at a position with the one after it, or VIT__NONE. */
+/* The rank of merging the symbol at a position with the next one, or VIT__NONE. */
 static uint32_t vit__merge_rank(const vit__text_job *job, const vit__merging *m, size_t at) {
     const size_t right = m->next[at], size = right < m->n ? m->next[right] - at : 0;
     uint32_t piece, i, end;
@@ -13156,7 +13169,7 @@ static uint32_t vit__merge_rank(const vit__text_job *job, const vit__merging *m,
     return VIT__NONE;
 }
 
-/* Merges the pair of the lowest rank, the first one of equals, until no pair is a piece. */
+/* Merges the pair with the lowest rank, the first one of several, until no pair is a piece. */
 static void vit__bpe(vit__text_job *job, const unsigned char *word, size_t n) {
     unsigned char *p = job->work;
     vit__merging m;
@@ -13197,7 +13210,8 @@ static void vit__bpe(vit__text_job *job, const unsigned char *word, size_t n) {
                        m.next[i] - i, &fused);
 }
 
-/* The best sum of scores up to each character, from left to right; the first one of equals stays. */
+/* Viterbi's search: the best sum of scores up to each character, from left to right. Of equal sums,
+   the first one found stays. */
 static void vit__unigram(vit__text_job *job, const unsigned char *p, size_t n) {
     double *best = (double *)(void *)job->work;
     uint32_t *from = (uint32_t *)(void *)(best + n + 1), *piece = from + n + 1;
@@ -13286,7 +13300,7 @@ static void vit__put_words(vit__text_job *job, const unsigned char *p, size_t n)
     }
 }
 
-/* The size of the text up to the first of these tokens; *key is VIT__NONE if none is in it. */
+/* The bytes in front of the first of these tokens; n, and *key is VIT__NONE, if there is none. */
 static size_t vit__until_token(const vit__strings *tokens, const unsigned char *p, size_t n,
                                uint32_t *key, size_t *length) {
     size_t i;
@@ -13299,7 +13313,7 @@ static size_t vit__until_token(const vit__strings *tokens, const unsigned char *
     return i;
 }
 
-/* The ids of a cleaned text between two tokens that are taken out before it is cleaned. */
+/* Adds the ids of a cleaned text, which lies between two raw tokens. */
 static void vit__put_cleaned(vit__text_job *job, const vit__strings *tokens, const unsigned char *p,
                              size_t n) {
     size_t i, end, length = 0;
@@ -13314,7 +13328,7 @@ static void vit__put_cleaned(vit__text_job *job, const vit__strings *tokens, con
 
 /* --- the tokenizer ----------------------------------------------------------- */
 
-/* True if every table is where one may be, and every step is known. */
+/* True if all tables lie within the tokenizer, and vit__clean has every kind of step. */
 static int vit__tables_good(const vit_tokenizer *t) {
     vit__list list, steps;
     vit__strings strings;
@@ -13373,7 +13387,7 @@ VIT_API vit_result vit_tokenizer_open(const void *data, size_t size, vit_tokeniz
     return VIT_OK;
 }
 
-/* Bytes of cleaned text, a multiple of 16. */
+/* The most bytes of a cleaned text, a multiple of 16. */
 static uint64_t vit__draft_limit(const vit_tokenizer *t, size_t size) {
     return (uint64_t)size * vit__text_u32(t, 48) / 256 * 16 + 64;
 }
