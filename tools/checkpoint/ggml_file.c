@@ -6,7 +6,8 @@
  *     tensors until the end, each: i32 number of dims, i32 length of the name, i32 type,
  *         i32 dims (the fastest first), name, data
  *
- * Nothing in the file is aligned. Quantised types consist of blocks of 32 or 256 elements of a row.
+ * Nothing in the file is aligned. A row of a quantised tensor consists of blocks of 32 or 256
+ * elements.
  */
 #include <stdio.h>
 #include <string.h>
@@ -62,8 +63,8 @@ static bool read_label(ggml_reader *g, size_t expected) {
     return checkpoint_add_label(g->c, text, g->report);
 }
 
-/* Stores the values of the header as settings. layout_inspect compares these settings with the
- * tensors, because the file has no mark where the tensors end. */
+/* Stores the values of the header as settings. No mark shows where the tensors end, so
+ * layout_inspect finds missing tensors by comparing these settings with the tensors. */
 static bool read_header(ggml_reader *g) {
     static const char *const names[] = {
         "embed_dim", "depth", "num_heads", "num_classes", "patch_size",
@@ -84,7 +85,7 @@ static bool read_header(ggml_reader *g) {
     return true;
 }
 
-/* Removes all dimensions of 1. A bias may be stored in the shape of a feature map. */
+/* Removes all dimensions of 1. A bias may be stored as [1, channels, 1, 1]. */
 static void drop_ones(checkpoint_tensor_info *t) {
     int from, to = 0;
     for (from = 0; from < t->ndim; from++)

@@ -1,6 +1,6 @@
 /* gguf_file.c - reads GGUF, versions 2 and 3: the files of llama.cpp (mmproj), clip.cpp and
- * dinov2.cpp, and other files whose tensors have known names. In this file, a pair is a key of the
- * metadata and its value. A file consists of three parts:
+ * dinov2.cpp, and other files whose tensors have known names. A pair is a key of the metadata and
+ * its value. A GGUF file consists of three parts:
  *
  *     header: "GGUF", u32 version, u64 number of tensors, u64 number of pairs
  *     pairs: key, u32 type, value. A key or text is a u64 length and bytes. An array is the u32
@@ -24,9 +24,9 @@
 
 enum {
     GGUF_MAX_PAIRS = 65536,
-    /* The largest number of texts in all arrays of a file, such as the words of a tokenizer. */
+    /* The most texts that the arrays of a file may hold together, such as a tokenizer's words. */
     GGUF_MAX_TEXTS = 1 << 21,
-    /* The largest number of values in an array; longer arrays are not kept. */
+    /* The largest number of values in an array that is kept; longer arrays are skipped. */
     GGUF_MAX_KEPT = 16,
     GGUF_TEXT = 1025,
 };
@@ -41,7 +41,7 @@ typedef struct gguf_reader {
     uint64_t alignment, texts;
     char architecture[GGUF_TEXT], projector[GGUF_TEXT];
     bool has_gelu, has_silu;
-    /* The number of blocks that the file's metadata gives; 0 if the metadata give none. */
+    /* The number of blocks in the file's metadata; 0 if the metadata lack it. */
     long blocks;
 } gguf_reader;
 
@@ -160,9 +160,9 @@ static bool gguf_value(gguf_reader *g, const char *key, uint64_t type, char text
 
 /* === The pairs === */
 
-/* A possible value of the key clip.projector_type. If the image encoder of such files is not a
- * plain ViT, `why` is the reason. If `is_tanh` is true, clip.use_gelu stands for the original's
- * "gelu_pytorch_tanh". Otherwise clip.use_gelu stands for "gelu". */
+/* A possible value of the key clip.projector_type. If the image encoder of files with this value is
+ * not a plain ViT, `why` is the reason. The flag clip.use_gelu stands for the activation
+ * "gelu_pytorch_tanh" if `is_tanh` is true, and otherwise for "gelu". */
 typedef struct gguf_projector {
     const char *name, *why;
     bool is_tanh;
@@ -219,8 +219,8 @@ static bool check_projector(const gguf_reader *g) {
         g->projector, known ? known->why : "a type that this version does not support");
 }
 
-/* The metadata keys and the names of the settings that they give. The names occur in settings.h, in
- * the header of vit.cpp or in a training program. The keys of dinov2.cpp come last. */
+/* The metadata keys and the names of the settings that they give. The names of the settings occur
+ * in settings.h, in ggml_file.c or in a training program. The keys of dinov2.cpp come last. */
 static const struct {
     const char *key, *setting;
 } told[] = {
@@ -242,8 +242,9 @@ static const struct {
     { "num_register_tokens", "num_reg_tokens" },
 };
 
-/* Stores a key and its value as metadata of the checkpoint. Metadata keys without a dot are
- * settings. The value 0 stands for "of any size" or "none" and is not stored. */
+/* Stores a value as metadata of the checkpoint. A key of the table is replaced by the setting's
+ * name; its value 0 stands for "of any size" or "none" and is not stored. Any other key is stored
+ * only if it has a dot, because metadata keys without a dot count as settings. */
 static bool put_pair(gguf_reader *g, const char *key, const char *value) {
     size_t i;
     for (i = 0; i < sizeof told / sizeof *told; i++)
@@ -303,8 +304,8 @@ static uint64_t align(const gguf_reader *g, uint64_t at) {
     return (at + g->alignment - 1) & ~(g->alignment - 1);
 }
 
-/* Reads the list entry of a tensor. *end is the end of the data of all earlier tensors, relative to
- * the first byte of data. It moves to the end of this tensor's data. */
+/* Reads the list entry of a tensor. *end, relative to the first byte of data, is the end of all
+ * earlier tensors' data. *end becomes the end of this tensor's data. */
 static bool gguf_tensor(gguf_reader *g, uint64_t *end) {
     char name[GGUF_TEXT];
     checkpoint_tensor_info t;
@@ -369,9 +370,9 @@ static const checkpoint_tensor_info *find(const gguf_reader *g, const char *end)
     return NULL;
 }
 
-/* Gives the two layers of each MLP their right names. Files of clip.cpp, and files that follow it,
- * call the first layer ffn_down. Later files call the first layer ffn_up. The shapes decide: the
- * first layer reads as many values as a token has. */
+/* Gives the two layers of each MLP their right names. Files of clip.cpp, and of programs with its
+ * names, call the first layer ffn_down. Files of newer programs call it ffn_up. The shapes decide:
+ * the first layer reads as many values as a token has. */
 static bool name_mlp(gguf_reader *g) {
     const checkpoint_tensor_info *up = find(g, ".ffn_up.weight"), *token = find(g, ".ln2.weight");
     size_t i;
@@ -396,8 +397,7 @@ static bool name_mlp(gguf_reader *g) {
 }
 
 /* Checks that a file of Qwen3-VL has the tensor of a second frame, and that no other file has it.
- * The positions of Qwen3-VL differ from other positions, but no tensor shows this difference
- * directly. */
+ * Qwen3-VL uses its positions differently from other models, and no other tensor shows this. */
 static bool check_frames(const gguf_reader *g) {
     static const char second[] = "v.patch_embd.weight.1";
     const bool is_qwen = !strcmp(g->projector, QWEN3_VL);
@@ -424,8 +424,8 @@ static bool put_activation(gguf_reader *g) {
            checkpoint_add_metadata(g->c, "activation", word, g->report);
 }
 
-/* Renames the blocks after the file's block_count. The language model does not read these blocks,
- * so they do not belong to the image encoder. */
+/* Renames the blocks from index block_count on. The language model does not read their results, so
+ * they do not belong to the image encoder. */
 static bool name_later_blocks(gguf_reader *g) {
     static const char path[] = "v.blk.";
     size_t i;
@@ -468,8 +468,8 @@ bool gguf_open(checkpoint *c, size_t file, report *r) {
 
 /* === Blocks of 256 values === */
 
-/* Unpacks the scale and the minimum of the i-th eighth of a block. Each has 6 bits. In the last
- * four eighths, these bits are split over two bytes. */
+/* Unpacks the scale and the minimum of the i-th eighth of a block. Each has 6 bits. For the last
+ * four eighths, the 6 bits are split over two bytes. */
 static void unpack_scale(const uint8_t *packed, int i, float *scale, float *minimum) {
     const int low = i < 4 ? packed[i] & 63 : (packed[i + 4] & 15) | (packed[i - 4] >> 6) << 4;
     const int high = i < 4 ? packed[i + 4] & 63 : packed[i + 4] >> 4 | (packed[i] >> 6) << 4;
@@ -479,8 +479,8 @@ static void unpack_scale(const uint8_t *packed, int i, float *scale, float *mini
 
 /* Unpacks a block of Q4_K or, if has_fifth is true, of Q5_K. A block begins with a scale and a
  * minimum as half-precision numbers. 12 bytes of factors for the scale and the minimum follow. In
- * Q5_K, 32 bytes with the fifth bits follow. Each of the remaining bytes holds a value of an even
- * eighth and a value of the next, odd eighth. */
+ * Q5_K, the next 32 bytes are the fifth bits of the values. Each of the remaining bytes holds 4
+ * bits of a value of an even eighth and 4 bits of a value of the next, odd eighth. */
 static void unpack_4_or_5(bool has_fifth, const uint8_t *raw, float *values) {
     const uint8_t *fifth = raw + 16;
     int i, j;

@@ -7,8 +7,9 @@
  * activation and the pooling occur only in the graph. They become attributes of the checkpoint.
  *
  * Each node whose result depends on the image must have a role in a plain ViT. A graph with a node
- * without a role is refused. Nodes that compute shapes are not checked. In this file, a value is
- * the result of a node, an input of the graph or a constant. `v` is the index of a value, or -1.
+ * without a role is refused. Nodes that compute shapes are not checked. Below, a value is the
+ * result of a node, an input of the graph or a constant. `v` is the index of a value, or -1 for
+ * none.
  */
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum {
-    /* The largest depth of nested operations whose scalar result is computed. */
+    /* The largest depth of nested operations from which a scalar is computed. */
     ONNX_DEPTH = 10,
     ONNX_MOST_NESTED = 3,
     ONNX_MEMORY = 64 << 20,
@@ -98,13 +99,14 @@ static int64_t onnx_width(onnx_reader *o, int v) {
         perm = n->op == OP_TRANSPOSE ? onnx_attribute_of(n, "perm") : NULL;
         if (perm && perm->count > 0 && perm->count <= ONNX_MOST_NUMBERS &&
             perm->integers[perm->count - 1] != perm->count - 1)
-            is_transposed = true; /* The patches are not tokens yet. */
+            is_transposed = true; /* Before it, the channels are not last. */
         v = onnx_is_image(o, onnx_input(n, 0)) ? n->inputs[0] : onnx_input(n, 1);
     }
     return 0;
 }
 
-/* Computes a size that a node takes out of a shape. Only the last size of a shape is known. */
+/* Computes the size that a node takes out of a shape. Fails unless it is the last size, because no
+ * other size is known. */
 static bool onnx_shape_element(onnx_reader *o, const onnx_node *n, double *out) {
     const onnx_node *shape = onnx_producer(o, onnx_input(n, 0));
     float index[1];
@@ -496,8 +498,8 @@ typedef struct onnx_path {
     double factor;
     /* The width of a head and the number of heads; 0 if unknown. */
     int64_t head_dim, heads;
-    /* The index of q, k or v in a layer that computes all three; -1 if the layer computes only
-     * one. */
+    /* If one layer computes q, k and v: 0 for q, 1 for k, 2 for v. -1 if the layer computes only
+     * one of them. */
     int third;
     /* True if q, k and v of each head follow each other in the result of the layer. */
     bool is_by_head;
@@ -532,8 +534,8 @@ static bool onnx_take_factor(onnx_reader *o, onnx_node *n, int *v, onnx_path *pa
     return true;
 }
 
-/* Returns which of query, key and value a node takes out of value v: 0, 1 or 2. Returns -1 if this
- * is unknown. */
+/* Node n takes v out of the result of a layer that computes q, k and v. Returns 0 if v is the
+ * query, 1 for the key, 2 for the value, and -1 if this is unknown. */
 static int onnx_third(onnx_reader *o, const onnx_node *n, int v) {
     float first[1], last[1];
     int i;
@@ -726,7 +728,7 @@ static uint8_t *onnx_add_computed(onnx_reader *o, checkpoint_tensor_info *t, int
 }
 
 /* Replaces a quantised tensor by (q - zero point) * scale in f32. There is one scale and one zero
- * point for each index along `axis`. */
+ * point for the tensor, or for each index along `axis`. */
 static bool onnx_dequantise(onnx_reader *o, checkpoint_tensor_info *t, int scale, int zero,
                             int64_t axis) {
     const checkpoint_tensor_info q = *t;
@@ -765,7 +767,8 @@ typedef struct onnx_blocks {
     int64_t rows, columns, size, count;
     unsigned bits;
     /* The bytes, scales and zero points of one row. `zeros` is NULL if there are no zero points. If
-     * are_packed is true, `zeros` holds packed bytes; otherwise it holds numbers. */
+     * are_packed is true, `zeros` holds packed bytes; otherwise it holds a number for each
+     * block. */
     float *bytes, *scales, *zeros;
     bool are_packed;
 } onnx_blocks;
@@ -938,8 +941,8 @@ static bool onnx_add(onnx_reader *o, checkpoint_tensor_info *t, const char *name
         o->report);
 }
 
-/* Adds a parameter to the checkpoint, without changing its values. Does nothing if the parameter
- * was already added. */
+/* Adds a parameter to the checkpoint in its stored shape. A quantised parameter becomes f32. Does
+ * nothing if the parameter was already added. */
 static bool onnx_publish(onnx_reader *o, const onnx_node *n, int v, const char *name) {
     const onnx_node *dequantise = onnx_dequantise_before(o, v);
     const int base = onnx_base(o, v);
@@ -1082,8 +1085,8 @@ static bool onnx_module_of(onnx_reader *o, const onnx_node *n, char module[ONNX_
 }
 
 static bool onnx_take_norm_weights(onnx_reader *o, onnx_node *n) {
-    /* An epsilon below this value cannot be stored exactly in f16, so it differs from the model's
-     * own epsilon. */
+    /* f16 cannot hold an epsilon below this value exactly. In an f16 graph, such an epsilon is not
+     * that of the model, so it is not reported. */
     const double least = 1.2e-7;
     char name[ONNX_NAME], module[ONNX_NAME];
     const checkpoint_tensor_info *t = onnx_tensor_of(o, n->weight);
@@ -1198,8 +1201,8 @@ static bool onnx_name_stem(onnx_reader *o, const onnx_node *n, int v, bool is_po
         "names");
 }
 
-/* Finds the only parameter from which a constant is computed, because the graph may slice or
- * resample positions. Returns false if there are several such parameters. */
+/* Finds the only parameter from which a constant is computed. The graph may slice or resample the
+ * positions, for example. Returns false if there are several such parameters. */
 static bool onnx_only_leaf(const onnx_reader *o, int v, int depth, int *budget, int *leaf) {
     const onnx_node *n = onnx_producer(o, v);
     const int tensor = onnx_constant_tensor(o, v);
@@ -1275,14 +1278,14 @@ static bool onnx_is_normed(onnx_reader *o, int v, bool *is_sliced) {
 static bool onnx_say_pool(onnx_reader *o, const onnx_node *n, const char *word) {
     bool is_sliced = false;
     const bool is_normed = onnx_is_normed(o, onnx_input(n, 0), &is_sliced);
-    /* The norm may come before or after the token is taken. */
+    /* A token can be taken before or after the norm: the result is the same. */
     const bool is_token = !strcmp(word, "token");
     return onnx_say(o, "", "code.pool", word) &&
            onnx_say(o, "", "code.norm_after_pool", is_normed || is_token ? "false" : "true") &&
            (is_token || onnx_say(o, "", "code.pool_prefix", is_sliced ? "false" : "true"));
 }
 
-/* Handles a mean over the tokens. It is the pooling of the model. */
+/* Handles a mean over the tokens, which is the pooling of the model. */
 static bool onnx_take_mean(onnx_reader *o, onnx_node *n) {
     const onnx_attribute *axes = onnx_attribute_of(n, "axes");
     float axis[1];
@@ -1294,8 +1297,8 @@ static bool onnx_take_mean(onnx_reader *o, onnx_node *n) {
     return onnx_say_pool(o, n, "avg");
 }
 
-/* Handles a node that takes one token, or all tokens but the first. Within attention, such a node
- * takes q, k or v. */
+/* Handles a node that takes one token, or all tokens but the first. Does nothing within attention,
+ * where such a node takes q, k or v. */
 static bool onnx_take_part(onnx_reader *o, onnx_node *n) {
     const onnx_node *from = onnx_producer(o, onnx_plain(o, onnx_input(n, 0)));
     float first[1], last[1], axis[1];
@@ -1316,7 +1319,7 @@ static bool onnx_take_part(onnx_reader *o, onnx_node *n) {
         onnx_numbers(o, onnx_input(n, 3), axis, 1) != 1)
         return onnx_refuse(
             o, n, "expected a slice with constant limits, found limits that the graph computes");
-    if (axis[0] < 1) return true; /* The slice takes the whole batch. */
+    if (axis[0] < 1) return true; /* The slice is along the batch. */
     if (axis[0] > 1 || first[0] < 0)
         return last[0] > 1e6f || onnx_refuse(o, n, "a slice that takes a part of each token");
     if (last[0] > 1e6f) return true; /* The slice drops the first tokens. */
@@ -1388,7 +1391,7 @@ static bool onnx_take_node(onnx_reader *o, onnx_node *n) {
 /* === Graphs without names === */
 
 /* The roles of the modules in a block and around the blocks. If one layer computes q, k and v, the
- * modules get timm's names. Otherwise they get the names of transformers. */
+ * modules get timm's names. Otherwise they get the names of Hugging Face transformers. */
 typedef enum onnx_role {
     ROLE_PATCHES,
     ROLE_NORM1,

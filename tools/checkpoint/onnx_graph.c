@@ -74,7 +74,7 @@ typedef struct onnx_field {
     unsigned number, wire;
     /* The value of a varint or of a number with a fixed size. */
     uint64_t value;
-    /* The first byte and the end of a field that consists of bytes. */
+    /* The offsets of the first byte and of the end of a field that consists of bytes. */
     uint64_t at, end;
 } onnx_field;
 
@@ -111,8 +111,8 @@ static bool onnx_varint(onnx_reader *o, uint64_t *at, uint64_t end, uint64_t *va
     return onnx_damaged(o, *at);
 }
 
-/* Reads the next field of a message, and moves *at behind the field. Returns false at the end of
- * the message, or if the message is damaged. */
+/* Reads the next field of a message, and moves *at to the end of the field. Returns false at the
+ * end of the message, or if the message is damaged. */
 static bool onnx_next(onnx_reader *o, uint64_t *at, uint64_t end, onnx_field *f) {
     uint8_t bytes[8];
     uint64_t tag;
@@ -136,7 +136,7 @@ static bool onnx_next(onnx_reader *o, uint64_t *at, uint64_t end, onnx_field *f)
     return true;
 }
 
-/* Returns the text of a field. Returns "" if the field does not consist of bytes. */
+/* Returns the text of a field. Returns "" on failure, or if the field does not consist of bytes. */
 static const char *onnx_text(onnx_reader *o, const onnx_field *f) {
     const size_t size = f->wire == WIRE_BYTES ? (size_t)(f->end - f->at) : 0;
     char text[1025];
@@ -152,7 +152,7 @@ static const char *onnx_text(onnx_reader *o, const onnx_field *f) {
 }
 
 /* Appends the integers of a field to the array. The field may be packed, or may hold a single
- * integer. *count also counts those integers that no longer fit into the array. */
+ * integer. Integers that no longer fit into the array are dropped and not counted. */
 static bool onnx_integers(onnx_reader *o, const onnx_field *f, int64_t *to, int most, int *count) {
     uint64_t at = f->at, value = f->value;
     if (f->wire != WIRE_BYTES) {
@@ -179,13 +179,13 @@ static const struct {
     { 11, CHECKPOINT_F64 }, { 16, CHECKPOINT_BF16 },
 };
 
-/* The place of a tensor's data. The data are in one of several fields of the tensor's message. A
- * field of numbers may be stored in several parts. */
+/* The place of a tensor's data: one of several fields of the tensor's message, or another file
+ * (is_external). A field of numbers may be stored in several parts. */
 typedef struct onnx_data {
     /* The offset and the size of the raw bytes. */
     uint64_t at, size;
     bool is_raw, is_external;
-    /* The first byte and the end of the tensor's message, which may hold the numbers in fields. */
+    /* The offsets of the first byte and of the end of the tensor's message. */
     uint64_t first, end;
     unsigned field;
     const char *location;
@@ -251,7 +251,7 @@ static bool onnx_store(onnx_reader *o, checkpoint_tensor_info *t, const onnx_dat
         if (t->dims[i] < 0 || !bytes_multiply(bytes, (uint64_t)t->dims[i], &bytes))
             return report_fail(o->report, "%.200s: the shape is negative or too large", t->name);
     t->count = (int64_t)(bytes / size);
-    if (t->count == 0) return true; /* an optional operand that the graph leaves out */
+    if (t->count == 0) return true; /* stands for an operand that the graph leaves out */
     s.file = o->file;
     s.bytes.offset = d->at;
     if (d->is_external) {

@@ -17,7 +17,7 @@ enum {
 };
 
 typedef enum onnx_op {
-    /* An operator that neither computes a layer nor changes the form of a layer's result. */
+    /* An operator that is not in the list below. No plain ViT needs it. */
     OP_OTHER,
     OP_ADD,
     OP_CAST,
@@ -63,7 +63,7 @@ typedef enum onnx_op {
     OP_UNSQUEEZE,
 } onnx_op;
 
-/* The layer that a node completes. */
+/* The kind of the layer that a node completes. */
 typedef enum onnx_part {
     PART_NONE,
     PART_INSIDE, /* the node is a step of a layer, but not the last step */
@@ -96,12 +96,13 @@ typedef struct onnx_node {
     /* Indices of values: the layer's input, and its parameters. -1 if the layer lacks a
      * parameter. */
     int from, weight, bias;
-    /* Index of the node that has the scales of a quantised weight; -1 if this node has them. */
+    /* Index of the layer's node that reads the weight and, if it is quantised, its scales; -1 if
+     * there is no such node. */
     int scale_of;
     /* `role` is the name of the module if the order of the layers shows this name, otherwise
      * NULL. */
     const char *activation, *role;
-    /* For a softmax: the layers that compute k and v. The layer that computes q is `last`. */
+    /* For a softmax: the indices of the layers that compute k and v. `last` is that of q. */
     int k, v;
     double eps;
     int heads;
@@ -135,7 +136,7 @@ typedef struct onnx_reader {
     int *table; /* hash table of the values' names; -1 marks an empty slot */
     size_t table_size;
     int image; /* index of the value that is the image */
-    /* `work` counts how often constants were read; `nested` is the depth of nested shapes. */
+    /* `work` counts how often constants were read; `nested` is how deep onnx_sizes is nested. */
     int work, nested;
     bool has_graph, in_blocks, by_order, is_apart;
     uint8_t window[4096];

@@ -178,8 +178,8 @@ static bool probe_lfs(const checkpoint_head *head) {
     return head_has(head, 0, "version https://git-lfs");
 }
 
-/* True for safetensors. This probe comes first, because any two bytes can begin the length of a
- * header. */
+/* True for safetensors. This probe comes first, because the length of a header can begin with the
+ * same bytes as another format. */
 static bool probe_safetensors(const checkpoint_head *head) {
     return head->bytes[8] == '{' && bytes_load64(head->bytes) <= head->file_size - 8;
 }
@@ -401,8 +401,7 @@ static checkpoint *checkpoint_new(void) {
     return c;
 }
 
-/* Completes the opening of a checkpoint. Both opening functions call this function. Closes the
- * checkpoint if `ok` is false. */
+/* Completes the opening of a checkpoint. Closes it instead if `ok` is false. */
 static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *r) {
     ok = ok && (c->by_name || checkpoint_index_names(c, r));
     if (ok && c->wanted && c->wrapper[0] == '\0')

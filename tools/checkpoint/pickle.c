@@ -9,7 +9,7 @@
 #include "base/memory.h"
 
 enum {
-    /* The bytes that are counted for each value: 24 bytes for the value, and the rest for its items
+    /* The bytes of memory per value on average: 24 for the value itself, and the rest for its items
      * and text. */
     PICKLE_VALUE_MEMORY = 36,
     PICKLE_MAX_OPCODES = 16000000,
@@ -36,7 +36,7 @@ typedef struct pickle_machine {
     pickle_value **memo;
     size_t memo_count, memo_capacity;
     size_t persistent_capacity;
-    /* Memory for a text in quotes, PICKLE_MAX_TEXT + 2 bytes. NULL if it was not needed yet. */
+    /* Memory for a line of text, PICKLE_MAX_TEXT + 2 bytes; NULL until it is needed. */
     uint8_t *line;
     size_t values, max_values;
     pickle_value *none;
@@ -221,8 +221,8 @@ static pickle_value *pickle_pop(pickle_machine *m) {
     return pickle_needs(m, 1) ? m->stack[--m->height] : NULL;
 }
 
-/* Removes the topmost mark. *items are the values above the mark, and *count is their number. The
- * values stay valid until the next push. */
+/* Removes the topmost mark. *items receives the values above the mark, and *count their number.
+ * *items is valid until the next push. */
 static bool pickle_pop_mark(pickle_machine *m, pickle_value ***items, size_t *count) {
     size_t floor;
     if (m->mark_count == 0) return pickle_fail(m, "stack underflow: no MARK");
@@ -329,8 +329,9 @@ static bool pickle_op_text(pickle_machine *m, unsigned width) {
     return pickle_push(m, value);
 }
 
-/* Reads a line into m->line, without the '\n'. If the text is too long, m->line holds only its
- * beginning. *size is the full length, and *last is the last character. */
+/* Reads a line into m->line, without the '\n'. m->line keeps only the first PICKLE_MAX_TEXT + 2
+ * bytes of a longer line. *size is the length of the whole line, and *last is its last
+ * character. */
 static bool pickle_take_text_line(pickle_machine *m, uint64_t *size, uint8_t *last) {
     uint8_t byte = 0;
     if (!m->line && !(m->line = malloc(PICKLE_MAX_TEXT + 2))) return report_no_memory(m->report);
@@ -503,8 +504,8 @@ static bool pickle_memo_put(pickle_machine *m, uint64_t i) {
     return true;
 }
 
-/* Reads an index of the memo that has `width` bytes. If `width` is 0, reads a decimal number up to
- * the end of the line. A negative number becomes an index that is out of range. */
+/* Reads an index into the memo. The index has `width` bytes or, if `width` is 0, is a decimal
+ * number up to the end of the line. A negative number becomes an index that is out of range. */
 static bool pickle_take_index(pickle_machine *m, unsigned width, uint64_t *i) {
     int64_t number;
     bool fits;
@@ -628,7 +629,7 @@ static bool pickle_op_object(pickle_machine *m, unsigned unused) {
            pickle_push_call(m, items[0], arguments);
 }
 
-/* Runs NEWOBJ_EX. It also has keyword arguments on top of the stack, which are ignored. */
+/* Runs NEWOBJ_EX. This opcode also has keyword arguments on top of the stack, which are ignored. */
 static bool pickle_op_call_keywords(pickle_machine *m, unsigned unused) {
     return pickle_pop(m) && pickle_op_call(m, unused);
 }

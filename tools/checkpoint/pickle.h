@@ -5,11 +5,11 @@
  * becomes a dict and torch.Size(x) becomes x. Every other call becomes a PICKLE_CALL node with its
  * callable and its arguments. The caller decides about such calls.
  *
- * The reader supports all opcodes of protocols 0 to 5, except extension registries, out-of-band
- * buffers and persistent ids as text. torch.save with protocol 0 writes such ids, which PyTorch
- * cannot load either. A pickle may have max_values (at most 10^6) values of 36 bytes on average.
- * The stack and the memo may have as many entries each. Values may be nested 64 levels deep, and
- * there may be 16 million opcodes. Texts of more than 64 KiB are not read and become
+ * The reader supports all opcodes of protocols 0 to 5, except those for extension registries,
+ * out-of-band buffers and persistent ids as text. torch.save with protocol 0 writes such ids, which
+ * PyTorch cannot load either. A pickle may have max_values (at most 10^6) values of 36 bytes on
+ * average. The stack and the memo may have as many entries each. Values may be nested 64 levels
+ * deep, and there may be 16 million opcodes. Texts of more than 64 KiB are not read and become
  * PICKLE_LONG_TEXT.
  */
 #ifndef PICKLE_H

@@ -40,7 +40,7 @@ static float checkpoint_convert_one(checkpoint_dtype dtype, const uint8_t *raw) 
     case CHECKPOINT_Q4_K:
     case CHECKPOINT_Q5_K:
     case CHECKPOINT_Q6_K:
-    case CHECKPOINT_DTYPE_COUNT: break; /* a block type; see below */
+    case CHECKPOINT_DTYPE_COUNT: break; /* see checkpoint_unpack_block */
     }
     return 0.0f;
 }

@@ -13,7 +13,7 @@
  * <root>/data/<key> for each storage, and <root>/byteorder. A TorchScript archive also has
  * <root>/constants.pkl. */
 
-/* the most bytes of a deflated data.pkl or code file */
+/* the most bytes of a data.pkl or code file after it is inflated */
 #define TORCH_MAX_INFLATED ((uint64_t)8 << 20)
 #define TORCH_MAX_CODE     ((uint64_t)64 << 20) /* the most bytes of code in all files */
 
@@ -170,7 +170,7 @@ static void torch_close_pickle(torch_zip *z) {
 
 /* Returns the text of the file that defines a class, in malloc'ed memory. The class
  * "__torch__.a.b.Name", for example, is the class Name in the file code/__torch__/a/b.py. Returns
- * NULL if there is no such file. */
+ * NULL if this file is missing or cannot be read. */
 static char *torch_read_code(torch_zip *z, const char *class) {
     const char *dot = strrchr(class, '.');
     char path[TORCH_MAX_NAME];
@@ -398,7 +398,8 @@ static bool torch_locate_storages(torch_legacy *l, const pickle_document *keys) 
 }
 
 /* Skips the magic number, the protocol number and the facts about the system. Checks only the
- * protocol, because the format is little-endian on every system. */
+ * protocol: the facts about the system do not matter, because the format is little-endian on every
+ * system. */
 static bool torch_skip_preamble(torch_legacy *l, uint64_t *at) {
     pickle_document document;
     int i;
@@ -454,14 +455,14 @@ bool torch_legacy_open(checkpoint *c, size_t file, report *r) {
     return ok;
 }
 
-/* === Files inside a pickle that Python itself wrote === */
+/* === Files inside a pickle that pickle.dump wrote === */
 
 bool torch_is_nested(const pickle_value *value) {
     return pickle_is_text(torch_part(value, PICKLE_CALLABLE), PICKLE_GLOBAL,
                           "torch.storage._load_from_bytes");
 }
 
-/* Finds the single storage of such a file. The saved object of the file is this storage. */
+/* Finds the only storage of a file inside a pickle. This storage is the file's saved object. */
 static bool torch_find_nested(torch_legacy *l, const char *name, torch_storage *storage,
                               checkpoint_storage *found) {
     torch_reader *t = &l->reader;
@@ -473,7 +474,7 @@ static bool torch_find_nested(torch_legacy *l, const char *name, torch_storage *
     found->bytes.name = memory_copy_text(&t->c->memory, place->key, strlen(place->key));
     found->bytes.offset = place->offset;
     found->bytes.size = found->bytes.stored_size = place->count * place->element_size;
-    /* These pointers would become invalid when the pickle is freed. */
+    /* The key would become invalid when the pickle is freed. */
     storage->key = NULL;
     storage->found = found;
     return found->bytes.name || report_no_memory(t->report);

@@ -99,8 +99,8 @@ static bool torch_add_partial(torch_reader *t, const char *module, const char *n
            torch_add_entries(t, module, name, settings);
 }
 
-/* Adds an attribute if its value is simple. At the top level, also adds a dict or an object that
- * consists of simple values. */
+/* Adds an attribute if its value is simple. At the top level, also adds the simple values in a dict
+ * or an object. */
 static bool torch_add_entry(torch_reader *t, const char *module, const char *prefix,
                             const pickle_value *key, const pickle_value *value) {
     const pickle_value *inner = torch_as_object(value);
@@ -116,8 +116,8 @@ static bool torch_add_entry(torch_reader *t, const char *module, const char *pre
 }
 
 /* Adds all simple attributes of a module. Skips names that begin with '_', because PyTorch uses
- * them internally, but keeps Lightning's hyperparameters. Also skips TorchScript's modules, which
- * are attributes of other modules. */
+ * them internally, but keeps Lightning's hyperparameters. In TorchScript, also skips the inner
+ * modules, which are attributes too. */
 static bool torch_add_entries(torch_reader *t, const char *module, const char *prefix,
                               const pickle_value *dict) {
     size_t i;
@@ -156,8 +156,8 @@ static bool torch_set_has(torch_reader *t, const pickle_value *set, const pickle
     return false;
 }
 
-/* Adds the contents of one of the three dicts of a module. Leaves out the names that a set
- * contains. */
+/* Adds the contents of a module's _parameters, _buffers or _modules. Leaves out the names in the
+ * set `without`. */
 static bool torch_flatten_part(torch_reader *t, char *name, size_t name_size,
                                const pickle_value *part, const pickle_value *without, int depth) {
     const pickle_value *dict = torch_as_dict(part);
@@ -177,8 +177,8 @@ static bool torch_flatten_part(torch_reader *t, char *name, size_t name_size,
     return true;
 }
 
-/* Adds tensors that are plain attributes of a module, neither parameters nor buffers. They may hold
- * positions that are computed once. */
+/* Adds tensors that are plain attributes of a module, neither parameters nor buffers, if "pos" is
+ * in their names: they may be positions that are computed once. */
 static bool torch_add_positions(torch_reader *t, char *name, size_t name_size,
                                 const pickle_value *state) {
     size_t i, size;
@@ -385,7 +385,7 @@ enum {
     TORCH_MAX_ARGUMENTS = 16,
     /* The most characters of the arguments of one call. */
     TORCH_MAX_ARGUMENT_TEXT = 2048,
-    /* The number of a module's latest attributes that are not repeated. */
+    /* A new attribute is dropped if it equals one of this many latest ones of the module. */
     TORCH_REMEMBERED = 16,
     TORCH_VALUE = 80,
 };
@@ -402,10 +402,10 @@ typedef struct torch_description {
     torch_span body;
     /* The index of the module's first attribute in the checkpoint. */
     size_t first;
-    /* The number of calls of softmax and similar functions; 2 stands for several. */
+    /* The number of calls of softmax and scaled_dot_product_attention; 2 means 2 or more. */
     int attentions;
     bool calls_relu, has_cube, has_quick_factor;
-    /* A call whose fact was already reported; the call must not be reported again. */
+    /* The text of a sigmoid that was reported as a part of SiLU. It is not reported again. */
     const char *told;
 } torch_description;
 
@@ -512,10 +512,10 @@ static int torch_count_attentions(torch_span body) {
     return count;
 }
 
-/* Recognises the shape that splits the result of a layer into q, k, v and heads: [batch, tokens, 3
- * x heads x width]. The 3 may be on any of the last three axes. If the code has a single softmax,
- * the shape [batch, tokens, heads, width] counts too, because the other sizes are often computed.
- * `before` is the number of axes that the list leaves out. */
+/* Recognises the shape that splits the result of a layer into q, k, v and heads: [batch, tokens, 3,
+ * heads, width]. The 3 may be on any of the last three axes. If the code has a single softmax, the
+ * shape [batch, tokens, heads, width] counts too. Only the number of heads must be a literal,
+ * because the other sizes are often computed. The list leaves out the first `before` axes. */
 static bool torch_say_heads(torch_description *d, torch_span list, size_t before) {
     torch_span items[TORCH_MAX_ARGUMENTS], heads = { NULL, 0 };
     size_t count;
@@ -532,8 +532,8 @@ static bool torch_say_heads(torch_description *d, torch_span list, size_t before
     return !torch_is_number(heads, true) || torch_say_span(d, "code.num_heads", heads);
 }
 
-/* Reports that the scores have no scale if the code that splits the heads contains no
- * arithmetic. */
+/* Reports that the scores have no scale if the class that splits the heads calls none of the
+ * functions that could apply one. */
 static bool torch_say_scale(torch_description *d) {
     static const char *const others[] = {
         "torch.mul", "torch.div", "torch.pow", "sqrt", "scaled_dot", "baddbmm",
@@ -624,7 +624,7 @@ static bool torch_say_activation(torch_description *d, torch_span name, const to
     size_t i;
     if (torch_span_is(name, "gelu") && count > 1 && torch_find(a[1], "tanh"))
         return torch_say(d, "code.activation", "gelu_tanh");
-    /* a function that works in place */
+    /* the name of a function that works in place, such as "relu_" */
     if (name.size > 0 && name.text[name.size - 1] == '_') name.size--;
     for (i = 0; i < sizeof torch_activations / sizeof *torch_activations; i++)
         if (torch_span_is(name, torch_activations[i]))

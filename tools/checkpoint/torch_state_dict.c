@@ -18,7 +18,7 @@
  */
 
 #ifndef TORCH_MAX_STEPS
-#define TORCH_MAX_STEPS 1000000 /* the most visited nodes; a shared node counts at each visit */
+#define TORCH_MAX_STEPS 1000000 /* largest number of visits; a shared node counts at each visit */
 #endif
 
 bool torch_step(torch_reader *t) {
@@ -428,7 +428,7 @@ static const char *const torch_wrappers[] = {
     "model_state",    "net",       "network",    "params",         "weights",
 };
 
-/* Returns the first value that contains tensors, in the order of these keys. State dicts come
+/* Returns the first value that contains tensors, in the order of the keys above. State dicts come
  * before whole modules. */
 static const pickle_value *torch_known_wrapper(torch_reader *t, const pickle_value *dict,
                                                const char **key) {
@@ -460,8 +460,8 @@ static bool torch_is_candidate(const pickle_value *key, const pickle_value *valu
            (torch_as_dict(value) || torch_as_module(value));
 }
 
-/* If a single entry contains tensors, and it is a dict or a module, returns this entry. Otherwise
- * returns NULL. */
+/* Apart from the entries of the training, if a single entry contains tensors, and it is a dict or a
+ * module, returns this entry. Otherwise returns NULL. */
 static const pickle_value *torch_only_wrapper(torch_reader *t, const pickle_value *dict,
                                               const char **key) {
     const pickle_value *found = NULL;
@@ -515,7 +515,8 @@ static bool torch_is_configuration(const pickle_value *key) {
 
 /* Adds the scalars and the lists of numbers beside the state dict as metadata. The values of an
  * argparse.Namespace, or of a dict of settings, get names with two parts, such as "args.lr". The
- * values of a dict inside these get names with three parts, such as "args.model_kwargs.depth". */
+ * values of a dict of settings inside one of these get names with three parts, such as
+ * "args.model_kwargs.depth". */
 static bool torch_add_metadata(torch_reader *t, const pickle_value *dict, const char *prefix) {
     const bool is_deep = strchr(prefix, '.') != NULL;
     char name[160];

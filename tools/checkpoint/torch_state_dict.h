@@ -1,4 +1,4 @@
-/* torch_state_dict.h - reads the tensors of both forms of PyTorch's files. A pickle describes the
+/* torch_state_dict.h - reads the tensors of PyTorch's zip and legacy files. A pickle describes the
  * tensors, and storages hold their elements.
  */
 #ifndef TORCH_STATE_DICT_H
@@ -124,8 +124,8 @@ bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN]);
 /* torch_module.c: adds the facts that the code of a TorchScript class states about a module of this
  * class. */
 bool torch_describe_code(torch_reader *t, const char *module, const char *class, const char *code);
-/* Adds the constants in t->pickle as tensors. The module whose code uses a constant gives the
- * tensor its name. */
+/* Adds the constants in t->pickle as tensors. The operator that uses a constant gives the tensor
+ * its name. */
 bool torch_add_constants(torch_reader *t, const char *code);
 
 /* torch_module.c: recognises and reads an array of NumPy. */

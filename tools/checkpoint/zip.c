@@ -147,7 +147,7 @@ static const uint8_t *zip_find_zip64(const uint8_t *extra, size_t *size) {
     return NULL;
 }
 
-/* Replaces fields that are marked as unknown by the values of the zip64 extra field. The order of
+/* Puts the values of the zip64 extra field into the fields that are marked as unknown. The order of
  * the values is fixed: size, stored size, offset. Returns false if a value is missing. */
 static bool zip_apply_extra(zip_entry *e, const uint8_t *extra, size_t size) {
     const uint8_t *wide = zip_find_zip64(extra, &size);
@@ -375,8 +375,8 @@ bool zip_read(const source *s, const zip_entry *e, void *destination, report *r)
     return zip_check_crc(e, crc32_add(0, destination, (size_t)e->size), r);
 }
 
-/* Reads the first n bytes of an entry, which may be stored or deflated. If the entry is deflated,
- * only its first 2 n + 1024 stored bytes are inflated. */
+/* Reads the first `size` bytes of an entry, which may be stored or deflated. If the entry is
+ * deflated, only its first 2 * size + 1024 stored bytes are inflated. */
 bool zip_read_start(const source *s, const zip_entry *e, void *destination, size_t size,
                     report *r) {
     const size_t most = 2 * size + 1024;

@@ -32,7 +32,7 @@ static const char *kind_of(const unsigned char *head) {
     if (!memcmp(head, "PK\3\4", 4)) return kind_of_zip(head);
     if (!memcmp(head, "GGUF", 4)) return "a GGUF file";
     if (head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) return "a PyTorch checkpoint";
-    for (i = 4; i < 8; i++) /* These are the high bytes of the length of a JSON header. */
+    for (i = 4; i < 8; i++) /* In safetensors, the high bytes of the header's length are 0. */
         if (head[i] != 0) return NULL;
     return head[8] == '{' ? "a safetensors checkpoint" : NULL;
 }

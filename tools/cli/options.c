@@ -67,7 +67,7 @@ int cli_wrong(const char *program, const char *format, ...) {
     return CLI_USAGE;
 }
 
-/* Prints the option as the user wrote it ("--top" or "-k"), the error, and how to get help. */
+/* Prints the error and how to get help. The error names an option as the user wrote it ("-k"). */
 static bool usage_error(const parser *p, const char *format, ...) REPORT_PRINTF(2, 3);
 
 static bool usage_error(const parser *p, const char *format, ...) {
@@ -112,7 +112,7 @@ static bool set_number(const parser *p, const cli_option *o, const char *word, c
                        o->max, value);
 }
 
-/* Stores the value of an option of this type. `word` is the option as the user wrote it, for
+/* Stores the value of a CLI_SIZE option. `word` is the option as the user wrote it, for
  * messages. */
 static bool set_size(const parser *p, const cli_option *o, const char *word, const char *text) {
     if (text_read_size(text, (long)o->min, (long)o->max, (int *)o->value)) return true;

@@ -187,8 +187,8 @@ static char *copy_text(const char *text) {
     return copy;
 }
 
-/* The paths of the temporary files that are being written. The code that ends the program removes
- * these files. "" marks a free slot. */
+/* The paths of the temporary files that are being written. If a signal ends the program,
+ * remove_unfinished removes these files. "" marks a free slot. */
 enum { UNFINISHED = 4 };
 static char unfinished[UNFINISHED][LONGEST_PATH];
 
@@ -224,7 +224,7 @@ static void watch(const char *temporary) {
     os_before_end(remove_unfinished);
 }
 
-/* Returns the length of the part of the path that the name of the temporary file keeps. A long file
+/* Returns the number of bytes of the path with which the temporary file's path begins. A long file
  * name is cut, because the suffix needs space. UTF-8 characters are not split. A name that is too
  * long for the system is not cut, so that creating the file fails at once. */
 static int kept_of(const char *path) {

@@ -88,8 +88,8 @@ static void put_number(FILE *file, const char *name, double value, bool is_float
     else fprintf(file, "    /* %s */ %.0f, \\\n", name, value);
 }
 
-/* Writes the vit_config as an initialiser, with its members in the order of their declaration. Then
- * writes the other macros that VIT_FIXED requires. */
+/* Writes the macros that VIT_FIXED requires. The last one is the vit_config as an initialiser, with
+ * its members in the order of their declaration. */
 static void put_fixed(FILE *file, const vit_model *model, const char *upper) {
     const vit_config *c = &model->config;
     fprintf(file, "#define %s_INPUT %lld\n#define %s_OUTPUT %d\n#define %s_EMBEDDING %d\n\n", upper,

@@ -260,7 +260,7 @@ static void divide(float *values, const float *factors, size_t n) {
 
 /* Smooths the layer's weights: multiplies each column by the factor of the input channel that the
  * column reads. In attn.qkv, it also divides each row of v by a factor of attn.proj's input. The
- * rows of v are the last third. This is possible because attention mixes tokens but never
+ * rows of v are the last third. Dividing them is possible because attention mixes tokens but never
  * channels. */
 static void fold_weight(const calibration *c, int layer, int num_rows, float *weights) {
     const size_t depth = (size_t)depth_of_layer(&c->model->config, layer);
@@ -342,15 +342,15 @@ static bool round_layer(calibration *c, int layer, int num_rows, vit_dtype writt
     return good;
 }
 
-/* Reads the weight of a layer, such as "blocks.3.mlp.fc1.weight", into c->values. The weight is
- * then ready to be written. */
+/* Smooths and rounds the weight of a layer, such as "blocks.3.mlp.fc1.weight", in c->values. The
+ * weight is then ready to be written. */
 static bool layer_weight(calibration *c, int layer, int num_rows, vit_dtype written) {
     fold_weight(c, layer, num_rows, c->values);
     return !quantise_knows(written) || round_layer(c, layer, num_rows, written);
 }
 
-/* Divides the bias of v by the factors of attn.proj's input. fold_weight divides the rows of v in
- * the same way. */
+/* In attn.qkv, divides the bias of v by the factors of attn.proj's input. fold_weight divides the
+ * rows of v in the same way. */
 static void layer_bias(const calibration *c, int layer, int num_rows) {
     const int width = num_rows / 3;
     if (layer == QKV) divide(c->values + 2 * width, c->factors[PROJ], (size_t)width);

@@ -354,7 +354,7 @@ static void see_mention(void *user, const python_node *n) {
 }
 
 /* True if a method other than the constructor uses this attribute of the module. Also true if the
- * class has no forward method. */
+ * class has no forward method of its own. */
 static bool is_used(writer *w, const python_module *m, const char *part) {
     const python_node *of, *n, *forward = python_method_of(w->reader, m->own, "forward", &of);
     method_calls c;
@@ -574,7 +574,7 @@ static void see_return(void *user, const python_node *n) {
     e->at = call;
 }
 
-/* Reports a softmax or log_softmax whose result the model returns. */
+/* Reports a softmax, log_softmax or sigmoid whose result the model returns. */
 static void say_end(writer *w, const python_module *m, const char *path) {
     const python_node *of, *forward = python_method_of(w->reader, m->own, "forward", &of);
     ends e = { NULL, NULL, NULL, false };
@@ -872,7 +872,8 @@ static void see_names(void *user, const python_node *n) {
 
 /* === Reading the whole code === */
 
-/* Collects all calls. Records for each call the function that contains it. */
+/* Collects all calls of names that begin with a capital letter, as those of classes do. Records for
+ * each call the function that contains it. */
 static bool find_sites(python_reader *r, const python_node *n, const python_node *function,
                        int depth) {
     for (; n && depth < 4 * PYTHON_MOST_NESTING; n = n->next) {
@@ -1038,9 +1039,9 @@ typedef struct source_list {
      * `files`. */
     char *paths[MOST_FILES];
     code_file files[MOST_FILES];
-    /* The folders that are still to be read, in the order in which they will be read. */
+    /* The folders to read, in this order. */
     char *folders[MOST_FOLDERS];
-    /* For each folder, the number of levels of subfolders that are still to be read. */
+    /* For each folder, the number of levels of subfolders to read. */
     int levels[MOST_FOLDERS];
     /* The path of each entry of `files`. */
     const char *places[MOST_FILES];

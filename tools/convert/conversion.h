@@ -62,12 +62,12 @@ typedef struct facts {
     layout_map map;
     settings all[FROM_COUNT]; /* the settings from each source */
     settings_seen seen;       /* evidence from the tensors */
-    attributes_told told;     /* facts besides the tensors, from a model that was saved whole */
+    attributes_told told;     /* facts from a model that was saved whole, and from its code */
     patch_request wanted;     /* changes of the patch embedding that the user requests */
     code_found code;          /* facts from the author's Python */
 } facts;
 
-/* Facts from a configuration file and from a name, apart from settings. */
+/* Facts other than settings, from a configuration file and from an architecture's name. */
 typedef struct description {
     config_file config;
     char *path;      /* path of the configuration file; NULL if none was read */
@@ -84,7 +84,7 @@ typedef struct class_names {
     const char *origin; /* the source of the class names; NULL if no source was searched */
 } class_names;
 
-/* Everything that a .vit file contains, except the weights. */
+/* Everything that is known about the .vit file before its weights are written. */
 typedef struct blueprint {
     checkpoint *checkpoint;
     /* The result of the search by structure, if no layout has the names of the tensors. */

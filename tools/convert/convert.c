@@ -47,8 +47,8 @@ static const char *value_of(const checkpoint *c, const char *key) {
     return NULL;
 }
 
-/* Returns the value that a training program saved for an option. The option may also be stored in a
- * group, as in "args.model". Returns NULL if the option is missing. */
+/* Returns the value that a training program saved for an option in the group "args" or, if it is
+ * not there, in another group, as in "config.model". Returns NULL if no group has the option. */
 static const char *option_of(const checkpoint *c, const char *option) {
     char path[64];
     const char *value, *dot;
@@ -296,8 +296,8 @@ static bool read_config(const convert_options *o, checkpoint *c, settings all[FR
 }
 
 /* Takes the architecture's name from --arch. Without --arch, takes it from the configuration. If
- * timm has no architecture of this name, the rest of the configuration and the tensors must
- * suffice. */
+ * timm has no architecture of the configuration's name, the rest of the configuration and the
+ * tensors must suffice. */
 static bool find_arch(const convert_options *o, settings all[FROM_COUNT], description *d,
                       report *r) {
     const char *name = o->arch ? o->arch : d->config.architecture;
@@ -413,7 +413,7 @@ static bool find_layout(const convert_options *o, checkpoint *c, structure *s, f
 }
 
 /* Records that one of several state dicts was chosen. The choice counts as an assumption, unless
- * --match confirmed it. */
+ * --weights gave it or --match-input confirmed it. */
 static bool assume_weights(const convert_options *o, const checkpoint *c, findings *found) {
     const size_t count = checkpoint_choice_count(c);
     char what[256], why[1024];
@@ -516,8 +516,9 @@ static bool assume_sources(const convert_options *o, blueprint *b) {
            assume_description(&b->description, &b->facts.told, &b->found);
 }
 
-/* Compares settings with the logits or the labelled pictures of --match. Takes the names of the
- * classes from the folders of labelled pictures, if possible. */
+/* Finds uncertain settings with the logits or the labelled pictures of the --match options. Before
+ * a search with labelled pictures, reads the names of the classes, which may be the folders'
+ * names. */
 static bool match_settings(const convert_options *o, photo_decoder *decoder, blueprint *b,
                            report *r) {
     double classes = 0;
@@ -529,8 +530,8 @@ static bool match_settings(const convert_options *o, photo_decoder *decoder, blu
            (match_assume(b->match, &b->found) || report_no_memory(r));
 }
 
-/* Adds a problem if an architecture's name contradicts the tensors. The message lists the names
- * that fit the tensors. */
+/* Adds the failure of settings_resolve to the problems. If an architecture's name contradicts the
+ * tensors, the message lists the names that fit the tensors. */
 static bool take_failure(blueprint *b, report *r) {
     const facts *f = &b->facts;
     const char *name = f->all[FROM_NAME].origin;
@@ -576,7 +577,8 @@ static bool check_multiple(const blueprint *b, report *r) {
                        multiple, c->patch_size, c->resize_height, c->resize_width);
 }
 
-/* Collects, in one message, all reasons why the model cannot be converted. */
+/* Resolves all settings and plans the tensors. If the model cannot be converted, one message
+ * contains all reasons. */
 static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
     facts *f = &b->facts;
     findings *found = &b->found;
@@ -833,8 +835,8 @@ static bool add_selftest(const weights_source *from, const cli_output *output, v
 
 /* === Writing one file === */
 
-/* Fails if the output is too large to be mapped again. The self-test, the comparison and the
- * calibration all map it. */
+/* Fails if the output is too large to be mapped into memory. The self-test, the comparison and the
+ * calibration map it. */
 static bool can_be_opened(const vit_writer *writer, report *r) {
     return writer->file_size <= SIZE_MAX ||
            report_fail(r, "the model has %llu bytes, but this program can open at most %llu",
@@ -904,9 +906,9 @@ static bool write_text(const convert_options *o, const blueprint *b, cli_output 
     return false;
 }
 
-/* Writes the finished .vit file. The file contains the provenance, the weights, the outputs of the
- * self-test and the distance from the f32 model. If photos are given, the weights are calibrated on
- * them. After a failure no file remains. */
+/* Writes the finished .vit file. The file contains the provenance, the weights and the outputs of
+ * the self-test. *w receives the distance from the f32 model. If photos are given, the weights are
+ * calibrated on them. After a failure no file remains. */
 static bool vit_file_write(const convert_options *o, const blueprint *b, conversion_photos *p,
                            written *w, report *r) {
     const bool has_reference = p->calibration.count > 0 || p->compared.count > 0;

@@ -21,12 +21,12 @@ typedef struct settled {
     char next[MATCH_TEXT];
     /* The error of `next` for a pair, or its cross-entropy for labelled pictures. */
     double next_score;
-    /* The other values that fit no worse than the chosen value. */
+    /* The other values that fit about as well as the chosen value. */
     char equals[256];
-    /* by_folder: labelled pictures decided the row. is_open: the pictures do not decide the row, so
-     * the user must decide. */
+    /* by_folder: the search with labelled pictures gave this result. is_open: the pictures do not
+     * decide the row, so the user must decide. */
     bool by_folder, is_open;
-    /* The index of the row if labelled pictures decided it. */
+    /* The index of the row in the table, if by_folder is true. */
     int row;
 } settled;
 
@@ -54,8 +54,8 @@ struct match {
     const char *folder;
 };
 
-/* Without --match-seconds, the search for a pair ends after PATIENCE seconds, if it has run enough
- * models by then. Every search ends after MOST_SECONDS seconds. */
+/* Without --match-seconds, every search ends after MOST_SECONDS seconds. The search with a pair
+ * also ends after PATIENCE seconds, once it has run enough models. */
 enum { PATIENCE = 5, MOST_SECONDS = 120 };
 
 static double seconds_of(const convert_options *o) {
@@ -144,8 +144,8 @@ static void add_other(settled *f, const char *value, double score) {
     f->next_score = score;
 }
 
-/* Adds this row's setting to the results if at least one other value of the row gives a different
- * model that runs. */
+/* Adds the chosen value of row `row` to the results, unless no other value of this row gives a
+ * different model that runs. */
 static void list_row(match *m, const match_search *s, int row) {
     const match_row *values = &m->table.rows[row];
     const match_try *chosen = &s->tries[s->chosen];
@@ -479,12 +479,12 @@ typedef struct effects {
     float *noise, *input;
     /* The outputs with the settings of the conversion and with other settings. */
     float *before, *after;
-    /* True if memory is exhausted or the weights cannot be read. */
+    /* Failed if memory is exhausted or the weights cannot be read. */
     report failure;
 } effects;
 
 static double work_of(const vit_config *c) {
-    const double stem = c->stem ? most_work : 0; /* The convolutions of a stem are not counted. */
+    const double stem = c->stem ? most_work : 0; /* A model with a stem is too large. */
     const double width = c->embed_dim, tokens = c->num_tokens, depth = c->depth;
     const double attention = 4.0 * c->num_heads * c->head_dim * (width + tokens / 2);
     const double pixels = (double)c->in_chans * c->patch_size * c->patch_size;
@@ -751,7 +751,7 @@ static void print_settled(const settled *f) {
     putchar('\n');
 }
 
-/* Prints the values of a row that were tried besides the chosen value. */
+/* Prints the chosen value of a row, and the other values that were tried. */
 static void print_tried(const match *m, const settled *f) {
     const match_row *row = &m->table.rows[f->row];
     int value;

@@ -94,7 +94,8 @@ typedef struct match_choice {
 void match_list_architecture(match_table *table, const facts *f);
 void match_list_preprocessing(match_table *table, const facts *f);
 
-/* The number of patches that lie side by side, the patch size, and the number of positions. */
+/* The numbers of patches along the height and the width, the patch size, and the number of
+ * positions. */
 typedef struct match_patches {
     int height, width, size;
     /* `positions` is the number of rows of pos_embed. `prefix` is the number of those rows that may
@@ -246,7 +247,7 @@ typedef struct match_try {
     double error;
     double slope; /* the quantity that the search minimises (match_error_slope) */
     int reading;  /* index in pair->readings of the last step that fits best */
-    int unlikely; /* sum of the distances of the chosen values from the likeliest ones */
+    int unlikely; /* 0 for the likeliest choice; grows with each less likely value */
     bool is_expanded, is_expanded_finely;
 } match_try;
 
@@ -291,9 +292,9 @@ typedef struct match_search {
 } match_search;
 
 /* Runs the search. Fill in the first group of members before the call. Returns true if
- * tries[chosen] fits within the tolerance. All choices that differ from tries[chosen] in a single
- * value have then been tried too. Returns false without an error in *r if no try fits. Free the
- * search in any case. */
+ * tries[chosen] fits within the tolerance. Unless time was short, all choices that differ from
+ * tries[chosen] in a single value have then been tried too. Returns false without an error in *r if
+ * no try fits. Free the search in any case. */
 bool match_search_run(match_search *s, report *r);
 void match_search_free(match_search *s);
 
