@@ -6,8 +6,7 @@
  *     tensors until the end, each: i32 number of dims, i32 length of the name, i32 type,
  *         i32 dims (the fastest first), name, data
  *
- * Nothing in the file is aligned. A row of a quantised tensor consists of blocks of 32 or 256
- * elements.
+ * Nothing in the file is aligned. Rows of quantised tensors consist of blocks of 32 or 256 values.
  */
 #include <stdio.h>
 #include <string.h>

@@ -9,8 +9,8 @@
  *         data from the first multiple of general.alignment (or 32) after this list
  *
  * The data of each tensor must begin at the first multiple of this alignment after the data of the
- * previous tensor. The files of all known programs fulfil this rule. Thus no byte belongs to two
- * tensors.
+ * previous tensor, so no byte belongs to two tensors. The files of all known programs fulfil this
+ * rule.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -34,7 +34,7 @@ bool inflate_whole(const void *stream, size_t stream_size, void *destination, si
 }
 
 /* Inflates as many bytes as `destination` can hold. stb_image does not distinguish a full buffer
- * from damaged data, so its error is ignored here. The decoded bytes stay in the buffer. */
+ * from damaged data, so its error is ignored here. The bytes decoded so far stay in the buffer. */
 void inflate_start(const void *stream, size_t stream_size, void *destination, size_t size) {
     memset(destination, 0, size);
     stbi_zlib_decode_noheader_buffer(destination, (int)size, stream,

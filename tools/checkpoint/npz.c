@@ -35,7 +35,7 @@ static checkpoint_dtype dtype_of(const npy_header *header) {
 }
 
 /* Returns the first bytes of an entry in malloc'ed memory. These bytes are enough for the longest
- * header. *size becomes their number. */
+ * header. *size becomes the number of bytes. */
 static void *read_start(const source *s, const zip_entry *entry, size_t *size, report *r) {
     void *data;
     *size = entry->size < NPY_MAX_HEADER ? (size_t)entry->size : NPY_MAX_HEADER;
@@ -54,7 +54,7 @@ static void fortran_strides(checkpoint_tensor_info *t) {
     int i;
     for (i = 0; i < t->ndim; i++) {
         t->strides[i] = stride;
-        stride *= t->dims[i]; /* npy_read_header has checked that the product fits */
+        stride *= t->dims[i]; /* npy_read_header has checked that this fits int64_t */
     }
 }
 

@@ -8,8 +8,7 @@
  *
  * Each node whose result depends on the image must have a role in a plain ViT. A graph with a node
  * without a role is refused. Nodes that compute shapes are not checked. Below, a value is the
- * result of a node, an input of the graph or a constant. `v` is the index of a value, or -1 for
- * none.
+ * result of a node, an input of the graph or a constant. `v` is the index of a value, -1 for none.
  */
 #include <math.h>
 #include <stdio.h>
@@ -202,7 +201,7 @@ static int onnx_index(const onnx_reader *o, const onnx_node *n) { return (int)(n
 
 static int onnx_output(const onnx_node *n) { return n->output_count > 0 ? n->outputs[0] : -1; }
 
-/* Returns the Add that adds the bias to the result of a layer. Returns NULL if there is none. */
+/* Returns the Add node that adds the bias to v, a layer's result. Returns NULL if there is none. */
 static onnx_node *onnx_add_of_bias(const onnx_reader *o, int v, int64_t rows) {
     onnx_node *add = onnx_user(o, v, OP_ADD, NULL);
     const checkpoint_tensor_info *t = add ? onnx_tensor_of(o, onnx_other(add, v)) : NULL;
@@ -258,7 +257,7 @@ static bool onnx_find_linear(onnx_reader *o, onnx_node *n) {
     if (n->op == OP_MATMUL_INTEGER || n->op == OP_CONV_INTEGER) {
         last = onnx_rescale(o, n, &scale);
         if (!last) return onnx_refuse(o, n, "an integer product without the scale of its weights");
-        n->bias = scale; /* the scale is needed later to compute the weight */
+        n->bias = scale; /* keeps the scale for onnx_publish_weight */
     }
     n->scale_of = onnx_index(o, n);
     n->weight = weight;
@@ -898,7 +897,7 @@ static bool onnx_scope(const char *name, char scope[ONNX_NAME]) {
         if (used + length + 2 > ONNX_NAME) return false;
         if (used > last && used - last < length && !strncmp(scope + last, name, used - last) &&
             name[used - last] == '.')
-            used = last; /* this part repeats the previous part */
+            used = last; /* this part begins with the previous part */
         else if (used > 0) scope[used++] = '.';
         last = used;
         memcpy(scope + used, name, length);
@@ -1013,8 +1012,8 @@ static bool onnx_say(onnx_reader *o, const char *module, const char *name, const
     return checkpoint_add_attribute(o->c, module, name, value, o->report);
 }
 
-/* Adds a number, such as 1e-06, as an attribute of a module. Writes the fewest digits that are read
- * back as the same f32 or f16. */
+/* Adds a number, such as 1e-06, as an attribute of a module. Writes the fewest digits that give the
+ * same f32 or, for a number in f16, the same f16. */
 static bool onnx_say_number(onnx_reader *o, const char *module, const char *name, double number) {
     char text[32];
     int digits;
@@ -1239,7 +1238,7 @@ static bool onnx_take_add(onnx_reader *o, onnx_node *n) {
     return onnx_take_stem(o, n, onnx_input(n, 1 - image), true);
 }
 
-/* Adds the factors of a LayerScale, which ends a branch. */
+/* Adds the factors of a LayerScale, which ends a branch, to the checkpoint. */
 static bool onnx_take_scale(onnx_reader *o, onnx_node *n) {
     const int image = onnx_is_image(o, onnx_input(n, 0)) ? 0 : 1, v = onnx_input(n, 1 - image);
     const onnx_node *layer = onnx_producer(o, onnx_plain(o, onnx_input(n, image)));

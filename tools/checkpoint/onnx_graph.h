@@ -17,7 +17,7 @@ enum {
 };
 
 typedef enum onnx_op {
-    /* An operator that is not in the list below. No plain ViT needs it. */
+    /* Any operator that is not in the list below. */
     OP_OTHER,
     OP_ADD,
     OP_CAST,

@@ -401,7 +401,7 @@ static checkpoint *checkpoint_new(void) {
     return c;
 }
 
-/* Completes the opening of a checkpoint. Closes it instead if `ok` is false. */
+/* Completes the opening of a checkpoint. Closes the checkpoint on failure. */
 static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *r) {
     ok = ok && (c->by_name || checkpoint_index_names(c, r));
     if (ok && c->wanted && c->wrapper[0] == '\0')

@@ -255,7 +255,7 @@ bool torch_zip_open(checkpoint *c, size_t file, report *r) {
  * element count and the elements follow, always little-endian. Python's pickle.dump writes each
  * storage as the bytes of such a file. */
 
-/* A storage of the file, which the reader finds by its key. */
+/* A storage in the file. The reader finds a storage by its key. */
 typedef struct torch_legacy_storage {
     const char *key;
     /* The size of an element and the number of elements, both from the persistent id. */

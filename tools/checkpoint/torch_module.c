@@ -765,9 +765,9 @@ static long torch_constant_index(torch_span span) {
     return torch_is_number(digits, true) ? strtol(digits.text, NULL, 10) : -1;
 }
 
-/* Returns the name of a constant by the operator that uses it. A constant that is expanded to the
- * batch is a class token. A constant that is added is a table of positions. All other constants
- * belong to layers. */
+/* Returns the last part of a constant's name. The operator that uses the constant determines it. A
+ * constant that is expanded to the batch is a class token. A constant that is added is a table of
+ * positions. All other constants belong to layers. */
 static const char *torch_name_part(torch_span operator, size_t part) {
     static const char *const parts[] = { "weight", "bias", "running_mean", "running_var" };
     if (operator.size == 6 && memcmp(operator.text, "expand", 6) == 0) return "cls_token";

@@ -369,8 +369,8 @@ static bool is_used(writer *w, const python_module *m, const char *part) {
 
 /* === The root by which scores are divided === */
 
-/* Returns the value of the first of these attributes whose value is a number. Returns 0 if there is
- * none. */
+/* Returns the first number among the values of these attributes of the module. Returns 0 if no
+ * value is a number. */
 static double number_of(const python_module *m, const char *const *names, size_t count) {
     const python_item *i;
     size_t n;

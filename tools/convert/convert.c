@@ -33,7 +33,7 @@ static bool open_checkpoint(const convert_options *o, const char *weights, check
 /* === Options of the training program === */
 
 /* This part reads the options that a training program saved with the weights. The program may be
- * that of timm or DeiT ("arch", "args.model", "args.mean"), or use Lightning
+ * that of timm or DeiT ("arch", "args.model", "args.mean") or a program with Lightning
  * ("hyper_parameters"). */
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -43,8 +43,8 @@ struct match {
     int count;
     /* True if the model's input size comes from the input of the pair. */
     bool takes_size;
-    /* The last step of the original model, such as a softmax. It comes after the outputs that the
-     * .vit file computes. */
+    /* The last step of the original model, such as a softmax. The .vit file's outputs are those
+     * before this step. */
     model_end end;
     /* True if the output in the pair is the embedding that the head reads. */
     bool by_embedding;

@@ -40,7 +40,8 @@ void match_free(match *m);
 
 /* Runs a small model on noise with other values of the assumed settings, and sorts the assumptions
  * by their effect on the output. `model` has the resolved settings. *is_too_large becomes true if
- * the model is too large to run. Returns false if memory is exhausted. */
+ * the model is too large to run. Returns false if memory is exhausted or a weight cannot be
+ * read. */
 bool match_measure(const convert_options *o, const facts *f, const settings_resolved *model,
                    findings *found, bool *is_too_large, report *r);
 
