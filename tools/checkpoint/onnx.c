@@ -1321,7 +1321,7 @@ static bool onnx_take_part(onnx_reader *o, onnx_node *n) {
     if (axis[0] < 1) return true; /* The slice is along the batch. */
     if (axis[0] > 1 || first[0] < 0)
         return last[0] > 1e6f || onnx_refuse(o, n, "a slice that takes a part of each token");
-    if (last[0] > 1e6f) return true; /* The slice drops the first tokens. */
+    if (last[0] > 1e6f) return true; /* The slice reaches to the last token. */
     if (first[0] > 0 || last[0] < 1 || last[0] > 1)
         return onnx_refuse(o, n, "a slice that takes tokens other than the first one");
     return onnx_say_pool(o, n, "token");

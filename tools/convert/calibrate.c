@@ -356,8 +356,8 @@ static void layer_bias(const calibration *c, int layer, int num_rows) {
     if (layer == QKV) divide(c->values + 2 * width, c->factors[PROJ], (size_t)width);
 }
 
-/* Prepares a tensor of a block. `name` is the part of the tensor's name after the block, such as
- * "attn.qkv.weight". */
+/* Changes a block's tensor in c->values. `name` is the part of the tensor's name after the block,
+ * such as "attn.qkv.weight". */
 static bool block_tensor(calibration *c, const char *name, const vit_tensor *t, vit_dtype written) {
     int layer;
     if (!strncmp(name, "norm1.", 6))

@@ -518,7 +518,7 @@ static void search_pool(pool_search *s, const python_node *n, int depth) {
     }
 }
 
-/* Reports how a module turns its tokens into one vector. The module must not be a block. */
+/* Reports how a module turns its tokens into one vector, if its forward method shows this. */
 static void say_pool(writer *w, python_module *m, const python_node *forward, const char *path) {
     pool_search s = { NULL, NULL, NULL, NULL, NULL, NULL, false, false };
     python_value self = python_of_kind(VALUE_MODULE);

@@ -536,7 +536,7 @@ static const match_row *find_row(const match_table *table, const char *key, size
 
 /* True if this value of the row changes the assumed setting. `what` is the assumption, such as
  * "attn_root=head_dim", and `key` is the length of its key. A value that does not mention the
- * setting counts only if the setting is the row's first key. Thus "attn_scale=1" replaces
+ * setting changes it only if the setting is the row's first key. Thus "attn_scale=1" replaces
  * attn_root, but "pool=token" leaves pool_prefix unchanged. */
 static bool is_other(const match_row *row, const char *value, const char *what, size_t key) {
     bool is_changed = strcspn(row->keys, " ") == key && !strncmp(row->keys, what, key);
@@ -577,8 +577,8 @@ static bool measure_setting(effects *e, findings *found, size_t assumed) {
  * channels. */
 static double colour(const double *values, int count, int i) { return values[count > 1 ? i : 0]; }
 
-/* Normalises the same picture with another mean and std. Returns false if their number of channels
- * differs from the model's. */
+/* Normalises the picture of e->noise with another mean and std. Returns false if their number of
+ * channels differs from the model's. */
 static bool recolour(effects *e, const vit_config *c, const settings *s) {
     const size_t plane = e->inputs / (size_t)c->in_chans;
     size_t k;

@@ -4,9 +4,9 @@
  * softmax, log_softmax or sigmoid, or an embedding.
  *
  * A row is a setting, or a combination of settings, with the values to try. A choice is one value
- * for each row. A try is a choice whose model was run. The pair is an input and the original's
- * output for this input. A reading is an assumption about the last step of the original model, such
- * as a softmax (model_end). */
+ * for each row. A try is a choice and its result. The pair is an input and the original's output
+ * for this input. A reading is an assumption about the last step of the original model, such as a
+ * softmax (model_end). */
 #ifndef MATCH_H
 #define MATCH_H
 
@@ -125,7 +125,7 @@ typedef struct match_pair {
     int images;               /* number of images in `input` and in `logits` */
     int chans, height, width; /* channels and size of one image */
     size_t outputs;           /* number of outputs for one image */
-    model_end readings[2];    /* the last steps that these outputs allow */
+    model_end readings[2];    /* the last steps that can give these outputs */
     int num_readings;
     /* expected[i] has the original's outputs, prepared for comparison under readings[i]. */
     double *expected[2];
