@@ -104,8 +104,7 @@ static int64_t onnx_width(onnx_reader *o, int v) {
     return 0;
 }
 
-/* Computes the size that a node takes out of a shape. Fails unless it is the last size, because no
- * other size is known. */
+/* Computes a size that a node takes out of a shape. Fails if it is not the shape's last size. */
 static bool onnx_shape_element(onnx_reader *o, const onnx_node *n, double *out) {
     const onnx_node *shape = onnx_producer(o, onnx_input(n, 0));
     float index[1];
@@ -497,8 +496,7 @@ typedef struct onnx_path {
     double factor;
     /* The width of a head and the number of heads; 0 if unknown. */
     int64_t head_dim, heads;
-    /* If one layer computes q, k and v: 0 for q, 1 for k, 2 for v. -1 if the layer computes only
-     * one of them. */
+    /* If one layer computes q, k and v: 0 for q, 1 for k, 2 for v. Otherwise -1. */
     int third;
     /* True if q, k and v of each head follow each other in the result of the layer. */
     bool is_by_head;
@@ -766,8 +764,7 @@ typedef struct onnx_blocks {
     int64_t rows, columns, size, count;
     unsigned bits;
     /* The bytes, scales and zero points of one row. `zeros` is NULL if there are no zero points. If
-     * are_packed is true, `zeros` holds packed bytes; otherwise it holds a number for each
-     * block. */
+     * are_packed is true, `zeros` holds packed bytes; otherwise it holds a number per block. */
     float *bytes, *scales, *zeros;
     bool are_packed;
 } onnx_blocks;

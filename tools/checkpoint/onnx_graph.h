@@ -96,8 +96,7 @@ typedef struct onnx_node {
     /* Indices of values: the layer's input, and its parameters. -1 if the layer lacks a
      * parameter. */
     int from, weight, bias;
-    /* Index of the layer's node that reads the weight and, if it is quantised, its scales; -1 if
-     * there is no such node. */
+    /* Index of the layer's node that reads the weight and its scales; -1 if there is none. */
     int scale_of;
     /* `role` is the name of the module if the order of the layers shows this name, otherwise
      * NULL. */

@@ -330,8 +330,7 @@ static bool pickle_op_text(pickle_machine *m, unsigned width) {
 }
 
 /* Reads a line into m->line, without the '\n'. m->line keeps only the first PICKLE_MAX_TEXT + 2
- * bytes of a longer line. *size is the length of the whole line, and *last is its last
- * character. */
+ * bytes of a longer line. *size is the length of the whole line, *last its last character. */
 static bool pickle_take_text_line(pickle_machine *m, uint64_t *size, uint8_t *last) {
     uint8_t byte = 0;
     if (!m->line && !(m->line = malloc(PICKLE_MAX_TEXT + 2))) return report_no_memory(m->report);

@@ -398,8 +398,7 @@ static bool torch_locate_storages(torch_legacy *l, const pickle_document *keys) 
 }
 
 /* Skips the magic number, the protocol number and the facts about the system. Checks only the
- * protocol: the facts about the system do not matter, because the format is little-endian on every
- * system. */
+ * protocol. The facts do not matter, because the format is always little-endian. */
 static bool torch_skip_preamble(torch_legacy *l, uint64_t *at) {
     pickle_document document;
     int i;

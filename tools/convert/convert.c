@@ -516,9 +516,8 @@ static bool assume_sources(const convert_options *o, blueprint *b) {
            assume_description(&b->description, &b->facts.told, &b->found);
 }
 
-/* Finds uncertain settings with the logits or the labelled pictures of the --match options. Before
- * a search with labelled pictures, reads the names of the classes, which may be the folders'
- * names. */
+/* Finds uncertain settings with the logits or the labelled pictures of the --match options. For
+ * pictures, first reads the names of the classes, which may be the folders' names. */
 static bool match_settings(const convert_options *o, photo_decoder *decoder, blueprint *b,
                            report *r) {
     double classes = 0;
@@ -577,8 +576,7 @@ static bool check_multiple(const blueprint *b, report *r) {
                        multiple, c->patch_size, c->resize_height, c->resize_width);
 }
 
-/* Resolves all settings and plans the tensors. If the model cannot be converted, one message
- * contains all reasons. */
+/* Resolves all settings and plans the tensors. On failure, one message contains all reasons. */
 static bool resolve(const convert_options *o, photo_decoder *decoder, blueprint *b, report *r) {
     facts *f = &b->facts;
     findings *found = &b->found;

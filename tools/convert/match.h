@@ -40,8 +40,7 @@ void match_free(match *m);
 
 /* Runs a small model on noise with other values of the assumed settings, and sorts the assumptions
  * by their effect on the output. `model` has the resolved settings. *is_too_large becomes true if
- * the model is too large to run. Returns false if memory is exhausted or a weight cannot be
- * read. */
+ * the model is too large to run. Returns false if memory is exhausted or reading fails. */
 bool match_measure(const convert_options *o, const facts *f, const settings_resolved *model,
                    findings *found, bool *is_too_large, report *r);
 
@@ -95,8 +94,7 @@ typedef struct match_choice {
 void match_list_architecture(match_table *table, const facts *f);
 void match_list_preprocessing(match_table *table, const facts *f);
 
-/* The numbers of patches along the height and the width, the patch size, and the number of
- * positions. */
+/* The numbers of patches along height and width, the patch size, and the number of positions. */
 typedef struct match_patches {
     int height, width, size;
     /* `positions` is the number of rows of pos_embed. `prefix` is the number of those rows that may
