@@ -5,7 +5,7 @@
 # install-packages.sh missing PACKAGE... - prints the packages that are missing.
 set -eu
 
-# PACKAGE:PROOF, where the proof that it is installed is a command or a file
+# PACKAGE:PROOF: the package is installed if PROOF, a command or a file, exists
 demo="gcc:gcc libc6-dev:/usr/include/stdio.h libstb-dev:${STB:-/usr/include/stb}/stb_image.h"
 jpeg="libjpeg62-turbo-dev:/usr/include/jpeglib.h"
 firmware="$demo gcc-arm-none-eabi:arm-none-eabi-gcc qemu-system-arm:qemu-system-arm"
@@ -54,7 +54,7 @@ static="$demo musl-tools:musl-gcc gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc
 cluster="$demo slurmctld:slurmctld slurmd:slurmd slurm-client:sbatch openmpi-bin:mpirun
     parallel:parallel iproute2:ip"
 
-# lacks ENTRY...: prints the packages whose proof is missing
+# lacks ENTRY...: prints the packages whose PROOF does not exist
 lacks() {
     for entry in "$@"; do
         proof=${entry#*:}

@@ -75,7 +75,7 @@ int embedding_shape(const embedding_choice *choice, const vit_model *model, int6
     return choice->pool == EMBEDDING_TOKENS ? 2 : 1;
 }
 
-/* Replaces the first token by the mean of the patch tokens. The patches are added in order. */
+/* Replaces the first token by the mean of the patch tokens. */
 static void average(float *tokens, const vit_config *config, int patches) {
     const int dim = config->embed_dim, first = config->num_prefix_tokens;
     for (int d = 0; d < dim; d++) {
@@ -429,9 +429,9 @@ static bool load_rows(embedding_journal *j, const char *program, report *r) {
     return !ferror(j->file) || journal_failed(j, "read", r);
 }
 
-/* Returns true if the new recipe differs from the found recipe only by a decoder, and the found
- * recipe has no decoder. Such a decoder reads only photos that could not be read before, so both
- * recipes give the same vectors. */
+/* Returns true if the new recipe is `found`, the recipe of the file, with a decoder added. The
+ * decoder reads only photos that could not be read before, so both recipes give the same
+ * vectors. */
 static bool adds_decoder(const embedding_journal *j, const char *found) {
     const size_t length = strlen(found);
     return !strstr(found, ", others by ") && strncmp(j->recipe, found, length) == 0 &&
@@ -708,8 +708,8 @@ void embedding_close(embedding_index *index) {
 /* === The model === */
 
 /* Chooses the vectors of the model that can be compared with the vectors of the index. An index
- * without a description may contain vectors of CLIP's texts. These vectors are as wide as CLIP's
- * projection, which is the head of the model. */
+ * without a description may contain vectors of CLIP's texts. These are as wide as the output of the
+ * model's head, CLIP's projection, so the logits are chosen. */
 static bool choose_for(embedding_choice *choice, const embedding_request *asked,
                        const embedding_index *index, const vit_model *model, report *r) {
     const bool given = asked->pool || asked->block >= 0;

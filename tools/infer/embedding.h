@@ -36,12 +36,12 @@ typedef struct embedding_choice {
     bool normalize; /* scale each vector to length 1 */
 } embedding_choice;
 
-/* Returns the name of a value, such as "cls". Never returns NULL. */
+/* Returns the pool's name, as in --pool, such as "cls". Never returns NULL. */
 const char *embedding_pool_name(embedding_pool pool);
 
-/* Sets the choice from the values of --pool and --block. `text` is NULL if --pool is absent, and
- * `block` is -1 if --block is absent. If only --block is given, the choice is the class token or,
- * for a model without a class token, the mean of the patch tokens. */
+/* Sets the choice. `text` is the value of --pool, or NULL if --pool is absent; `block` is the value
+ * of --block, or -1 if --block is absent. If only --block is given, chooses the class token or, for
+ * a model without a class token, the mean of the patch tokens. */
 bool embedding_choose(embedding_choice *choice, const char *text, int block, const vit_model *model,
                       report *r);
 
@@ -71,8 +71,8 @@ typedef struct embedding_writer {
 
 /* Sets the paths of the outputs and declares the outputs; call it before any input is read
  * (cli/output.h). `path` is the path of NAME.npy. If `names` is NULL, the names are written to
- * NAME.txt. The strings `names` and `path` must live as long as the writer. Free the writer in any
- * case. */
+ * NAME.txt. The strings `names` and `path` must live as long as the writer. Call
+ * embedding_writer_free even after a failure. */
 bool embedding_name(embedding_writer *w, const char *path, const char *names, report *r);
 /* Opens the outputs. On failure no output is open. */
 bool embedding_create(embedding_writer *w, report *r);
@@ -80,13 +80,14 @@ bool embedding_create(embedding_writer *w, report *r);
 bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const vit_model *model,
                      report *r);
 /* Adds a row. If a name has a newline, a carriage return or a backslash, its line in NAME.txt
- * begins with a backslash. These characters are then written as \n, \r and \\, like in
+ * begins with a backslash. In this line the three characters become \n, \r and \\, as in
  * sha256sum. */
 bool embedding_add(embedding_writer *w, const char *name, const float *row, report *r);
 /* Completes NAME.npy and renames the three files. Before this call, the caller must write a JSON
  * object to w->json.file. Closes the outputs in any case. */
 bool embedding_commit(embedding_writer *w, report *r);
-/* Closes the outputs and discards their content. Call this function instead of embedding_commit. */
+/* After an error, call this in place of embedding_commit: closes the outputs, discards their
+ * content. */
 void embedding_abandon(embedding_writer *w);
 void embedding_writer_free(embedding_writer *w);
 
@@ -95,8 +96,8 @@ void embedding_writer_free(embedding_writer *w);
  * With the journal, an interrupted run continues, and a later run computes only new and changed
  * photos. The journal has a header and then a record for each photo. A record has the row and a
  * checksum. The header has the recipe: a text with all settings that determine the values of the
- * rows. Numbers are in the byte order of this machine. Records are only appended; an incomplete
- * record at the end is cut off. */
+ * rows. Numbers are in the byte order of this machine. Records are only appended; the next run cuts
+ * off a last record that is incomplete. */
 
 enum { JOURNAL_RECIPE_SIZE = 544 };
 
@@ -133,9 +134,10 @@ typedef struct embedding_journal {
 
 /* Opens or creates the journal. Fails if another process has the file open. `each` is the number of
  * floats in a row. If `anew` is true, discards all records. If `anew` is false, fails if the
- * journal has another recipe. If a record is damaged, this record and all later records are
- * dropped, and a line is printed on stderr. `path` must live as long as the journal. If `path` is
- * NULL, the journal is a temporary file. On failure there is nothing to close. */
+ * journal has another recipe; only an added decoder is accepted. If a record is damaged, this
+ * record and all later records are dropped, and a line is printed on stderr. `path` must live as
+ * long as the journal. If `path` is NULL, the journal is a temporary file. On failure there is
+ * nothing to close. */
 bool journal_open(embedding_journal *j, const char *program, const char *path, const char *recipe,
                   size_t each, bool anew, report *r);
 /* journal_find finds a photo's row by the name, size and time of the photo's file.
@@ -157,13 +159,13 @@ const float *journal_read(embedding_journal *j, int64_t at, report *r);
  * journal without records is deleted. */
 bool journal_close(embedding_journal *j, const int64_t *at, size_t count, report *r);
 
-/* Writes members of the JSON object in NAME.json. They describe the model and the choice, for
- * programs that read the index. */
+/* Writes members of the JSON object in NAME.json. These members describe the model and the choice,
+ * for programs that read the index. */
 void embedding_put(json_writer *w, const embedding_choice *choice, const vit_model *model,
                    const char *path);
 
-/* Returns a hash of the architecture and of all tensors' checksums. Files with the same weights
- * have the same hash. */
+/* Returns a hash of the architecture and of all tensors' checksums. Two files of one architecture
+ * with the same weights, stored in the same types, have the same hash. */
 uint64_t embedding_model_hash(const vit_model *model);
 
 typedef struct embedding_index {
@@ -184,8 +186,8 @@ typedef struct embedding_index {
 bool embedding_open(embedding_index *index, const char *path, const char *names, report *r);
 void embedding_close(embedding_index *index);
 
-/* Reads only NAME.json, as embedding_open also does. The file may be missing, because programs
- * other than vit-embed do not write it. */
+/* Reads NAME.json, whose path is `path`. Changes nothing if this file is missing: only vit-embed
+ * writes it. embedding_open calls this function. */
 bool embedding_describe(embedding_index *index, const char *path, report *r);
 /* Converts a line of NAME.txt to its name, in place. */
 void embedding_read_name(char *line);
@@ -200,15 +202,15 @@ typedef struct embedding_request {
 } embedding_request;
 
 /* Opens a model whose vectors can be compared with those of the index. Settings that `asked` does
- * not give are taken from NAME.json. If NAME.json is missing, the model is the bundled model; the
- * choice is the logits if they have as many values as a row, and otherwise the embedding. The call
- * fails if the model's vectors have another number of values than the rows. If another model has
- * made the index, a line is printed on stderr. Zero *model and *path before the call. Close the
- * model and free the path in any case. */
+ * not give are taken from NAME.json. If NAME.json is missing too, opens the bundled model, and
+ * chooses the logits if they have as many values as a row, and otherwise the embedding. Fails if a
+ * vector of the model and a row of the index have different numbers of values. If another model has
+ * made the index, prints a line on stderr. Zero *model and *path before the call. Close the model
+ * and free the path even after a failure. */
 bool embedding_open_model(const embedding_request *asked, const embedding_index *index,
                           vit_model *model, char **path, embedding_choice *choice, report *r);
 
-/* Chooses the vector of a photo to compare with vectors of texts. The vector of a text has `dim`
+/* Chooses which vector of a photo is compared with the vectors of texts, which have `dim`
  * values. */
 bool embedding_choose_joint(embedding_choice *choice, const embedding_request *asked, int dim,
                             const vit_model *model, report *r);

@@ -74,8 +74,8 @@ static size_t outputs_size(const line *l) {
 }
 
 /* Returns the number of slots. With this number, no thread has to wait for a slot, even if another
- * thread's photo takes as long as a hundred other photos. Threads may have to wait if the outputs
- * are large. */
+ * thread's photo takes as long as a hundred other photos. If the outputs are large, memory limits
+ * the number, and threads may have to wait. */
 static size_t line_capacity(const line *l) {
     enum { BATCHES = 32, MOST_BYTES = 64 << 20 };
     const size_t busy = (size_t)l->workers * (size_t)l->batch;
@@ -126,7 +126,7 @@ static void line_fail(line *l, const report *reason) {
 }
 
 /* Returns the number of photos for the next batch of a thread that has already taken `taken` photos
- * for this batch. Batches are smaller at the end, because all threads must have some photos. */
+ * for this batch. Batches are smaller at the end, so that the threads share the last photos. */
 static int batch_now(const line *l, int taken) {
     const uint64_t workers = (uint64_t)l->workers;
     uint64_t left;
@@ -312,7 +312,7 @@ static bool copy(float *to, const float *from, int i, size_t size) {
     return tensor_values_are_finite(to, size);
 }
 
-/* Writes the height and width of the grid after the tokens. */
+/* Zeroes the rows of unused tokens. Writes the height and width of the grid after them. */
 static void put_grid(const line *l, const vit_config *c, float *tokens) {
     const size_t used = (size_t)c->num_tokens * (size_t)c->embed_dim;
     float *const grid = tokens + l->tokens_size - 2;
@@ -381,8 +381,8 @@ static bool forward(worker *w, report *r) {
     return true;
 }
 
-/* Works until no photo is left. This function is a vit_task. One call can do all the work, and
- * several calls on different threads are faster. */
+/* Works until no photo is left. This function is a vit_task. One call can do all the work; calls on
+ * several threads share it. */
 static void work(void *arg, int index) {
     line *l = arg;
     report r = report_make();

@@ -55,13 +55,13 @@ typedef struct infer_result {
  * numbers of tokens, returns the largest possible number. */
 int infer_num_tokens(const vit_config *config);
 
-/* Receives each result once, in the order of the photos, from one thread at a time. If the function
- * returns false, the run stops; the function has then put the reason into *r or printed it. */
+/* Receives each result once, in the order of the photos, from one thread at a time. To stop the
+ * run, the function puts the reason into *r or prints it, and returns false. */
 typedef bool infer_take(void *user, infer_result *result, report *r);
 
 /* Receives the vit_hash and the number of bytes of each photo that is a file. Any thread may call
- * the function. If the function returns -1, the photo is computed. Otherwise the photo is not
- * computed, and its result has the returned number as `recalled`. */
+ * the function. If the function returns -1, the model computes the photo. Otherwise it does not,
+ * and the result of the photo has the returned number as `recalled`. */
 typedef int64_t infer_recall(void *user, uint64_t content, uint64_t size);
 
 /* Zero the struct, then set the members that you need. */
@@ -100,7 +100,8 @@ typedef struct infer_counts {
 
 /* Processes all photos of the source. Unreadable photos are reported on stderr and counted; they
  * are not a failure. Lack of memory is a failure, because the photo is not at fault. Returns false
- * on failure, with the reason in *r, and if `take` stopped the run. Results may then be missing. */
+ * after a failure, whose reason is in *r, or if `take` stopped the run; some photos then have no
+ * result. */
 bool infer_run(const infer_settings *settings, photo_source *source, infer_counts *counts,
                report *r);
 
@@ -120,14 +121,14 @@ enum { PROBE_NEIGHBORS = 20 };
  * `test` must also be a class of `train`. */
 typedef struct probe_choice {
     const char *train, *test;
-    int limit;     /* largest number of photos from each folder; 0 means all photos */
+    int limit;     /* largest number of photos from `train`, and from `test`; 0: all photos */
     int neighbors; /* number of neighbours that vote; 0 selects the linear classifier */
 } probe_choice;
 
 typedef struct probe_counts {
     /* numbers of photos; `train` and `test` exclude unreadable photos */
     int train, test, unreadable;
-    /* numbers of test photos whose right class is the best class, or is among the best five */
+    /* numbers of test photos whose own class comes first, or is among the first five */
     int right, top5;
     int steps; /* number of steps of the logistic regression */
 } probe_counts;

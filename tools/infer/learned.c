@@ -369,8 +369,8 @@ static bool open_rows(embedding_index *index, const char *path, const vit_model 
     return report_file(r, path);
 }
 
-/* Returns the number of the class whose name is the folder of the photo, or -1 after a failure.
- * Tries class `before` first, because neighbouring rows often have the same class. */
+/* Returns the number of the class with the name of the photo's folder, or -1 after a failure. Tries
+ * class `before` first, because neighbouring rows often have the same class. */
 static int class_of_row(learned_set *set, const char *path, int before, report *r) {
     const char *end = strrchr(path, '/'), *folder = end;
     size_t length;
@@ -893,10 +893,10 @@ static double deviation(const double *values, int count) {
 }
 
 /* Adds the likeness of each held-out photo to its score. The likeness is first scaled so that its
- * standard deviation is half that of the scores. The head itself does not add the likeness to the
- * other classes, whose weights stay unchanged: it subtracts the likeness from the score of
- * LEARNED_NONE. Among the factors that were tried, one half is never much worse than 0, and mostly
- * far better (tools/bench/README.md). */
+ * standard deviation is half that of the scores. To the same effect, the head subtracts the
+ * likeness from the score of LEARNED_NONE, so the weights of the other classes stay unchanged. Of
+ * the factors that were tried, one half is never much worse than no likeness, and mostly far better
+ * (tools/bench/README.md). */
 static void add_likeness(learning *l, const vit_learn_sums *s, bool within, double *values) {
     const size_t dim = (size_t)l->set->dim;
     double *mean = l->head->weights + l->classes * l->row, *scores = values + l->head->held_out;
@@ -963,8 +963,9 @@ static bool add_none_to_all(learning *l, report *r) {
 }
 
 /* Learns a single class. The score of a photo is the dot product of its embedding with the mean of
- * the class, relative to the product of the mean with itself. For a held-out photo, the mean is the
- * mean of the other photos. The threshold accepts the given share of the held-out photos. */
+ * the class, relative to the product of the mean with itself. For a held-out photo, the mean is
+ * that of the other photos. The threshold accepts the share choice->known of the held-out
+ * photos. */
 static bool fit_alone(learning *l, report *r) {
     const size_t dim = (size_t)l->set->dim;
     const int count = l->set->count;
@@ -1047,9 +1048,10 @@ typedef struct adding {
     int filled;
 } adding;
 
-/* Adds the rows of the block to every BLOCK_PARTSth row of the triangle x x^T, beginning with row
- * `part`. Each number is the same sum, in the same order, as in vit_learn_add. The number of
- * threads and the size of the block therefore change no bit of the result. */
+/* Adds x x^T of each row x of the block to the triangle of sums, but only to every BLOCK_PARTSth
+ * row of the triangle, beginning with row `part`. Each number is the same sum, in the same order,
+ * as in vit_learn_add. The number of threads and the size of the block therefore change no bit of
+ * the result. */
 static void add_part(void *arg, int part) {
     const adding *a = arg;
     const size_t dim = (size_t)a->sums.dim;
@@ -1116,7 +1118,7 @@ static bool add_rows(adding *a, report *r) {
     return true;
 }
 
-/* Chooses the rows to hold out: one row in ten of each class, or fewer. */
+/* Chooses the rows to hold out: one in ten of each class, but at most LEARNED_HELD in all. */
 static bool choose_held(adding *a, report *r) {
     learned_set *set = a->set;
     const size_t rows = set->num_labels;
@@ -1179,8 +1181,8 @@ static int count_right(const learning *l) {
     return right;
 }
 
-/* Computes the weights for this share. The mean of the weights over all classes is subtracted, as
- * in vit_learn_fit. */
+/* Computes the weights with the shrinkage `share`, and subtracts their mean over all classes, as
+ * vit_learn_fit does. */
 static bool fit_ridge(learning *l, const adding *a, double share) {
     if (!vit_learn_ridge(&a->sums, share, a->scratch, l->weights)) return false;
     for (size_t d = 0; d < l->row; d++) {
@@ -1192,8 +1194,8 @@ static bool fit_ridge(learning *l, const adding *a, double share) {
     return true;
 }
 
-/* Chooses the share for which most held-out photos get the right class. If there are several such
- * shares, chooses the first. */
+/* Chooses the shrinkage that gives the right class to the largest number of held-out photos; the
+ * first one, if several give the same number. */
 static bool choose_share(learning *l, const adding *a, report *r) {
     static const double shares[] = { 0.1, 0.01, 0.001, 0.0001, 0.5 };
     double chosen = 0;

@@ -92,12 +92,12 @@ void learned_free(learned_set *set);
 /* The name of the class for photos that belong to no other class. */
 #define LEARNED_NONE "none of these"
 
-/* The inverse strength of the regularisation, for embeddings whose mean squared distance to their
- * mean is 1. */
+/* The default of learned_choice.c. learned_fit divides `c` by the mean squared distance of the
+ * embeddings to their mean. */
 #define LEARNED_C 1.0
 
 typedef struct learned_choice {
-    double c; /* inverse strength of the regularisation; 0 means LEARNED_C */
+    double c; /* inverse strength of the regularisation; 0: LEARNED_C */
     /* the share of the held-out photos for which the head must not choose LEARNED_NONE; 1 means
      * that the head has no class LEARNED_NONE */
     double known;
@@ -120,8 +120,8 @@ typedef struct learned_answer {
 
 typedef struct learned_head {
     int num_classes; /* number of classes, including LEARNED_NONE if it exists */
-    /* has_none: the class LEARNED_NONE exists; alone: there is only one class besides LEARNED_NONE,
-     * and the mean of its photos recognises it */
+    /* has_none: the class LEARNED_NONE exists; alone: only one other class exists, and the scores
+     * compare a photo with the mean of this class */
     bool has_none, alone;
     double *weights; /* [num_classes, dim + 1] */
     double share;    /* shrinkage of the covariance, which learned_fit_sums chooses */
@@ -151,10 +151,10 @@ enum { LEARNED_HELD = 5000 };
 bool learned_fit_sums(learned_set *set, const vit_model *model, const text_list *paths,
                       const learned_choice *choice, learned_head *head, report *r);
 
-/* Finds photos that seem to have a wrong class. For such a photo, the best class is not the photo's
- * own class. Also, the probability of the best class is at least the mean of this probability over
- * the photos of the best class (Northcutt and others, arXiv 1911.00068). list [set->count] receives
- * the indices of these photos, the most doubtful first. Returns the number of these photos. */
+/* Finds photos that seem to have a wrong class (Northcutt and others, arXiv 1911.00068). The best
+ * class of such a photo is not its own class, and has at least the probability that the photos of
+ * the best class have for this class on average. list [set->count] receives the indices of these
+ * photos, the most doubtful first. Returns the number of these photos. */
 int learned_doubts(const learned_set *set, const learned_head *head, int *list);
 
 #endif

@@ -7,8 +7,8 @@
 #include "numbers/learn.h"
 #include "numbers/nearest.h"
 
-/* The embeddings and the classes of those photos of a set that can be read. Classes are numbered
- * like the folders of the training set. */
+/* The embeddings and the classes of the readable photos of one set. Classes are numbered like the
+ * folders of the training set. */
 typedef struct embedded {
     labelled_photos photos;
     /* The class of each folder of this set. */

@@ -27,8 +27,8 @@ typedef struct reader {
     tag_lists *lists;
     tag *tags;
     int count, capacity;
-    /* The possible separators of tags within one field. The first of them that occurs in the field
-     * is used. */
+    /* The possible separators of tags within one field. The first one in this list that occurs in
+     * the field separates its tags. */
     const char *separators;
     report *r;
 } reader;
@@ -301,9 +301,9 @@ static bool score_all(const infer_settings *given, const tag_lists *lists, tagge
     return infer_run(&settings, &from, &t->photos, r);
 }
 
-/* Collects the scores of class c for all photos that could be read, and returns the number of these
- * scores. Successive calls must have rising `c`. at[i] is a position in the sorted classes of photo
- * i; the function advances this position. */
+/* Collects the scores of class c for all photos that could be read, and returns their number. Call
+ * it for every class, from 0 on, with at[i] = lists->first[i] at first: each call moves at[i] past
+ * class c in the sorted classes of photo i. */
 static int take_column(const tagged_results *t, const tag_lists *lists, int c, int *at,
                        precision_score *column) {
     int count = 0;

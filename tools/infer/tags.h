@@ -43,9 +43,9 @@ typedef struct tag_lists {
  * whose second field is "tags" or "labels" is a header; comments begin with '#'. Each tag is a
  * field of the line, or all tags are in one field. Within a field, the separator is the first of
  * ';', '|', ',' and space that occurs in the field. A photo may have no tags. class_find finds the
- * class of a tag; '_' may therefore stand for a space. Names without a class are dropped; the first
- * ten are printed on stderr. If no name has a class, the call fails. If `model` is NULL, every name
- * is a class, and spaces do not separate names. On failure there is nothing to free. */
+ * class of a tag; '_' may therefore stand for a space. Names that match no class or several are
+ * dropped; stderr shows ten of them. If no name has a class, the call fails. If `model` is NULL,
+ * every name is a class, and spaces do not separate names. On failure there is nothing to free. */
 bool tag_lists_read(tag_lists *lists, const tag_lists_choice *choice, const vit_model *model,
                     report *r);
 void tag_lists_free(tag_lists *lists);
@@ -81,7 +81,7 @@ typedef struct tagged_results {
 
 /* Computes the scores of all photos by vit_scores. The model finds a class in a photo if the score
  * is at least `above`, the threshold. Uses only these settings: model, program, num_threads,
- * decoder and progress. Free the results in any case. */
+ * decoder and progress. Call tagged_free even after a failure. */
 bool tagged_evaluate(const infer_settings *settings, const tag_lists *lists, double above,
                      tagged_results *results, report *r);
 float *tagged_scores(const tagged_results *results, int index); /* [num_classes] */

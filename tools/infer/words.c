@@ -64,8 +64,8 @@ static unsigned windows_byte(const char *p, size_t *size) {
 }
 
 /* Finds UTF-8 text that a program has mistaken for Windows-1252, such as "\u00c3\u00a9" for one
- * letter with an accent. Returns the first such place, or NULL if there is none. A sequence of two
- * characters counts only if the first is C2 or C3, because other sequences may be intended. */
+ * letter with an accent. Returns the first such place, or NULL if there is none. A pair of
+ * characters counts only if the first stands for C2 or C3, because other pairs may be intended. */
 static const char *find_misread(const char *text) {
     for (size_t size = 1, next; *text && size; text += size) {
         const unsigned lead = windows_byte(text, &size);
@@ -151,8 +151,8 @@ static char *read_file(const char *path, report *r) {
     return NULL;
 }
 
-/* Returns true if the text is probably meant as the name of a file, because it contains a '/' or
- * ends with a file type. */
+/* Returns true if the text is probably the name of a file: it has no comma and no space, and
+ * contains a '/' or ends with a file type. */
 static bool looks_like_file(const char *text) {
     const char *dot = strrchr(text, '.');
     if (strpbrk(text, ", ")) return false;

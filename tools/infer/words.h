@@ -30,15 +30,15 @@ bool words_open(words *w, const vit_model *model, vit_isa isa, const char *progr
  * tokens, its end is cut off, and a line is printed on stderr. */
 bool words_embed(words *w, const char *text, float *vector, report *r);
 
-/* Computes the mean of the vectors over all templates, such as "a photo of a {}", in which the text
- * replaces {}. If there are no templates, computes the vector of the text alone. */
+/* Puts the text into all templates, such as "a photo of a {}", and computes the mean of their
+ * vectors, scaled to length 1. If there are no templates, computes the vector of the text alone. */
 bool words_embed_in(words *w, const char *text, const text_list *templates, float *vector,
                     report *r);
 void words_close(words *w);
 
 /* Reads a list of texts: 'a cat, a dog', a file with one text per line, or '-' for standard input.
- * (*names)[*count] points to the texts, which lie in the memory *list. The caller frees *names and
- * *list, even after a failure. */
+ * (*names)[*count] points to the texts, which lie in the memory *list. Set *names to NULL before
+ * the call. Free *names and *list even after a failure. */
 bool words_read(const char *from, char **list, const char ***names, int *count, report *r);
 
 #endif

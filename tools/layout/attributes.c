@@ -73,13 +73,14 @@ static const char *last_component(const char *path) {
 
 /* === The blocks === */
 
-/* True if this prefix of the path is followed by a number, as in the path of a module in a list. */
+/* True if the path begins with this prefix and a number, like the path of a module in a list. */
 static bool continues(const char *path, const char *prefix, size_t length) {
     return !strncmp(path, prefix, length) && path[length] >= '0' && path[length] <= '9';
 }
 
-/* Returns the number of consecutive attributes, from this one on, that belong to modules of this
- * list. All attributes of a list are consecutive, because modules are visited depth first. */
+/* Returns the number of attributes, from `first` on, whose modules are in one list: their paths
+ * begin with the same `length` characters and a number. They are consecutive, because modules are
+ * visited depth first. */
 static size_t count_run(const walk *w, size_t first, size_t length) {
     const char *prefix = attribute_at(w, first)->module;
     size_t i = first;
@@ -296,8 +297,8 @@ static bool is_unknown_activation(const char *text) {
     return is_one_of(plain, unknown_activations, COUNT(unknown_activations));
 }
 
-/* True if the attribute at `at` or its module uses the tanh form of GELU. This form is shown by the
- * same or a later attribute of the module. */
+/* True if the GELU of the attribute at `at` has the tanh form. This attribute or a later one of the
+ * same module, "approximate", shows the form. */
 static bool is_by_tanh(const walk *w, size_t at) {
     const checkpoint_attribute *a = attribute_at(w, at), *b;
     char name[128];
@@ -308,8 +309,8 @@ static bool is_by_tanh(const walk *w, size_t at) {
     return false;
 }
 
-/* Reads an activation between the layers of a head. Takes every activation outside the blocks and
- * outside a stem as such an activation. */
+/* Reads an activation between the layers of a head. Takes every activation as such that is outside
+ * the blocks, a stem and the embedding. */
 static void see_head_activation(walk *w, const checkpoint_attribute *a, size_t at) {
     char plain[64], word[32];
     double value;
@@ -370,7 +371,7 @@ static void see_pattern(walk *w, const checkpoint_attribute *a) {
 }
 
 static void see_input(walk *w, const checkpoint_attribute *a, const char *class) {
-    /* every convolution has the attribute in_channels too */
+    /* in_channels, the last name, counts only in the model itself: all convolutions have it */
     static const char *const chans[] = { "in_chans", "num_channels", "in_channels" };
     const char *name = without_group(a->name);
     double height, width;
@@ -447,8 +448,8 @@ static void see_scale(walk *w, const checkpoint_attribute *a) {
     if (root >= 0) cast_vote(&w->root, root, a);
 }
 
-/* Takes a softmax as the last step of the model if it is outside the blocks and outside any
- * attention. A pooling, for example, contains attention outside the blocks. */
+/* Takes a softmax or sigmoid as the last step of the model if it is outside the blocks and outside
+ * any attention. A pooling, for example, may contain attention outside the blocks. */
 static void see_end(walk *w, const checkpoint_attribute *a) {
     static const struct {
         const char *name, *value;
@@ -491,7 +492,7 @@ static void see_attributes(walk *w) {
 
 /* Reads the options of a training program, and the settings in the author's own files. Ignores
  * "eps", because this option of a training program belongs to the optimizer. An image size among
- * these options may be the size of the images before a crop. */
+ * these options is only a hint: it may be the size before a crop. */
 static void see_metadata(walk *w) {
     static const char *const activations_of[] = {
         "activation", "act", "act_layer", "act_fn", "hidden_act", "activation_fn",
@@ -552,8 +553,9 @@ static void put(const vote *v, setting_key key, settings *tensors, attributes_to
                     v->module[0] ? "." : "", v->name);
 }
 
-/* Refuses an activation that vit.h lacks if the author's code calls it. Also refuses it if a module
- * has it, and neither the code nor a module has a known activation. */
+/* Refuses an activation that vit.h lacks: one that the author's code calls, or one of a module if
+ * no module has a known one. Accepts it if the code calls a known one too, or if a source of higher
+ * precedence gives the activation. */
 static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], report *r) {
     const checkpoint_attribute *a = w->unknown_code       ? w->unknown_code
                                     : w->activation.given ? NULL
@@ -583,7 +585,7 @@ static const char *doubt_activation(const walk *w) {
                : NULL;
 }
 
-/* Sets the stride of the patches. The stride is 0, the default, if the patches lie side by side. */
+/* Sets the stride of the patches. The default, 0, means that the patches lie side by side. */
 static void put_stride(const walk *w, settings *tensors, attributes_told *told) {
     const bool side_by_side = w->kernel.given && w->kernel.value == w->stride.value;
     if (w->kernel.disputed || w->stride.disputed || !w->stride.given) return;

@@ -53,8 +53,8 @@ static bool is_probe(const layout *l, checkpoint *c, const char *name, size_t co
     return layout_all_hold(candidate, l->when, 0);
 }
 
-/* Returns the number of models of this layout in the checkpoint. *map becomes the model whose names
- * have no prefix. If all models have prefixes, *map becomes the first model. */
+/* Returns the number of models of this layout in the checkpoint, and puts the first two into *map
+ * and *second. If a model has names without a prefix, returns 1 and puts it into *map. */
 static int probe(const layout *l, checkpoint *c, layout_map *map, layout_map *second) {
     const size_t common = layout_common_path(c);
     layout_map candidate;
@@ -120,8 +120,8 @@ static size_t count_known(const layout_map *map) {
     return known;
 }
 
-/* Takes the text in front of a rule's key as the prefix. A key of a block must belong to the first
- * block. */
+/* Sets the map's prefix to the text in front of the rule's first key in the name of a tensor. If it
+ * is a key of a block, looks only for block 0. */
 static bool guess_prefix(layout_map *map, const layout_rule *rule) {
     char key[LAYOUT_MAX_KEY];
     size_t length, i;
@@ -162,8 +162,8 @@ static bool is_excluded(const layout_map *map) {
     return false;
 }
 
-/* Counts the tensors that the layout's rules match, under each prefix. If the largest number
- * exceeds *most, *most receives this number and *best receives the map with its prefix. */
+/* For each prefix of a key in the checkpoint, counts the tensors that the layout's rules match. If
+ * the largest number exceeds *most, *most receives it, and *best the map with this prefix. */
 static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *most) {
     const layout_rule *rule;
     layout_map map;
@@ -303,8 +303,7 @@ bool layout_check_features(const layout_map *map, const text_list *ignore, repor
 
 /* === Settings that the user must give === */
 
-/* True if the setting has no effect. For example, attention has no heads if each token attends only
- * to itself. */
+/* True if the setting has no effect: num_heads, if each token attends only to itself. */
 static bool plays_no_part(const settings all[FROM_COUNT], setting_key key) {
     double attention = VIT_ATTENTION_ALL;
     settings_get(all, SETTING_ATTENTION, &attention);
@@ -376,7 +375,7 @@ typedef struct missing {
     size_t count, most; /* number of these keys; largest number of keys to look up */
 } missing;
 
-/* True if no earlier tensor used this key. The key is then recorded as used. */
+/* True if m->keys has space and no earlier tensor used this key, which is then recorded. */
 static bool is_new(missing *m, const char *key) {
     vit_hash hash;
     uint64_t sum;
@@ -401,8 +400,8 @@ static bool add_key(missing *m, const char *key, const char *why, const char *te
     return !is_new(m, key) || groups_add(&m->groups, key, note);
 }
 
-/* Adds every missing part of the rule to the missing names. Without a rule, adds the name of the
- * tensor. */
+/* Adds every missing part of the rule to the missing names. If there is no such part, adds the name
+ * of the tensor. */
 static bool add_missing(missing *m, const layout_rule *rule, int block, const char *why,
                         const char *tensor) {
     char key[LAYOUT_MAX_KEY];

@@ -26,8 +26,8 @@ bool layout_detect_text(checkpoint *c, layout_map *map, report *r);
  * prefix. */
 bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r);
 
-/* True if the layout does not explain all tensors, and either hand-written code also uses its names
- * (is_open) or usual tensors are missing. Then names were changed, or the layout is wrong. */
+/* True if the layout does not explain all tensors, and usual tensors are missing or hand-written
+ * code also uses the layout's names (is_open). Then names were changed, or the layout is wrong. */
 bool layout_falls_short(const layout_map *map, const text_list *ignore);
 
 /* True if the rules of the layout match at least half of the tensors. */
@@ -41,13 +41,13 @@ bool layout_knows_most(const layout_map *map);
 /* Refuses tensors of features that vit.h cannot run, unless --ignore names them. */
 bool layout_check_features(const layout_map *map, const text_list *ignore, report *r);
 
-/* Records two kinds of problems in *f: missing tensors that other tensors imply, and tensors that
- * neither a rule nor `ignore` names. Call this function before a missing tensor counts as an option
- * that is off. Returns false if memory is exhausted. */
+/* Records two kinds of problems in *f: missing tensors that the layout or other tensors require,
+ * and tensors that neither a rule nor `ignore` names. Call this function before a missing tensor
+ * counts as an option that is off. Returns false if memory is exhausted. */
 bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
                         const text_list *ignore, findings *f, report *r);
 
-/* Records a question for each setting that neither the tensors nor the layout's library gives. */
+/* Records a question for each setting that only the user can give, but has not given. */
 bool layout_check_told(const layout_map *map, const settings all[FROM_COUNT],
                        const settings_seen *seen, findings *f, report *r);
 
@@ -75,7 +75,7 @@ typedef struct attributes_told {
     char code[REPORT_SIZE];
     settings by_code; /* the values of the settings that `code` lists */
     /* True for an encoder layer of torch.nn without batch_first. With an input [batch, tokens, D]
-     * such a layer attends over the batch; only the code of forward() shows the input. */
+     * such a layer attends over the batch; only the code of forward() shows the input's form. */
     bool batch_second;
     /* The reason why the user must give the activation. NULL if there is no doubt about the
      * activation. */

@@ -57,8 +57,9 @@ static const double most_products = 4e9, most_of_block = 5e8;
  * more than 0.7 times as much as the right number. */
 static const double least_score = 10, most_ambiguity = 0.85;
 
-/* If the parts of a supposed head reach these scores, each part is a head of its own. Parts of a
- * real head score below 4, or below a thirtieth of the score of the heads. */
+/* If the parts of a supposed head reach the score least_of_parts, and share_of_parts times the
+ * score of the heads, each part is a head of its own. Parts of a real head score below 4, or below
+ * a thirtieth of the score of the heads. */
 static const double least_of_parts = 5, share_of_parts = 0.1;
 
 /* The matrices of one block, and the memory for their values. The memory of each matrix has `width`
@@ -141,9 +142,10 @@ typedef struct heads_sums {
     double excess[HEADS_MOST], spread[HEADS_MOST];
 } heads_sums;
 
-/* Adds up the similarities of each row to all previous rows. Separately, adds up the similarities
- * to the previous rows of the same head. The similarity of two rows is the product of two scalar
- * products: that of the two rows in x, and that of the two rows in y. */
+/* Adds up the similarities of each row to all other rows (h->row_sums) and, for each number of
+ * heads c, of all pairs of rows in one head (inside[c]). Returns the sum of their squares over all
+ * pairs. The similarity of two rows is the product of two scalar products: of the two rows in x,
+ * and of the two rows in y. */
 static double add_pairs(heads_reader *h, const float *x, const float *y,
                         const heads_evidence *evidence, double *inside, double *line) {
     const int64_t n = h->rows, columns = h->columns;
@@ -204,8 +206,8 @@ static void compare(heads_reader *h, const float *x, const float *y, const heads
 
 /* === All blocks === */
 
-/* Lists the possible numbers of heads: the divisors of the number of rows. A head has at least two
- * rows, unless the matrix has fewer than 8 rows. */
+/* Lists the possible numbers of heads: the divisors, up to 64, of the number of rows. A head has at
+ * least two rows, unless the matrix has fewer than 8 rows. */
 static void list_candidates(int64_t width, heads_evidence *out) {
     const int64_t most = width < 8 ? width : width / 2;
     int heads;
@@ -246,7 +248,7 @@ static int count_blocks(const heads_reader *h, int depth) {
     return most < depth ? (int)most : depth;
 }
 
-/* Searches for heads within groups of `rows` rows, in all blocks. */
+/* Searches for heads within groups of `rows` rows, in as many blocks as most_products allows. */
 static bool read_all(heads_reader *h, int64_t rows, heads_evidence *out, report *r) {
     const int blocks = count_blocks(h, h->map->depth);
     int i;
@@ -275,7 +277,7 @@ static void move_to_front(heads_evidence *evidence, int heads) {
 }
 
 /* Checks that each head that was found is a single head. If heads resemble each other, a pair of
- * them may look like one head. The rows of a real head form no smaller groups. */
+ * them may look like one head: then its rows form smaller groups, unlike those of a real head. */
 static bool check_parts(heads_reader *h, heads_evidence *out, report *r) {
     const heads_candidate best = out->ranked[0];
     const int64_t rows = h->width / (best.heads > 0 ? best.heads : 1);
@@ -357,8 +359,8 @@ static double root_mean_square(const float *values, int64_t count) {
     return sqrt(sum / (double)count);
 }
 
-/* Adds the biases of a block to both statistics. `values` holds the biases of 3 x heads heads.
- * Sizes that are not finite are ignored. */
+/* Adds the biases of a block to both statistics. `values` holds the biases of 3 * heads heads: of
+ * the queries, keys and values. Ignores a block whose largest size is 0 or infinite. */
 static void add_block(const float *values, int64_t count, int heads, sizes *by_head,
                       sizes *by_kind) {
     const int64_t width = count / (3 * heads);

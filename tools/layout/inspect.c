@@ -195,8 +195,8 @@ static void inspect_norm_type(const layout_map *map, settings *s) {
         if (layout_has(map, biases[i])) settings_put(s, SETTING_NORM_TYPE, VIT_LAYER_NORM);
 }
 
-/* Sets the width of a head. Each rotary period serves four values of a head: a sine and a cosine
- * for the rows of the grid, and a sine and a cosine for the columns. */
+/* Sets the width of a head if the checkpoint has rotary periods. Each period serves four values: a
+ * sine and a cosine for the rows of the grid, and a sine and a cosine for the columns. */
 static void inspect_periods(const layout_map *map, settings *s) {
     layout_part part;
     const char *axes;
@@ -335,9 +335,9 @@ static bool put_metadata(const layout_map *map, settings *s, report *r) {
     return true;
 }
 
-/* Finds the number of heads from the values of the weights, if no source gives it. In differential
- * attention each head has two vectors of query and of key, so the weights would show twice as many
- * heads. */
+/* Finds the number of heads from the values of the weights, if no source gives it. Skips
+ * differential attention: each of its heads has two vectors of query and of key, so the weights
+ * would show twice as many heads. */
 static bool read_heads(const layout_map *map, settings all[FROM_COUNT], settings_seen *seen,
                        report *r) {
     heads_evidence *heads = &seen->heads;
@@ -365,8 +365,8 @@ static bool read_key_bias(layout_map *map, settings all[FROM_COUNT], settings_se
     return true;
 }
 
-/* Finds from trained weights whether norms come first. Does so only if the order comes from a
- * default of the layout; in other layouts the order is fixed. */
+/* Finds from trained weights whether norms come before attention and the MLP. Does so only if the
+ * order comes from a default of the layout; in other layouts the order is fixed. */
 static bool read_norm_order(const layout_map *map, const settings all[FROM_COUNT],
                             settings_seen *seen, settings *told, report *r) {
     const norm_order_evidence *order = &seen->norm_order;

@@ -3,16 +3,16 @@
  * if no method, slice or order of axes below can express it.
  *
  * Keys. A rule names the keys of the checkpoint that make up one tensor of the .vit file:
- *     {b}     at the start: the block's path, which is "blocks.{i}." in the file and one of
- *             layout->blocks in the checkpoint. There {i} is the block's number n, {c} is any
+ *     {b}     at the start: the block's path, which is "blocks.{i}." in the .vit file and one of
+ *             layout->blocks in the checkpoint. In a path {i} is the block's number n, {c} is any
  *             number (a chunk of blocks), {e} is 2 n, and {o} is 2 n + 1. If a path has neither
  *             {i} nor {e}, all blocks are stacked in one tensor.
  *     {s} {u} stage and block of a convolutional stem, counted from 0; {S} and {U} count from 1
  *     ../     at the start, once or twice: a level above the prefix, for example for a classifier
  *             beside "vit."
  *     #k/n    at the end: the k-th of n equal pieces of the first dimension that is not 1
- *     @a @a: @:a   at the end: row a of that dimension, all rows from a on, all rows before a. "2d"
- *             stands for two times embed_dim, and a negative number counts from the end. "@,"
+ *     @a @a: @:a   at the end: row a of the same dimension, all rows from a on, or all before a.
+ *             "2d" stands for two times embed_dim, and a negative number counts from the end. "@,"
  *             slices the next dimension, and "@,," slices the dimension after the next
  *     0       as the whole key: a part of zeros, with as many rows as each other part has. Such a
  *             part cannot be the first or the last one
@@ -23,7 +23,7 @@
  * channels-last pixels. p and q are the sides of a patch, c its channels, h the heads, k the width
  * of a head, and z the three of query, key and value. The tensor gives the size of any other
  * letter. "(patch)" stands for a patch's values in an order that a setting must give. If the axes
- * show this order, the setting patch_order can still overrule them.
+ * of another rule show the order, the setting patch_order can still overrule them.
  *
  * A condition is a key that must exist, or "!key" for a key that must not exist. For defaults and
  * questions, a condition may also be ":tensor", a tensor of the .vit file that some rule makes.
@@ -182,7 +182,7 @@ typedef struct layout_extra {
 /* Tensors that have no effect if the tensor `beside` exists. For example, a table of words shows
  * that the tensors belong to a text encoder. */
 typedef struct layout_company {
-    const char *pattern, *beside; /* patterns of the same form as in layout_extra */
+    const char *pattern, *beside; /* a pattern as in layout_extra; a key */
     const char *meaning;
 } layout_company;
 

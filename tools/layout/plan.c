@@ -241,7 +241,7 @@ static bool vectors_fit(const layout_item *item, int64_t count, int *culprit) {
     return *culprit == item->part_count;
 }
 
-/* Checks that each part has as many values as the same layer has in a pooling of this width. */
+/* Checks that each part has as many values as attention pooling of width item->narrow needs. */
 static bool narrow_fits(const layout_item *item, const vit_config *config, int *culprit) {
     const char *name = item->tensor.name;
     const int64_t width = item->narrow, heads = item->pool_heads;
@@ -298,7 +298,7 @@ static bool parts_fit(layout_item *item, const char *axes, const vit_config *con
 /* === Items === */
 
 /* Arranges the i-th source in the order of the .vit file. False if the shape of the source does not
- * fit the axes. The constants and the bias of a linear layer have no axes. */
+ * fit the axes. Of the parts of LAYOUT_LINEAR, only the matrix has axes. */
 static bool arrange_part(const layout_map *map, const layout_match *match, int i,
                          const layout_sizes *sizes, layout_part *part) {
     const char *axes = layout_rule_axes(map, match->rule);
@@ -447,8 +447,8 @@ static bool plan_stored(const layout_map *map, const settings_resolved *model, l
     return plan_sources(map, &match, model, item, r);
 }
 
-/* Describes in *item the weight that a layer of this block has in attention over all tokens. If
- * `columns` is 0, describes the layer's bias. */
+/* Describes in *item the weight of a layer of this block, or the bias if `columns` is 0, as they
+ * are in a model with attention over all tokens. */
 static void put_layer(layout_item *item, int block, const char *layer, int rows, int columns) {
     vit_tensor *t = &item->tensor;
     snprintf(t->name, sizeof t->name, "blocks.%d.attn.%s.%s", block, layer,
@@ -459,8 +459,8 @@ static void put_layer(layout_item *item, int block, const char *layer, int rows,
     item->kind = SOURCE_CHECKPOINT;
 }
 
-/* Plans attn.proj for tokens that attend only to themselves. This layer then reads v, the last
- * third of qkv's output. The bias of attn.proj changes only if v has a bias. */
+/* Plans attn.proj for tokens that attend only to themselves: it is multiplied by the layer of v,
+ * the last third of qkv. The bias of attn.proj changes only if v has a bias. */
 static bool plan_folded(const layout_map *map, const settings_resolved *model, layout_item *item,
                         report *r) {
     const int dim = model->config.embed_dim;
@@ -655,7 +655,7 @@ static const char *why_dropped(const layout_map *map, const vit_config *config,
 }
 
 /* Drops the unused tensors that have no effect. Collects all other unused tensors in `unknown`.
- * Fails if `ignore` names a tensor that the plan reads. */
+ * Fails if `ignore` names a tensor that the plan reads, unless by the pattern "*". */
 static bool drop_unused(const layout_map *map, const vit_config *config, const text_list *ignore,
                         const used_names *used, layout_plan *plan, name_groups *unknown,
                         report *r) {

@@ -15,10 +15,10 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* The origin of a tensor's values. To add an origin: decide it in kind_of (plan.c); in
+/* The origin of a tensor's values. To add an origin: choose it in kind_of (plan.c); in
  * put_source_dims, set the dimensions of its sources if they differ from the tensor's; in
- * layout_is_stored, state if it has sources; and write its values in stream_source
- * (convert/weights.c). The last three functions are switches, so the compiler reports a missing
+ * layout_is_stored, return true if it has sources; and write its values in stream_source
+ * (convert/weights.c). The last three functions have a switch, so the compiler reports a missing
  * origin. */
 typedef enum source_kind {
     SOURCE_CHECKPOINT, /* made from tensors of the checkpoint, by the method of the rule */

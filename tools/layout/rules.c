@@ -102,8 +102,8 @@ bool layout_is_stacked(const layout_map *map) {
     return !strstr(map->blocks, "{i}") && !strstr(map->blocks, "{e}");
 }
 
-/* If the path has a chunk, the chunk of the block is unknown, so all chunks from 0 on are tried. No
- * chunk is empty, so the number of a chunk is at most the number of the block. */
+/* If the path of a block has a chunk {c}, its number is unknown, so all numbers from 0 on are
+ * tried. No chunk is empty, so the number of a chunk is at most the number of the block. */
 const checkpoint_tensor_info *layout_find_key(const layout_map *map, const char *key, int block) {
     const bool chunked = strstr(map->blocks, "{c}") && !strncmp(key, "{b}", 3);
     const checkpoint_tensor_info *info = NULL;
@@ -179,7 +179,7 @@ static int find_unit(const char *key, const char *text) {
                : stage * LAYOUT_STAGE_BLOCKS + unit;
 }
 
-/* Tensors have the names of vit.h's list. There a number and a dot follow "blocks.". */
+/* `tensor` is a name of vit.h's list, in which a number and a dot always follow "blocks.". */
 bool layout_names(const char *rule_tensor, const char *tensor, int *block) {
     static const char path[] = "blocks.";
     const size_t head = sizeof path - 1;
@@ -648,8 +648,8 @@ const char *names_why_harmless(const layout_map *map, const char *name) {
 }
 
 /* True if the tensor could be a renamed part of the model, or a factor that the model applies. A
- * tensor outside the blocks is unlikely to be such a part under three conditions: its name has no
- * number, its name has no usual word, and none of its dimensions is the width of a token. */
+ * tensor of several values is unlikely to be either if its name has no number and no usual word,
+ * and none of its dimensions is the width of a token. */
 static bool may_matter(const layout_map *map, const checkpoint_tensor_info *info) {
     static const char *const words[] = {
         "attn",  "att.",  "mlp",   "norm",   "ln",   "head",  "fc",    "class", "cls",

@@ -117,8 +117,8 @@ bool layout_is_known(const layout_map *map, const char *name);
 
 /* === Matches === */
 
-/* Finds the rule that makes each tensor of the .vit file. The result depends only on the prefix,
- * the path of the blocks and the depth. */
+/* Finds the rule that makes each tensor of the .vit file. The result does not depend on the
+ * settings in the map. */
 bool layout_match_all(layout_map *map, report *r);
 void layout_free_map(layout_map *map);
 
@@ -178,13 +178,13 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]);
 
 /* === Missing === */
 
-/* Returns the rule that should probably have made a missing tensor. Either the checkpoint has some
- * parts of this rule, or the rule makes the same tensor in another block or another tensor in the
- * module. Returns NULL if the layout has no such tensor. */
+/* Returns the rule that should probably have made a missing tensor. Prefers rules with most parts
+ * in the checkpoint, then rules that make the tensor in a neighbouring block, then rules with
+ * another tensor of the module in the checkpoint. Returns NULL if the layout has no such tensor. */
 const layout_rule *names_meant_rule(const layout_map *map, const char *tensor);
 
-/* Returns the key from which a missing tensor should come. If no rule has a key, returns the name
- * of the tensor itself. */
+/* Returns a missing key from which a missing tensor should come; the name of the tensor itself if
+ * no key is known. */
 const char *names_meant_key(const layout_map *map, const char *tensor, char text[LAYOUT_MAX_KEY]);
 
 /* Returns a key that the checkpoint lacks, from any part of the rule; NULL if the checkpoint has

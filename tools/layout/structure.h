@@ -164,7 +164,7 @@ bool structure_name_rest(structure_parts *p, report *r);
 /* Gives a role to a part that has none. */
 void structure_name(structure_part *part, const char *role, const char *reason);
 
-/* True if the order in the file, or the last number in the names, distinguishes parts of a block.
+/* True if the order in the file, or the last number in each name, distinguishes these parts.
  * Otherwise records that their `roles` are undecided. */
 bool structure_order_tells(structure_parts *p, structure_part *const *parts, int count,
                            const char *roles);

@@ -41,8 +41,8 @@ typedef struct matrix_list {
 
 /* === One linear layer for each head === */
 
-/* Returns the part of the same block whose path differs from this part's path only in this number;
- * NULL if there is none. */
+/* Returns the part of block 0 that has this part's shape, and `number` in place of the number in
+ * this part's path; NULL if there is none. */
 static structure_part *with_number(const structure_parts *p, const structure_part *part,
                                    size_t before, size_t after, int number) {
     int i;
@@ -532,7 +532,7 @@ bool structure_name_block(structure_parts *p, report *r) {
     if (inner_width(p) == 0) name_by_shape(p);
     if (p->unsure[0]) return report_fail(r, "%s", p->unsure);
     if (inner_width(p) == 0 || !name_projection(p)) return refuse_matrices(p, r);
-    /* the names do not show the roles in the MLP */
+    /* the names do not distinguish attention's projection from a layer of the MLP */
     if (p->unsure[0]) return report_fail(r, "%s", p->unsure);
     name_mlp(p);
     name_norms(p);
@@ -545,9 +545,9 @@ bool structure_name_block(structure_parts *p, report *r) {
 
 /* If a module is an attribute of two other modules, the module is stored under two names: for
  * example, "embedding.3.weight" and "encoder.1.3.weight" are one tensor. The part with the later
- * name is dropped. Layers that share weights look similar, but must not be dropped. They are
- * recognised by their names. Layers of different blocks have names that differ only in a number.
- * Two layers of one block share only some parts of a module. */
+ * name is dropped. Layers that share weights look similar, but must not be dropped. Their names
+ * show them: those of layers of different blocks differ only in a number. Two layers of one block
+ * share only some parts of a module. */
 
 /* The earlier part of which this part is a copy, and the lengths of the names of both parts'
  * modules. */

@@ -177,7 +177,7 @@ static bool add_tensor(part_table *table, const checkpoint_tensor_info *t, repor
     size_t length = stem_length(t->name, &is_bias);
     structure_part *part = find_part(table, t->name, length);
     const checkpoint_tensor_info **slot;
-    /* the part already has this tensor: for example, the module has both alpha and gamma */
+    /* a module may have both alpha and gamma; the second one becomes a part of its own */
     if (part && (is_bias ? part->bias : part->weight)) {
         length = strlen(t->name);
         part = NULL;
@@ -644,7 +644,7 @@ static int join_lists(const group_search *g, int blocks, bool components, int pl
     return places;
 }
 
-/* True if the first block of the joined lists has at least the parts that every block needs.
+/* True if the first block of the joined lists has a norm and two matrices, which every block needs.
  * Otherwise the lists are separated again. */
 static bool keep_lists(structure_parts *p) {
     int norms = 0, matrices = 0, i;
@@ -797,8 +797,8 @@ static void put_series(const block_run *run, char *text, size_t size) {
     snprintf(text, size, "%.*s*", (int)run->first->before, run->first->part->path);
 }
 
-/* Refuses a checkpoint that has a second run of blocks, such as a decoder or a further stage. No
- * part may be dropped without a message. */
+/* Refuses a checkpoint that has a second run of blocks, such as a decoder or a further stage,
+ * because no part may be dropped without a message. */
 static bool check_alone(const group_search *g, const block_run *best, report *r) {
     const block_run other = find_best(g, true);
     const char *decoder;
