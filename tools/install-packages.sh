@@ -118,7 +118,7 @@ if [ "$(id -u)" != 0 ]; then
 fi
 echo "Installing from Debian:$missing"
 export DEBIAN_FRONTEND=noninteractive
-wait="-o DPkg::Lock::Timeout=300" # another installation may hold the lock, as a fresh machine's first upgrade
+wait="-o DPkg::Lock::Timeout=300" # another installation may hold the lock for minutes
 # shellcheck disable=SC2086 # two words
 $root apt-get -qq $wait update
 # shellcheck disable=SC2086 # one word a package

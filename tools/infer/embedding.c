@@ -518,8 +518,8 @@ const float *journal_read(embedding_journal *j, int64_t at, report *r) {
     return NULL;
 }
 
-/* Gives each row to the system at once, so that no row is lost if the process is killed. The rows
- * reach the disk within seconds. */
+/* Gives each row to the system at once, so that no row is lost if the process is killed. A call of
+ * os_sync every few seconds writes the rows to the disk. */
 bool journal_add(embedding_journal *j, const char *name, const journal_stamp *stamp,
                  const float *row, int64_t known, int64_t *at, report *r) {
     const size_t length = strlen(name), bytes = j->each * sizeof *row;

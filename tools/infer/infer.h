@@ -9,9 +9,9 @@
  *     settings.take = write_row;
  *     if (!infer_run(&settings, &source, &counts, &r)) ...
  *
- * Each thread decodes, preprocesses and runs its own photos, in batches, with its own session. No
- * thread ever waits for a layer of another thread. The results do not depend on the number of
- * threads or on the batch.
+ * Each thread decodes, preprocesses and runs its own photos, in batches, with its own session.
+ * Unless `together` is true, no thread waits for a layer of another thread. The results do not
+ * depend on the number of threads or on the batch.
  *
  * tools/infer owns running many photos through a model: threads, batches, order, classes by name or
  * by text; it may include os base cli numbers image.

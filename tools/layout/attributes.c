@@ -520,8 +520,8 @@ static void see_metadata(walk *w) {
 
 /* === From attributes to settings === */
 
-/* True if the rows or the columns of some matrix of the module can be divided by the number of
- * heads. Also true if no matrix has the name of the module. */
+/* True if the number of heads divides the number of rows or columns of some matrix of the module.
+ * Also true if the module has no matrix. */
 static bool heads_divide(const walk *w, const vote *v) {
     const size_t length = strlen(v->module);
     bool found = false;
@@ -570,8 +570,8 @@ static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], rep
 }
 
 /* Returns the reason to doubt the activation; NULL if there is none. The usual activation is only a
- * guess if the code calls no known activation, or several different ones. Calls of sigmoid and tanh
- * raise no doubt, because a gate in a block calls them too. */
+ * guess if the code calls no known activation, several ones, or an unknown one too. Calls of
+ * sigmoid and tanh raise no doubt, because a gate in a block calls them too. */
 static const char *doubt_activation(const walk *w) {
     const bool is_code = !strcmp(checkpoint_kind(w->checkpoint), "TorchScript");
     const char *other = w->unknown_code ? w->unknown_code->value : "tanh";

@@ -560,7 +560,8 @@ static flat_patch flatten(int order, int64_t chans, int64_t side) {
 }
 
 /* Returns the sum of the products of all neighbours in one direction. `step` is the distance
- * between two neighbours. *count grows by the number of the products. */
+ * between two neighbours, and `other` is that in the other direction. *count grows by the number of
+ * the products. */
 static double sum_neighbours(const float *row, const flat_patch *patch, int64_t step, int64_t other,
                              int64_t *count) {
     double sum = 0;

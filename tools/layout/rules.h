@@ -30,8 +30,8 @@ typedef struct layout_match {
     bool found;
 } layout_match;
 
-/* A name of the .vit file with {b}, or with {s} and {u}, and the matches of all tensors that it
- * stands for. */
+/* A name of the .vit file, which may contain {b}, or {s} and {u}, and the matches of all tensors
+ * that it stands for. */
 typedef struct layout_target {
     const char *tensor;    /* the name, such as "{b}norm1.weight" */
     layout_match *matches; /* one for each block */
