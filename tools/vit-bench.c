@@ -98,9 +98,9 @@ static bool out_of_memory(void) {
 /* A model of random weights                                                 */
 /* ------------------------------------------------------------------------- */
 
-/* Writes the model of random weights into a file. Opening this file thus takes as long as for other
- * models, and the child processes can open it too. The file keeps its temporary name. cli_output
- * removes it at the end of the program, or on Ctrl-C. */
+/* Writes the model of random weights into a file. Opening this file takes as long as opening any
+ * other model, and the child processes can open it too. The file keeps its temporary name.
+ * cli_output removes it at the end of the program, or on Ctrl-C. */
 static bool make_model(bench *b, const arch_choice *choice) {
     char *folder, path[1024], detail[VIT_MAX_DETAIL];
     report r = report_make();
@@ -225,7 +225,7 @@ static int run_cold(char **arguments) {
     good = good && start_session(&b, atoi(arguments[2])) && forward(&b);
     cold.ready_ms = cli_now_ms();
     /* The number of private bytes includes workspace, buffers and stacks. It excludes the mapped
-     * weights, even if their pages were written recently. */
+     * weights, even if their file was written just before. */
     cold.private_bytes = os_private_bytes();
     bench_free(&b);
     if (!good) return CLI_FAILED;

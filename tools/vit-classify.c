@@ -52,7 +52,7 @@ typedef struct choices {
 typedef struct classifier {
     const choices *chosen;
     photo_paths photos;
-    bool several; /* true if there are several photos */
+    bool several; /* true if the text output names each photo */
     vit_model model;
     char *path;          /* path of the model */
     zero_shot zero_shot; /* for --classes, like the next member */
@@ -171,7 +171,7 @@ static void score(classifier *c, infer_result *result) {
     else vit_scores(&c->model, c->probs);
 }
 
-/* Ranks the classes in c->top by scores; returns how many to print. */
+/* Writes the best classes by `scores` to c->top; returns how many of them to print. */
 static int rank(const classifier *c, const float *scores) {
     int classes = c->num_classes, count = 0;
     if (c->chosen->above < 0) return vit_top_k(scores, classes, c->chosen->k, c->top);
@@ -429,8 +429,8 @@ static bool is_few(const classifier *c) {
            (!c->chosen->batch && !c->chosen->lists.count && c->photos.list.count < INFER_BATCH);
 }
 
-/* Classifies all photos of the source. A photo that fails is reported and counts for the exit
- * status. */
+/* Classifies all photos of the source. Photos that fail are reported, and the function then returns
+ * false at the end. */
 static bool classify(classifier *c, photo_source *source, infer_counts *counts) {
     infer_settings settings;
     report r = report_make();

@@ -50,9 +50,9 @@ typedef struct job {
     vit_model model;
     char *path; /* path of the model */
     photo_list photos;
-    /* [photos.count]: stamp of each photo's file, taken before the photo is read */
+    /* [photos.count]: size and time of each photo's file, before the photo is read */
     journal_stamp *stamps;
-    /* [photos.count]: offset of each photo's record in the journal; -1 if it has none */
+    /* [photos.count]: offset of each photo's record in the journal OUT.rows; -1 if it has none */
     int64_t *rows;
     /* [num_missing]: indices of the photos that have no record in the journal */
     int *missing;
@@ -133,8 +133,8 @@ static void put_summary(const job *j, json_writer *w) {
     json_put_end(w, ']');
 }
 
-/* Writes the summary into the .json file next to the vectors. Also writes it to standard output,
- * together with the path of the output and the time that the run took. */
+/* Writes the summary into the .json file next to the vectors. print_summary writes it to standard
+ * output, with the path of the output and the time of the run. */
 static void write_summary(job *j) {
     json_writer w = json_write_to(j->writer.json.file);
     put_summary(j, &w);
@@ -301,7 +301,7 @@ static bool embed(job *j, const text_list *operands, report *r) {
 /* Texts                                                                     */
 /* ------------------------------------------------------------------------- */
 
-/* Adds the row of each text. */
+/* Computes the vector of each text, and adds it as a row. */
 static bool add_texts(job *j, words *w, const char *const *texts, int count, report *r) {
     float *row = malloc((size_t)w->dim * sizeof *row);
     bool good = row || report_no_memory(r);

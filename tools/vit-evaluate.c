@@ -278,9 +278,9 @@ static void print_matrix(const vit_model *model, const totals *sum) {
     }
 }
 
-/* Prints the most frequent mistakes, if there are more classes than fit on a screen. Each pass over
- * the list finds the next mistake. Mistakes are ordered by their count, and then by their place in
- * the list. */
+/* Prints the most frequent mistakes, for more classes than a printed matrix can show. Each pass
+ * over the list finds the next mistake. Mistakes are ordered by their count, and then by their
+ * place in the list. */
 static void print_worst(const vit_model *model, const totals *sum) {
     char a[32], b[32];
     int last = -1;
@@ -850,7 +850,8 @@ static bool open_model(choices *chosen, vit_model *model, char **path) {
     return false;
 }
 
-/* Prints the requested parts of the report. Returns false if a part could not be written. */
+/* Prints the requested parts of the report. Returns false if a part could not be written, or if an
+ * image was unreadable. */
 static bool tell_all(const vit_model *model, const choices *chosen, const dataset *data,
                      const totals *sum) {
     bool good = true;

@@ -29,7 +29,7 @@ typedef enum purpose { CLASSES, EMBEDDINGS, WORDS } purpose;
 /* A published model. Its repository on Hugging Face is OWNER/NAME. tools/bench/peers/figures.py
  * makes README's table of models from these rows. Parameters, input and top-1 come from timm
  * (results-imagenet.csv of 2025-10-30) or open_clip. A row has a SHA-256 if several public lists
- * agree on it. */
+ * have the same value. */
 typedef struct published {
     const char *name, *owner;
     /* names of the files to download, separated by spaces; the weights are first */
@@ -161,7 +161,7 @@ static const published *find(const char *name) {
     return NULL;
 }
 
-/* Prints the names of models that contain the word. If there are none, prints the most similar
+/* Prints up to 5 names of models that contain the word or, if there are none, the most similar
  * name. */
 static int refuse(const char *word) {
     char near[512] = "";
@@ -264,7 +264,8 @@ static const char *header(const char *line, const char *name) {
     return line;
 }
 
-/* Reads the headers of the answer, and of the redirections before it, from the file `path`. */
+/* Reads the headers of the answer, and of the redirections before it, from the file `path`, and
+ * removes the file. */
 static void read_answer(const char *path, answer *a) {
     char line[4096];
     const char *value;

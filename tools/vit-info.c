@@ -40,8 +40,8 @@ static bool is_hash(const char *text, size_t size) {
     return size == HEX_DIGITS && strspn(text, "0123456789abcdefABCDEF") >= HEX_DIGITS;
 }
 
-/* Finds the hash of a file in a list that sha256sum has written. The hash is before the name of the
- * file in its line. */
+/* Finds the hash of a file in a list that sha256sum has written. Each line of the list has a hash,
+ * and then the name of a file. */
 static bool find_hash(char *list, const char *path, char hash[HEX_DIGITS + 1]) {
     for (char *line = strtok(list, "\r\n"); line; line = strtok(NULL, "\r\n")) {
         const size_t size = strcspn(line, " ");
@@ -77,7 +77,7 @@ static bool expected_hash(const char *path, const char *given, char hash[HEX_DIG
     return found;
 }
 
-/* True if the file has the given hash. Must run before any other part of the file is read. */
+/* True if the file has the given hash. Must run before the file is opened as a model. */
 static bool hash_matches(const char *path, const char *given) {
     char expected[HEX_DIGITS + 1], found[HEX_DIGITS + 1];
     if (!expected_hash(path, given, expected)) return false;
@@ -192,8 +192,8 @@ static void open_text(const vit_model *model, text_part *text) {
     else text->has_tokenizer = vit_model_tokenizer(&text->model, &text->tokenizer) == VIT_OK;
 }
 
-/* Tokenizes the texts in the file again, and counts wrong ids. Returns false if memory is
- * exhausted. */
+/* Tokenizes the texts in the file again, and counts the texts that have other ids now. Returns
+ * false if memory is exhausted. */
 static bool check_examples(text_part *text) {
     const vit_tokenizer *t = &text->tokenizer;
     const size_t room = (size_t)t->context * sizeof(int);

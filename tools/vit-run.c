@@ -106,8 +106,8 @@ static float *allocate(size_t count, size_t each) {
 /* Input                                                                     */
 /* ------------------------------------------------------------------------- */
 
-/* With crop_mode=aspect, sets the input size of the model to that of the first image of the
- * batch. */
+/* With crop_mode=aspect, sets the input size of the model to that of image i of the batch. Fails if
+ * the first image has another grid of patches. */
 static bool fit(run *r, const vit_config *own, const vit_image *image, int i, report *failure) {
     vit_model fitted = r->model;
     vit_result result;
@@ -232,7 +232,7 @@ static bool read_input(run *r) {
 /* Output                                                                    */
 /* ------------------------------------------------------------------------- */
 
-/* Writes one entry of "written". */
+/* Writes one entry of the JSON array "written". */
 static void put_written(run *r, const char *tensor, const char *path, const int64_t *dims,
                         int ndim) {
     json_writer *w = &r->json;
@@ -269,9 +269,9 @@ static bool write_npy(run *r, const char *tensor, const char *path, const float 
     return true;
 }
 
-/* Returns the suffix of a tensor's name. A stem computes one image after the other, and each image
- * has its own tensors of the stem. Their suffix is ".1" for the second image of a batch. Other
- * tensors, and a batch of one image, have the suffix "". */
+/* Returns the suffix of a tensor's name. A convolutional stem computes one image after the other,
+ * and traces its tensors for each image. The suffix of these tensors is ".1" for the second image
+ * of a batch. All other tensors, and those of a batch of one image, have the suffix "". */
 static const char *image_suffix(run *r, const char *name, char text[16]) {
     text[0] = '\0';
     if (r->batch == 1 || strncmp(name, "patch_embed.backbone.", 21) != 0) return text;
@@ -478,8 +478,8 @@ static bool run_forward(run *r) {
     return result == VIT_OK && !r->trace_failed;
 }
 
-/* Allocates logits or an embedding if only a trace is requested, because the whole network must
- * run. */
+/* For a trace, allocates the logits or the embedding even if they are not requested, because the
+ * whole network runs only if one of them is computed. */
 static bool allocate_for_trace(run *r) {
     int which = r->model.config.num_classes > 0 ? LOGITS : EMBEDDING;
     int64_t dims[5];
@@ -642,8 +642,8 @@ static bool forward_and_write(run *r) {
            allocate_for_trace(r) && run_forward(r) && write_outputs(r);
 }
 
-/* Reports outputs with NaN. Runs after the outputs are written or printed, because the outputs help
- * to find the cause. */
+/* Reports outputs with NaN or infinity. Runs after the outputs are written or printed, because the
+ * outputs help to find the cause. */
 static bool outputs_are_finite(run *r) {
     for (int i = 0; i < NUM_OUTPUTS; i++) {
         int64_t dims[5];
@@ -661,8 +661,8 @@ static bool outputs_are_finite(run *r) {
     return true;
 }
 
-/* Runs all steps, and reports failures. Completes the JSON object in any case, with the files
- * written so far. */
+/* Runs all steps, and reports failures. Once the JSON object is begun, completes it even after a
+ * failure, with the files written so far. */
 static bool run_all(run *r) {
     bool good;
     if (!find_images(r) || !open_all(r) || !list_sources(r) || !read_input(r)) return false;

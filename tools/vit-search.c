@@ -62,7 +62,7 @@ typedef struct job {
     vit_threads *threads;
     vit_executor executor;
     double *query; /* [dim]: sum of the query's vectors, each scaled to length 1 */
-    bool several;  /* true if there are several photos */
+    bool several;  /* true unless there is exactly one photo */
     int num_queries;
     int unreadable;
     double search_ms;
@@ -269,7 +269,7 @@ static void print_hits(job *j, const found_photo *found, int count) {
 
 enum { SHEET_SIDE = 160 };
 
-/* Adds the photos of the query, then the hits with their cosines. */
+/* Adds the photos of the query to the sheet, and then the hits with their cosines. */
 static bool add_cells(const job *j, const found_photo *found, int count, sheet *s, report *r) {
     char caption[256];
     bool good = true;

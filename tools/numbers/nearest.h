@@ -23,8 +23,8 @@
  * which gives the same bits on every CPU. The search below uses these products.
  *
  * The code is plain C with vectors of 8 floats, and is also compiled for AVX2. Element i of a row
- * is added to sum i % 8. Missing elements at the end of a row count as zeros. At the end, a tree of
- * additions combines the 8 sums.
+ * is added to sum i % 8. If the number of elements is not a multiple of 8, the missing ones count
+ * as zeros. At the end, a tree of additions combines the 8 sums.
  */
 
 /* The arguments of a dot_rows_kernel. The kernel computes dots[r] = query . row r and squares[r] =
@@ -78,8 +78,8 @@ int nearest_find(const nearest_rows *rows, const float *query, int k, const vit_
                  nearest_hit *hits);
 
 /* The scale of a row's int8 copy. The row is approximately length * step * bytes, where length is
- * the row's length and bytes are the elements of the copy. The difference is a vector whose length
- * is at most `error` times the length of the row. */
+ * the row's length and bytes are the elements of the copy. The row minus this approximation is a
+ * vector whose length is at most `error` times `length`. */
 typedef struct nearest_scale {
     float step, error;
 } nearest_scale;
@@ -100,16 +100,16 @@ typedef struct nearest_set {
     int count, dim;
 } nearest_set;
 
-/* Finds rows like nearest_find, but in all parts. Row numbers continue from part to part. If every
- * part has int8 copies, the copies are read first. Because the error of each copy is known, only
- * rows whose cosine may be among the best are then read in full. *rescored receives the number of
- * these rows. The copies do not change the result. */
+/* Finds rows as nearest_find does, but in all parts of a set. Row numbers continue from part to
+ * part. If every part has int8 copies, the copies are read first. Because the error of each copy is
+ * known, only rows whose cosine may be among the best are then read in full. *rescored receives the
+ * number of these rows. The copies do not change the result. */
 int nearest_find_in(const nearest_set *set, const float *query, int k, const vit_executor *executor,
                     nearest_hit *hits, int64_t *rescored);
 
 /* Makes the int8 copies of all rows of a part. scales [part->count] and bytes [part->count, dim]
- * receive the copies. If a row has a NaN, or if its square overflows a float, the error of its copy
- * is infinite, and every search reads the row in full. */
+ * receive the copies. If a row has a NaN, or if the square of its length overflows a float, the
+ * error of its copy is infinite, and every search reads the row in full. */
 void nearest_make_bytes(const nearest_part *part, int dim, const vit_executor *executor,
                         nearest_scale *scales, int8_t *bytes);
 
@@ -119,8 +119,8 @@ void nearest_make_bytes(const nearest_part *part, int dim, const vit_executor *e
 bool nearest_find_each(const nearest_rows *rows, const nearest_rows *queries, int k,
                        const vit_executor *executor, nearest_hit *hits, int *found);
 
-/* Returns a row as floats. If the row has halves, they are converted to floats in room [dim],
- * memory of the caller, and the function returns `room`. */
+/* Returns a row as floats. Halves are converted to floats in room [dim], memory of the caller, and
+ * the function then returns `room`. */
 const float *nearest_row(const nearest_set *set, int64_t row, float *room);
 
 /* Groups similar rows. Two rows belong to the same group if their cosine is at least `least`, or if

@@ -7,10 +7,10 @@
 #include <string.h>
 
 /* The subspace iteration works on 2 * count + EXTRA vectors, although only `count` components are
- * requested. With more vectors it converges faster. */
+ * requested. The additional vectors make it converge faster. */
 enum { EXTRA = 12, MAX_STEPS = 1000, MAX_SWEEPS = 60 };
-/* The iteration ends when the length of C v - variance v is at most this share of the largest
- * variance, for each requested component v. */
+/* The iteration ends when, for each requested component v, the length of C v - variance v is at
+ * most this share of the largest variance. */
 static const double CONVERGED = 1e-9;
 
 /* The state of one fit by subspace iteration. The iteration multiplies a block of vectors by the
@@ -158,8 +158,8 @@ static void turn_rows(const fit *f, double **rows, double **scratch) {
     *rows = turned;
 }
 
-/* Rotates the vectors of the block to the best approximations of the eigenvectors that lie within
- * the block. `next`, which is block C, is rotated in the same way. */
+/* Rotates the vectors of the block so that they approximate eigenvectors of C as well as any
+ * vectors in their span can. `next`, which is block C, is rotated in the same way. */
 static void ritz(fit *f, double **scratch) {
     for (int i = 0; i < f->width; i++) {
         for (int j = 0; j < f->width; j++) {
@@ -192,8 +192,8 @@ static double residual(const fit *f, int count) {
     return sqrt(worst);
 }
 
-/* Fills the block with random numbers from splitmix64 (Steele, Lea, Flood). Any start works if it
- * is not orthogonal to the result. */
+/* Fills the block with random numbers from splitmix64 (Steele, Lea, Flood). The iteration converges
+ * from any start that is not orthogonal to the components. */
 static void fill(double *block, size_t count) {
     uint64_t seed = 1;
     for (size_t i = 0; i < count; i++) {

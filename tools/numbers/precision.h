@@ -46,8 +46,8 @@ typedef struct running_mean {
 /* Opens a running mean of the last `length` vectors of `size` values. Returns false if memory is
  * exhausted; there is then nothing to close. */
 bool running_mean_open(running_mean *m, int length, int size);
-/* Adds the vector values [size], and replaces it by the mean of the last `length` vectors. If fewer
- * vectors were added, the mean is over all of them. */
+/* Adds the vector `values` [size], and overwrites it with the mean of the last `length` vectors. If
+ * fewer vectors were added, the mean is over all of them. */
 void running_mean_add(running_mean *m, float *values);
 void running_mean_close(running_mean *m);
 

@@ -122,7 +122,8 @@ static bool read_rotary(const vit_model *model, int block, positions *p, report 
 }
 
 /* Writes the biases of one patch: the values that a head adds to the attention scores of this patch
- * with each patch. A bias depends only on the distance between the two patches. */
+ * with every patch. A bias depends only on the offset (rows and columns) between the two
+ * patches. */
 static void put_biases(const positions *p, const float *table, int patch, float *biases) {
     const int across = 2 * p->columns - 1;
     const int y = patch / p->columns, x = patch % p->columns;
@@ -192,7 +193,7 @@ void rollout_begin(double *shares, int num_tokens, int from) {
         shares[i] = from < 0 ? 1.0 / num_tokens : i == from ? 1.0 : 0.0;
 }
 
-/* Computes one row of the mean attention map of all heads, and adds 1 for the token `query` itself.
+/* Computes row `query` of the mean attention map of all heads, and adds 1 to element `query`.
  * Returns the sum of the row. */
 static double mean_row(const float *maps, int num_heads, int num_tokens, int query, double *row) {
     const size_t n = (size_t)num_tokens;

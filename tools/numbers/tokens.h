@@ -13,8 +13,8 @@
 /* === Principal components are the directions in which rows differ most === */
 
 /* The result of pca_fit. The components have length 1, and the first has the most variance. The
- * sign of a component is arbitrary; here it makes the component's element with the largest
- * magnitude positive. */
+ * sign of a component is arbitrary; here, the element with the largest magnitude is made
+ * positive. */
 typedef struct pca {
     int dim, count;     /* number of elements in a row; number of components */
     double *mean;       /* [dim] */
@@ -46,16 +46,15 @@ float *tensor_values(const vit_model *model, const char *name, vit_tensor *tenso
 /* These functions represent each position on a model's grid of patches by a vector, whatever kind
  * of position encoding the model uses. */
 
-/* The kinds of position encodings. A model may use several kinds.
+/* The kinds of position encodings, and the vector of a position. A model may use several kinds.
  *
  *     embedding   the vector that is added to a patch: learned, or sines and cosines in one
  *                 dimension or two. [embed_dim]
- *     rotary      the cosines and sines of a block's angles: the cosine of two positions is the
- *                 mean of cos(angle - angle'). Two equal vectors whose pairs have equal lengths
- *                 have this cosine after the rotation. [head_dim]; for all heads if each head has
- *                 its own angles
- *     relative    values that a block adds to the scores of a patch with every patch, in all heads.
- *                 [num_heads * num_patches]
+ *     rotary      the cosines and sines of the angles by which a block rotates a vector at the
+ *                 position. The cosine of two positions is the mean of cos(angle - angle').
+ *                 [head_dim], or [num_heads * head_dim] if each head has its own angles
+ *     relative    the values that the heads of a block add to the attention scores of the patch
+ *                 with every patch. [num_heads * num_patches]
  *
  * To add a kind, add a constant here, and add its name and its cases in has_kind and read_kind. */
 typedef enum position_kind {
@@ -97,16 +96,16 @@ void positions_cosines(const positions *p, float *cosines);
 /* Rollout follows attention from one token, or from all tokens, through one or more blocks. */
 
 /* Sets the initial shares of the tokens, shares [num_tokens]. The share of token `from` is 1, and
- * the other shares are 0. If `from` is -1, all shares are equal, and the result is the mean over
- * the attention of all tokens. */
+ * the other shares are 0. If `from` is -1, all shares are equal, and rollout_block then gives the
+ * mean over all tokens. */
 void rollout_begin(double *shares, int num_tokens, int from);
 
-/* Continues attention rollout (Abnar and Zuidema, arXiv 2005.00928) through one block, from the
- * last block to the first: shares = shares A. A is the mean of the block's maps
- * [num_heads, num_tokens, num_tokens], plus the identity for the residual, with rows scaled to the
- * sum 1. After the last call, `shares` is row `from` of the product of all A. For N tokens, this
- * takes N^2 operations per block; computing the product of the matrices would take N^3. scratch is
- * [2, num_tokens]. */
+/* Continues attention rollout (Abnar and Zuidema, arXiv 2005.00928) through one block, and computes
+ * shares = shares A. The first call is for the last block, and the last call for the first block. A
+ * is the mean of the block's maps [num_heads, num_tokens, num_tokens], plus the identity for the
+ * residual; its rows are scaled to the sum 1. After the last call, `shares` is row `from` of the
+ * product of all A. For N tokens, this takes N^2 operations per block; computing the product of the
+ * matrices would take N^3. scratch is [2, num_tokens]. */
 void rollout_block(double *shares, const float *maps, int num_heads, int num_tokens,
                    double *scratch);
 
@@ -129,12 +128,13 @@ typedef struct tokens_patches {
 } tokens_patches;
 
 /* Fits components to the tokens of all patches together. coordinates [count, 3] receives the
- * coordinates of each patch along the components; the coordinates of missing components are 0. If
- * `foreground` is true, the method is that of section 7.5 of the DINOv2 paper (arXiv 2304.07193). A
- * first fit over all patches finds the foreground: the patches whose first coordinate is above 0. A
- * second fit covers only the foreground, and the other patches' coordinates are NaN. The sign of a
- * component is arbitrary; here the mean coordinate of the patches at the borders of photos is below
- * 0. *p receives the fit to which the coordinates belong; it is empty on failure. */
+ * coordinates of each patch along the components; if the fit has fewer than 3 components, the other
+ * coordinates are 0. If `foreground` is true, the method is that of section 7.5 of the DINOv2 paper
+ * (arXiv 2304.07193). A first fit over all patches finds the foreground: the patches whose first
+ * coordinate is above 0. A second fit covers only the foreground, and the other patches'
+ * coordinates are NaN. The sign of a component is arbitrary; here the mean coordinate of the
+ * patches at the borders of photos is below 0. *p receives the fit to which the coordinates belong;
+ * it is empty on failure. */
 bool tokens_components(const tokens_patches *t, bool foreground, pca *p, float *coordinates,
                        report *r);
 

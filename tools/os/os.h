@@ -17,8 +17,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Prepares the program; main calls this function first. On POSIX systems, it keeps files from
- * taking the descriptor of a closed standard stream (Windows' C library does so itself), and
+/* Prepares the program; main calls this function first. On POSIX systems, it prevents files from
+ * getting the descriptor of a closed standard stream (Windows' C library does so itself), and
  * restores the default handling of child processes. On Windows, it converts arguments to UTF-8,
  * turns off the translation of line ends in standard streams, and sets up the console for UTF-8 and
  * escape sequences. */
@@ -42,8 +42,8 @@ os_kind os_kind_of(const char *path);
 os_kind os_kind_of_link(const char *path);
 /* True if c separates the names in a path. */
 bool os_is_slash(char c);
-/* Identifies a file independently of its path: two paths lead to the same file if both numbers are
- * equal. The path "-" stands for standard input. Returns false if there is no file. */
+/* Identifies a file independently of its path: two paths lead to the same file if both members are
+ * equal. The path "-" stands for standard input. os_identify returns false if there is no file. */
 typedef struct os_identity {
     uint64_t volume, number;
 } os_identity;
@@ -59,7 +59,7 @@ FILE *os_fopen(const char *path, const char *mode);
  * the new file gets the permissions of the file `like`. */
 FILE *os_create(const char *path, const char *like);
 /* Opens or creates a file to read and write, and locks it. Fails with errno EAGAIN if another
- * process has locked the file. Does not call the function of os_on_read. */
+ * process has locked the file. Does not call the function that os_on_read has set. */
 FILE *os_open_alone(const char *path);
 bool os_cut(FILE *file, uint64_t size); /* removes all bytes after the first `size` bytes */
 size_t os_write_size(void);             /* best number of bytes for one write */
@@ -135,14 +135,14 @@ bool os_is_terminal(FILE *file); /* true for a terminal that supports escape seq
 char *os_executable(void);       /* returns the path of this program, malloc'ed; NULL if unknown */
 char *os_temporary_folder(void); /* returns a malloc'ed path */
 long os_process(void);           /* returns a number that no other running process has */
-/* Returns the number of bytes of this process that no file backs; NaN if unknown. */
+/* Returns the number of bytes of this process's memory that no file backs; NaN if unknown. */
 double os_private_bytes(void);
 /* Starts this program again with these arguments, and reads `size` bytes of its standard output.
  * arguments[0] is the name of the program, and a NULL ends the array. Returns false if the program
  * failed or wrote fewer bytes. */
 bool os_run_again(char **arguments, void *output, size_t size);
 
-/* Runs another program with the same standard streams and environment, and waits for it. The
+/* Runs another program with the standard streams and environment of this one, and waits for it. The
  * program is searched in PATH unless its name contains a folder. *status becomes its exit status,
  * or 128 plus the number of the signal that ended it. Returns false if the program did not start;
  * errno is ENOENT if it does not exist. */

@@ -44,10 +44,9 @@
 
 /* === The beginning === */
 
-/* Opens the root folder at the descriptor of a standard stream that is closed. Without this step,
- * the next file would get this descriptor and would receive messages. A name such as /dev/stdout
- * then leads to the folder. Opening this name for reading or writing fails, and so do reading and
- * writing the stream. */
+/* Opens the root folder at the descriptor of a standard stream that is closed. Otherwise, the next
+ * file to be opened would get this descriptor, and messages would be written into it. The stream
+ * then leads to a folder, so reading and writing it fail, and so does opening /dev/stdout. */
 static void keep_closed(int descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0 && open("/", O_RDONLY | O_PATH) != descriptor) {
         perror("standard streams");
@@ -174,7 +173,7 @@ bool os_cut(FILE *file, uint64_t size) {
 bool os_close_copy(FILE *file) {
     const int copy = dup(fileno(file));
     errno = 0;
-    /* If dup fails, the file has no descriptor, so nothing was written. */
+    /* If dup fails, there is no copy whose closing could report an error. */
     return copy < 0 || close(copy) == 0;
 }
 
@@ -182,8 +181,8 @@ bool os_make_folder(const char *path) { return mkdir(path, 0777) == 0; }
 
 static volatile sig_atomic_t is_soft, stopped_by;
 
-/* Handles a signal: calls the function that os_before_end set. The default action of the signal
- * follows. */
+/* Handles a signal. If os_stop_softly was called, the first signal is only noted. Any other signal
+ * leads to the function that os_before_end set, and then to its default action. */
 static void on_signal(int number) {
     const bool asks = number == SIGINT || number == SIGTERM || number == SIGHUP;
     if (is_soft && !stopped_by && asks) {
@@ -420,7 +419,7 @@ bool os_call(const char *const *arguments, int *status) {
     return child > 0;
 }
 
-/* Returns a malloc'ed copy of the environment whose first variable is TMPDIR. */
+/* Returns a malloc'ed copy of the environment in which TMPDIR is `folder`. */
 static char **other_environment(const char *folder) {
     size_t count = 0, kept = 1;
     char **all;
@@ -455,7 +454,7 @@ static bool bound(resource_kind resource, uint64_t most) {
     return setrlimit(resource, &limit) == 0;
 }
 
-/* Marks all descriptors above 2, so that they close when the program begins. */
+/* Marks all descriptors above 2, so that they close when execve starts the command. */
 static void close_others(void) {
     const long count = sysconf(_SC_OPEN_MAX);
 #if defined(__linux__) && defined(SYS_close_range)
@@ -492,7 +491,7 @@ static void become_command(const os_command *c, char **environment, int say) {
 
 /* Starts a command and returns its process number, or -1 on failure. The handlers of this process
  * must not run in the child, because they remove files. All signals are therefore blocked during
- * fork. The pipe closes without data when the program begins. */
+ * fork. The pipe contains errno only if the command could not be started. */
 static pid_t start_command(const os_command *c) {
     char **environment = other_environment(c->folder);
     int ends[2], why = ENOMEM;
@@ -519,9 +518,9 @@ static pid_t start_command(const os_command *c) {
     return child;
 }
 
-/* True if the child ends in time. Waits in short naps and counts the intended length of each nap,
- * because this process may be stopped for hours. The child's process number stays reserved until
- * waitpid. */
+/* True if the child ends in time. Waits in short naps and adds up their intended lengths, so that
+ * hours in which both processes are stopped do not count. The child's process number stays reserved
+ * until waitpid, so kill is safe. */
 static bool ends_in_time(pid_t child, int seconds) {
     int64_t nap = 1000000, waited = 0; /* in nanoseconds */
     for (;; waited += nap, nap = nap < 20000000 ? nap * 13 / 10 : nap) {

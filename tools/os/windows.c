@@ -253,7 +253,7 @@ char *os_real_path(const char *path) {
     if (wide && size && GetFinalPathNameByHandleW(file, wide, size + 1, 0)) {
         real = plain_path(wide);
     } else if (wide) {
-        /* Some file systems refuse the call. The given path is then only made absolute. */
+        /* Some file systems do not support this call. The path is then only made absolute. */
         free(wide);
         wide = to_wide(path);
         wide = wide ? lengthened(wide) : NULL;
@@ -468,8 +468,8 @@ void os_close(int descriptor) { _close(descriptor); }
 
 bool os_pipe(int ends[2]) { return _pipe(ends, 1 << 16, _O_BINARY | _O_NOINHERIT) == 0; }
 
-/* Waits until one of two pipes has data or is closed. The system cannot wait for two pipes, so the
- * function checks both in turn. */
+/* Waits until `pipe` has data or is closed; returns false if `stop` is closed. The system cannot
+ * wait for two pipes, so the function checks both in turn. */
 static bool wait_for_bytes(HANDLE pipe, int stop) {
     DWORD ready;
     for (;;) {
@@ -595,7 +595,7 @@ void os_unmap(void *data, size_t size) {
     UnmapViewOfFile(data);
 }
 
-/* Removes the pages from the working set, by unlocking pages that are not locked. */
+/* VirtualUnlock removes pages from the working set if they are not locked. */
 void os_drop_pages(const void *data, size_t size) { VirtualUnlock((void *)(uintptr_t)data, size); }
 
 void *os_allocate(size_t alignment, size_t size) { return _aligned_malloc(size, alignment); }
@@ -778,7 +778,7 @@ void os_remove_empty(const char *path) {
     free(wide);
 }
 
-/* === Commands with limits, which Windows lacks: these functions fail === */
+/* === Commands with limits: these functions fail on Windows === */
 
 char *os_find_program(const char *name) {
     (void)name;

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # dist.sh VERSION - writes a release to build/dist: source archives, the header alone, and their
 # SHA-256. vit-VERSION.tar.gz has at most 6 MB, without tests/ and the pages' pictures;
-# vit-VERSION-full.tar.gz has everything. The bytes are the same each time: files are sorted, have
-# no owners, and have the day of the release (.github/CHANGELOG.md) as time. dist.sh runs in git or
-# in an unpacked archive. In the unpacked smaller archive, it makes only the smaller archive.
+# vit-VERSION-full.tar.gz has everything. Each run gives the same bytes: files are sorted, have no
+# owners, and have the day of the release (.github/CHANGELOG.md) as time. dist.sh runs in git or in
+# an unpacked archive. In the unpacked smaller archive, it makes only the smaller archive.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export LC_ALL=C TZ=UTC

@@ -130,8 +130,8 @@ static int is_stopped(const vith_session *s) {
 #endif
 }
 
-/* Ends a pass by a jump if *stop is not zero. vit.h allows this jump, because no other thread
- * works, and nothing is locked or allocated. */
+/* Ends a pass by a jump if *stop is not zero. vit.h allows a jump from on_phase, because no other
+ * thread works then, and nothing is locked or allocated. */
 static void on_phase(void *user, vit_phase phase) {
     vith_session *s = (vith_session *)user;
     (void)phase;

@@ -1,12 +1,12 @@
 /* handles.h - declares the functions of vit.h without its structs. The functions use handles,
  * numbers and arrays, for languages that cannot read C's structs. rust/build.sh and go/build.sh
- * copy handles.h, handles.c and vit.h into the packages.
+ * copy handles.h, handles.c and vit.h into their packages.
  *
  * tools/packaging owns the compiled library, CMake, pkg-config, man pages, releases, bindings; it may
  * include no other floor.
  *
- * The results are those of vit_result in vit.h, and VITH_STOPPED. All names begin with vith_. The
- * code contains a static copy of vit.h, so a program may also link another copy. */
+ * The functions return a vit_result of vit.h, or VITH_STOPPED. All names begin with vith_.
+ * handles.c contains a static copy of vit.h, so a program may also link another copy. */
 #ifndef VITH_H
 #define VITH_H
 #include <stddef.h>
@@ -75,8 +75,8 @@ int vith_run(vith_session *session, int count, const uint8_t *const *pixels, con
              const float **scores, const float **embedding);
 
 /* Computes the tokens of a photo [num_tokens, embed_dim] after the final norm, and the attention
- * [num_heads, num_tokens, num_tokens] of a block. A negative block counts from the end. Both arrays
- * may be NULL. */
+ * [num_heads, num_tokens, num_tokens] of a block. A negative `block` counts from the end: -1 is the
+ * last block. Both arrays may be NULL. */
 int vith_look(vith_session *session, const uint8_t *pixels, const int32_t *shape, float *tokens,
               int block, float *attention);
 

@@ -22,8 +22,8 @@ if ! "$folder/vit-info" --version >/dev/null 2>&1; then
     exit
 fi
 
-# Parses a --help: usage, description, options, notes. Each option is a row of letter, name,
-# argument, text.
+# Parses a --help: usage, description, options, notes. Each option becomes an index of the arrays
+# letter, name, argument and help.
 # shellcheck disable=SC2016 # awk's
 parse='
 /^usage: / { part = "usage"; sub(/^usage: /, "") }
@@ -103,7 +103,7 @@ END {
 }
 '
 
-# Prints three lists: all options, options with a file, and options with another value.
+# Prints three lists: all options, options whose value is a file, options with any other value.
 # shellcheck disable=SC2016
 words='
 END {
@@ -143,7 +143,7 @@ help() {
     "$folder"/$1 --help | awk -v name_of="$1" -v day="$day" -v version="$version" "$parse$2"
 }
 
-# bash_case NAME: completes a word of a program, or of one of its commands
+# bash_case NAME: prints the code that completes a word of a program, or of one of its commands
 bash_case() {
     help "$1" "$words" | {
         read -r all

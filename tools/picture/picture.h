@@ -77,19 +77,19 @@ picture_colour colour_of(colour_map map, double value);
 /* These functions draw small pictures of values that lie on a grid. */
 
 /* Draws the centre of figure 7 of the ViT paper (arXiv 2010.11929): each cell of a grid contains a
- * small copy of the grid, which shows the values of this cell paired with all cells. values is
- * [n, n], where n = rows * columns is the number of cells. The value range[0] has the first colour
- * of COLOUR_VIRIDIS, and range[1] has the last. The picture is about `side` pixels wide, or wider
- * if each value would otherwise have less than a pixel. */
+ * small copy of the grid. The copy in cell i shows row i of values [n, n], where n = rows * columns
+ * is the number of cells. The value range[0] has the first colour of COLOUR_VIRIDIS, and range[1]
+ * has the last. The picture is about `side` pixels wide, or wider if each value would otherwise
+ * have less than a pixel. */
 bool grids_draw(picture *p, const float *values, vit_grid grid, const double range[2], int side,
                 report *r);
 
-/* Draws a filter [chans, size, size] of 1 or 3 channels, grey or in colours, at most `side` pixels
- * wide. The smallest value becomes black, and the largest value becomes white. */
+/* Draws a filter [chans, size, size] of 1 or 3 channels, grey or in colours, at most max(side,
+ * size) pixels wide. The smallest value becomes black, and the largest value becomes white. */
 bool grids_draw_filter(picture *p, const float *filter, int chans, int size, int side, report *r);
 
-/* Finds the smallest and the largest finite value, range[0] and range[1]. If no value is finite,
- * both become 0, and the function returns false. */
+/* Sets range[0] to the smallest value and range[1] to the largest, without NaNs. If all values are
+ * NaN, both become 0, and the function returns false. */
 bool grids_range(const float *values, size_t count, double range[2]);
 
 /* Maps `value` linearly from range[0] .. range[1] to 0 .. 1. Returns 0.5 if the range is empty. */
@@ -110,9 +110,9 @@ typedef struct view {
 bool view_make(view *v, const vit_image *photo, const vit_config *config, int side, report *r);
 void view_free(view *v);
 
-/* Draws the photo, and paints a colour over each patch with an opacity of 0 to 1. patches [rows *
- * columns] has the colours; if it is NULL, only the photo is drawn. The area outside all patches
- * becomes paler, and a line surrounds the model's input. The caller frees *painted. */
+/* Draws the photo, in grey, and paints the colours of patches [rows * columns] over it with an
+ * opacity of 0 to 1. If `patches` is NULL, the photo keeps its own colours. The area outside all
+ * patches becomes paler, and a line surrounds the model's input. The caller frees *painted. */
 bool view_paint(const view *v, const picture_colour *patches, double opacity, picture *painted,
                 report *r);
 
@@ -147,8 +147,8 @@ typedef struct sheet {
 bool sheet_add(sheet *s, picture *shown, const char *caption, report *r);
 
 /* Decodes a photo, scales it until its longer side is `side` pixels, and adds it to the sheet. An
- * unreadable photo becomes an empty grey square whose caption gives the reason. Returns false only
- * if memory is exhausted. */
+ * unreadable photo becomes a grey square with the same caption. Returns false if memory is
+ * exhausted or `side` is too large. */
 bool sheet_add_photo(sheet *s, const char *path, photo_decoder *decoder, int side,
                      const char *caption, report *r);
 

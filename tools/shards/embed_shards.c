@@ -72,7 +72,7 @@ static bool take_result(void *user, infer_result *result, report *r) {
     if (result->error) {
         good = take_unreadable(j, &s, result, r);
     } else {
-        /* This call must come first. It reads the logits, which the next line may scale. */
+        /* This call must come first. It reads the logits, which embedding_of may scale. */
         const int top = best_classes(j, result);
         const float *row = embedding_of(&recipe->choice, recipe->model, result);
         j->forward_ms += result->forward_ms;
@@ -216,8 +216,8 @@ static bool run_shard(shard_job *j, report *r) {
 
 /* === All of the part === */
 
-/* Returns true if the archive has the size that is in its record. An archive that cannot be opened
- * here counts as unchanged. */
+/* Returns true if the archive has the size that is in its record. Standard input and an archive
+ * that cannot be opened count as unchanged. */
 static bool same_archive(const char *file, int64_t bytes) {
     report unread = report_make();
     source s;
@@ -226,8 +226,8 @@ static bool same_archive(const char *file, int64_t bytes) {
     return (int64_t)s.size == bytes;
 }
 
-/* Checks whether the output of a shard exists and is complete. A damaged output is reported, and is
- * then made again. */
+/* Sets *done if the output of a shard is complete. Damaged output is reported, and is made again.
+ * Fails if the output belongs to another shard or to other settings. */
 static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, report *r) {
     const shard_task *task = j->task;
     char recipe[SHARD_RECIPE_SIZE];
@@ -365,7 +365,7 @@ static bool names_in(const char *folder, const char *kind, photo_list *names, re
     return good;
 }
 
-/* Returns the number of a shard, such as "00017" in "stats_00017.json". The name is cut in place.
+/* Returns the number of a shard, such as "00017" in "stats_00017.json". Cuts the suffix off `name`.
  * Returns NULL for any other name. */
 static char *number_in(char *name, const char *kind, const char *suffix) {
     const size_t before = strlen(kind) + 1, after = strlen(suffix), length = strlen(name);

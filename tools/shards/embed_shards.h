@@ -28,9 +28,9 @@ typedef struct shard_list {
 enum { SHARD_LIST_MAX = 10 * 1000 * 1000 };
 
 /* Lists the shards of operands. An operand is a file, a text with ranges as in a shell
- * ("{0..3}/{00..99}.tar"), or a folder, which stands for its files that end in .tar, sorted. Each
- * of the files in `lists` has an operand in each line. `name` is the name that standard input gets
- * in outputs; NULL if it has none. On failure there is nothing to free. */
+ * ("{0..3}/{00..99}.tar"), or a folder, which stands for its files whose names end in .tar, sorted.
+ * Each line of the files in `lists` is an operand. `name` is the name that standard input gets in
+ * outputs; NULL if it has none. On failure there is nothing to free. */
 bool shard_list_open(shard_list *list, const text_list *operands, const text_list *lists,
                      const char *name, report *r);
 void shard_list_close(shard_list *list);
@@ -57,9 +57,9 @@ typedef struct shard_part {
  *     SLURM_PROCID, SLURM_STEP_NUM_TASKS a task of srun, if SLURM_STEP_ID is set: a lone batch
  *                                         script has a SLURM_PROCID too
  *
- * If `parts` is given, the number of the job in its array is used too. It is SLURM_ARRAY_TASK_ID
- * (from 0), or GNU parallel's PARALLEL_SEQ (from 1). If each job of an array has several tasks,
- * each task has its own part. */
+ * If `parts` is given, the number of the job in its array is used too. This number is
+ * SLURM_ARRAY_TASK_ID (from 0), or GNU parallel's PARALLEL_SEQ (from 1). If each job of an array
+ * has several tasks, each task has its own part. */
 bool shard_part_choose(shard_part *part, const char *text, int parts, report *r);
 
 /* === Photos of a shard === */
@@ -113,8 +113,8 @@ typedef struct shard_totals {
 } shard_totals;
 
 /* Embeds the shards of the part. A damaged or unreadable shard is reported, and the run continues
- * with the next shard. Returns false if all later shards would fail too: the disk is full, memory
- * is exhausted, the model's file has changed, or the folder has the output of another model. */
+ * with the next shard. Returns false if all later shards would fail too, for example because the
+ * disk is full, the model's file has changed, or the folder has the output of another model. */
 bool shard_task_run(const shard_task *task, shard_totals *totals, report *r);
 
 /* Prints the totals as a line on stderr or, if `json` is true, as a JSON object on stdout. */
@@ -134,10 +134,11 @@ typedef struct shard_collected {
     char recipe[256]; /* the common recipe of all shards */
 } shard_collected;
 
-/* Verifies every shard that has a record in the folder, and adds up the results. Prints a line on
- * stderr for each shard that is missing, damaged, or made with another recipe than the first shard.
- * `shards` lists the expected shards. If `shards` is empty, gaps between the numbers count as
- * missing. Returns false only if the folder cannot be read. */
+/* Verifies the shards, and adds up the results. Prints a line on stderr for each shard that is
+ * missing, damaged, or made with another recipe than the first shard. `shards` lists the expected
+ * shards. If it is empty, every shard with a record in the folder is verified, and gaps between
+ * their numbers count as missing. Returns false if the folder cannot be read, or if a folder
+ * without expected shards has no records. */
 bool shard_collect(const char *program, const char *folder, const shard_list *shards,
                    shard_collected *all, report *r);
 bool shard_all_there(const shard_collected *all);

@@ -25,7 +25,7 @@ typedef struct copy_header {
 
 static const uint64_t magic = 0x76697420693831u;
 
-/* The number of rows that are made at a time. */
+/* The number of rows whose copies are made at a time. */
 enum { BLOCK = 4096 };
 
 /* Writes into *h the header that a valid file of copies has. `time` is the modification time that
@@ -48,7 +48,8 @@ static bool expected_header(const char *vectors, int64_t time, const nearest_par
 }
 
 /* Makes the copies in blocks of rows, and writes them. In the file, the scales come before the
- * rows, but the scales are known only at the end. They are therefore written again at the end. */
+ * rows, but they are known only at the end. So zeros are written first, and the scales replace them
+ * at the end. */
 static bool write_rows(const int8_copies *c, FILE *file, const nearest_part *part,
                        nearest_scale *scales, int8_t *bytes) {
     const size_t dim = (size_t)c->dim, count = (size_t)part->count;
@@ -166,8 +167,8 @@ static char *join(const char *folder, const char *before, const char *middle, co
     return path;
 }
 
-/* Checks that all shards were made with the same model and the same options. `other` describes the
- * new shard, and the index takes over its memory. */
+/* Checks that a shard was made with the same model and options as the first shard. `other`
+ * describes the shard, and the index takes over the memory of `other`. */
 static bool check_same(shard_index *index, const indexed_shard *shard, embedding_index *other,
                        report *r) {
     embedding_index *first = &index->about;
@@ -386,7 +387,7 @@ static bool open_embedded(shard_index *index, const char *program, const char *v
 /* === A folder of .npy files === */
 
 /* Opens STEM.npy together with the text file that has a line for each row. This file is
- * metadata_N.jsonl for img_emb_N.npy, and STEM.txt for any other name. */
+ * metadata_N.jsonl for img_emb_N.npy, if it exists; otherwise it is STEM.txt. */
 static bool open_file(shard_index *index, const char *program, const char *stem, report *r) {
     const char *folder = index->about.path, *number = "img_emb_";
     char *vectors = join(folder, stem, ".npy", ""), *json = NULL, *lines = NULL;

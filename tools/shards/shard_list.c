@@ -12,7 +12,7 @@
 /* === Ranges === */
 
 typedef struct range {
-    /* The positions of the opening and the closing bracket. */
+    /* The positions of '{' and '}'. */
     const char *open, *close;
     unsigned long first, last;
     /* The number of digits, if numbers have leading zeros; otherwise 0. */

@@ -216,8 +216,8 @@ bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *
 
 /* === Lines and rows === */
 
-/* Writes the label from a .cls file. If its text is an integer, it is written as a number,
- * otherwise as a string. */
+/* Writes the label from a .cls file. A text that is an integer becomes a number, and any other text
+ * becomes a string. */
 static void put_label(json_writer *w, const char *label) {
     char text[64];
     long number;
@@ -364,8 +364,7 @@ static bool put_files(shard_writer *w, json_writer *record, report *r) {
 }
 
 /* Writes the record last, because a record promises that the other files are complete. An older
- * record is removed first. If the archive has changed, the older record would not match the new
- * files. */
+ * record is removed first, because it would not match the new files if the archive has changed. */
 bool shard_writer_commit(shard_writer *w, json_writer *record, report *r) {
     cli_output *const outputs[3] = { &w->metadata, &w->vectors, &w->stats };
     bool good;

@@ -64,9 +64,9 @@ typedef enum shard_state {
     SHARD_DAMAGED, /* a file is missing or does not match its record */
 } shard_state;
 
-/* Reads the record of a shard, and verifies its other two files. If `bytes` is true, their
- * checksums are verified; otherwise only their sizes. If the result is SHARD_DAMAGED, *r has the
- * reason, and the values of the record must not be used. Close the record after any result. */
+/* Reads the record of a shard, and verifies the sizes of the shard's other two files. If `bytes` is
+ * true, their checksums are verified too. If the result is SHARD_DAMAGED, *r has the reason, and
+ * the values of the record must not be used. Close the record after any result. */
 shard_state shard_record_open(shard_record *record, const shard_paths *paths, bool bytes,
                               report *r);
 
@@ -82,7 +82,7 @@ bool shard_record_put_file(json_writer *w, const char *key, const char *place, r
 
 /* === Writing === */
 
-/* The three files of a shard get their names only when all of them are complete. */
+/* Until all three files of a shard are complete, they have temporary names. */
 
 typedef struct shard_writer {
     const shard_recipe *recipe;
@@ -110,10 +110,9 @@ bool shard_writer_add(shard_writer *w, const sample *s, const char *path, const 
  * is the name of the image in the metadata. */
 bool shard_writer_add_unreadable(shard_writer *w, sample *s, const char *path, report *r);
 
-/* Completes and checks the vectors and the metadata. Then adds the members "shape", "vectors" and
- * "metadata" to the record, and ends the record. Finally renames all files. shard_writer_record
- * must have begun the record before, and the caller may have added members to it. Closes the writer
- * in any case. */
+/* Completes the vectors and the metadata, adds their shape, sizes and checksums to `record`, ends
+ * the record, and renames all files. shard_writer_record must have begun `record` before, and the
+ * caller may have added members to it. Closes the writer in any case. */
 bool shard_writer_commit(shard_writer *w, json_writer *record, report *r);
 json_writer shard_writer_record(shard_writer *w);
 void shard_writer_abandon(shard_writer *w);
@@ -124,8 +123,8 @@ void shard_writer_abandon(shard_writer *w);
 
 /* The file NAME.i8 is a copy of the rows in NAME.npy, with one byte per value.
  *
- * The file has a header, a scale for each row (nearest_scale in nearest.h), and the rows. Its
- * numbers are in the byte order of this machine.
+ * The file has a header, a scale for each row (nearest_scale in nearest.h), and the rows. The
+ * numbers are in the byte order of the machine that wrote the file.
  */
 
 typedef struct int8_copies {
@@ -136,9 +135,10 @@ typedef struct int8_copies {
 
 /* Maps NAME.i8 into memory, and sets part->bytes and part->scales to its content. `vectors` is the
  * path of NAME.npy. `time` is the modification time that NAME.npy had when it was opened; if the
- * file has changed since, the call fails. If NAME.i8 is missing, or if it does not match the shape,
- * size and time of NAME.npy, the function makes the file and prints a line on stderr. Returns the
- * mapped memory, which os_unmap frees, and sets *size to its size. Returns NULL on failure. */
+ * file has changed since, the call fails. If NAME.i8 is missing, the function makes it. If NAME.i8
+ * does not match the shape, size and time of NAME.npy, the function makes it again, and prints a
+ * line on stderr. Returns the mapped memory, which os_unmap frees, and sets *size to its size.
+ * Returns NULL on failure. */
 void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, nearest_part *part,
                      size_t *size, report *r);
 
@@ -167,7 +167,7 @@ typedef struct indexed_shard {
 } indexed_shard;
 
 typedef struct shard_index {
-    /* describes all shards together: the shape of the vectors and the model, but no names */
+    /* what is true of all shards together: the shape of the vectors and the model, but no names */
     embedding_index about;
     indexed_shard *shards;
     nearest_part *parts; /* [set.count]: part i has the rows of shard i */
@@ -194,7 +194,8 @@ bool shard_index_copies(shard_index *index, const char *program, const vit_execu
 typedef struct indexed_row {
     const char *shard; /* path of the .npy file that contains the row, memory of the index */
     int64_t row;       /* number of the row in this file, from 0 */
-    /* path of the photo in the metadata, or its line in NAME.txt; otherwise "FILE.npy#ROW" */
+    /* path (or key) of the photo in the metadata, or its line in NAME.txt; otherwise
+     * "FILE.npy#ROW" */
     char *name;
     char *key, *caption, *label, *url;
 } indexed_row;

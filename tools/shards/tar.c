@@ -235,7 +235,7 @@ static bool is_zero(const uint8_t *bytes, size_t size) {
 }
 
 /* Reads the stream to its end, after the block of zeros that ends the archive. A program that
- * writes to the pipe must be able to finish. Always returns false. Fails if anything but zeros
+ * writes the archive to a pipe can thus finish. Always returns false. Fails if anything but zeros
  * follows. */
 static bool finish(tar_stream *s, report *r) {
     uint8_t bytes[1 << 14];
@@ -369,7 +369,7 @@ static char **text_of(samples *s, const char *name) {
     const char *suffix = name + key_length(name);
     return strcasecmp(suffix, ".txt") == 0   ? &s->shared.caption
            : strcasecmp(suffix, ".cls") == 0 ? &s->shared.label
-           /* `url` holds the whole text of KEY.json for a while. */
+           /* Until read_json, `url` holds the whole text of KEY.json. */
            : strcasecmp(suffix, ".json") == 0 ? &s->shared.url
                                               : NULL;
 }

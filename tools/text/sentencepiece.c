@@ -82,8 +82,8 @@ static uint32_t unit_at(const charsmap *c, size_t i) { return bytes_load32(c->un
 
 static size_t unit_offset(uint32_t unit) { return (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6); }
 
-/* True if the first `size` bytes of the key begin with one of the fixed keys. Such a key is never
- * used. */
+/* True if the first `size` bytes of the key begin with one of the fixed keys. SentencePiece looks
+ * for fixed keys first, so it never uses such a key. */
 static bool is_hidden(const charsmap *c, size_t size) {
     for (size_t n = 1; n <= size; n++)
         if (tplan_find(c->fixed, c->key, n)) return true;

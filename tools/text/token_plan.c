@@ -282,9 +282,9 @@ static const unsigned char *unicode(tplan *p, int table) {
     return p->unicode + at;
 }
 
-/* Adds a list of ranges of characters. The bits in `mask` are the classes of the characters; ranges
- * that do not differ in these bits are joined. Returns the offset of the list; 0 if memory is
- * exhausted. */
+/* Adds a list of ranges of characters. The bits in `mask` are the classes of the characters;
+ * neighbouring ranges that do not differ in these bits are joined. Returns the offset of the list;
+ * 0 if memory is exhausted. */
 static uint32_t put_ranges(tplan *p, int table, unsigned mask) {
     const size_t count = sizes[table] / 4;
     const unsigned char *data = unicode(p, table);
@@ -464,8 +464,8 @@ static bool put_tables(tplan *p, report *r) {
     set_header(p, 68, put_list(p, ids, p->pieces.count));
     free(ids);
     set_header(p, 64, put_table(p, &p->pieces, false));
-    /* The last value of a table is the end of the last entry. In this table, it is the end of the
-     * merges, which is the number of merges. */
+    /* A table has one number more than entries. The numbers of the pieces are indices of merges, so
+     * the last one is the number of merges. */
     if (p->algorithm != TPLAN_UNIGRAM && !p->no_memory && p->pieces.count)
         set32(p->blob.data + bytes_load32(p->blob.data + 64) + 8 + 4 * (2 * p->pieces.count + 1),
               (uint32_t)p->merges.count);

@@ -65,7 +65,7 @@ typedef struct tplan_bytes {
 } tplan_bytes;
 
 typedef struct tplan_steps {
-    /* Numbers of each step in the form of the tokenizer's data. */
+    /* The four numbers of each step, as the tokenizer's data stores them. */
     uint32_t rows[TPLAN_MAX_STEPS][4];
     size_t count;
 } tplan_steps;
@@ -79,7 +79,7 @@ typedef struct tplan {
     bool has_bytes;
     /* `first` runs before raw tokens are found, and `steps` runs after that. */
     tplan_steps first, steps;
-    double growth;          /* the largest factor by which the steps can lengthen a text */
+    double growth;          /* the largest factor by which a step can lengthen a text */
     tplan_bytes blob;       /* the tables that the steps use */
     memory_arena memory;    /* the memory of all keys and values */
     unsigned char *unicode; /* Unicode's tables, decoded; NULL until a step needs them */
@@ -110,9 +110,9 @@ void tplan_step_prepend(tplan *p, tplan_steps *steps, const char *text, bool unl
 /* These functions append steps that use Unicode's tables. */
 enum { TPLAN_TRIM_BEGIN = 1, TPLAN_TRIM_END = 2 };
 enum { TPLAN_LETTER = 1, TPLAN_NUMBER = 2, TPLAN_WHITE_SPACE = 4, TPLAN_PYTHON_SPACE = 8 };
-/* Replaces each run of characters of these kinds by one space, and trims the text. */
+/* Replaces each run of characters of `kinds` by one space, and trims the ends that `trim` names. */
 void tplan_step_collapse(tplan *p, tplan_steps *steps, unsigned kinds, unsigned trim);
-/* Does the same for the spaces U+0020 only. */
+/* Does the same as tplan_step_collapse, but only for U+0020. */
 void tplan_step_collapse_spaces(tplan *p, tplan_steps *steps, unsigned trim);
 /* Removes the character `code` at the end of the text. */
 void tplan_step_trim_end(tplan *p, tplan_steps *steps, uint32_t code);
@@ -155,7 +155,7 @@ bool clip_read_bpe(tplan *p, const char *path, report *r); /* `path` is a .txt o
 bool clip_read_vocab(tplan *p, const char *vocab, const char *merges, report *r);
 
 /* Add a piece or a merge that is written in GPT-2's characters, with `suffix` after it. Return
- * false if the text has other characters. */
+ * false if a text is empty or too long, or has other characters. */
 bool clip_add_piece(tplan *p, const char *piece, size_t size, const char *suffix, uint32_t id);
 bool clip_add_merge(tplan *p, const char *left, size_t left_size, const char *right,
                     size_t right_size, const char *suffix, uint32_t rank);
@@ -170,8 +170,8 @@ bool json_tokenizer_read(tplan *p, const char *path, const text_facts *facts, bo
                          report *r);
 
 /* Reads the pieces, the normalisation, and the begin, end and pad tokens of a .model file. Control
- * symbols become raw tokens. If `siglip` is set, the function puts a prefix before the text and
- * removes the prefix again, as SiglipTokenizer does. */
+ * symbols and the unknown piece become raw tokens. If `siglip` is set, texts are scored as
+ * SiglipTokenizer does, which puts a prefix before a text and removes it again. */
 bool spiece_read(tplan *p, const char *path, bool siglip, report *r);
 /* Adds the pairs of a precompiled_charsmap to *map, except pairs whose key begins with a key of
  * `fixed`. */

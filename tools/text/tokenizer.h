@@ -17,10 +17,10 @@
 
 /* How the model's library cleans a text before its tokenizer runs. */
 typedef enum text_cleaning {
-    TEXT_HUGGING_FACE, /* transformers: cleaning by the tokenizer's own files */
+    TEXT_HUGGING_FACE, /* transformers: the tokenizer's files determine the cleaning */
     /* CLIP, open_clip: decodes entities, makes lower case, keeps one space between words */
     TEXT_OPENAI,
-    TEXT_CANONICALIZE, /* open_clip for SigLIP: the same, but also removes punctuation */
+    TEXT_CANONICALIZE, /* open_clip for SigLIP: as TEXT_OPENAI, but removes punctuation too */
     TEXT_NONE,         /* only the normalisation of tokenizer.json or of a .model file */
 } text_cleaning;
 
@@ -33,7 +33,7 @@ typedef struct tokenizer_source {
     bool lower_case; /* true to make lower case, even if the files do not set it */
 } tokenizer_source;
 
-/* The files, in the order in which a folder is searched. */
+/* The files, in the order in which a folder is searched, except that .gz comes before .txt. */
 #define TOKENIZER_FILES                                                                            \
     "tokenizer.json, spiece.model, tokenizer.model, vocab.json with merges.txt, "                  \
     "bpe_simple_vocab_16e6.txt or bpe_simple_vocab_16e6.txt.gz"

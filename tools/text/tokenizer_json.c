@@ -102,7 +102,7 @@ static bool is_clip_pattern(const char *regex) {
 static bool read_split(reader *d, const json_value *n) {
     const char *string = json_string(json_get(json_get(n, "pattern"), "String"), NULL);
     const char *regex = text_of(json_get(n, "pattern"), "Regex");
-    /* the text has no space at which it could be split */
+    /* a normalizer has replaced every space, so there is nothing to split */
     if (string && strcmp(string, " ") == 0 && d->spaces_go) return true;
     if (is_clip_pattern(regex) && strcmp(text_of(n, "behavior"), "Removed") == 0 &&
         json_bool(json_get(n, "invert"), false)) {
@@ -239,8 +239,8 @@ static bool read_piece(reader *d, const char *text, int64_t id, uint32_t score) 
     if (id >= d->p->num_ids) d->p->num_ids = (int)id + 1;
     if (size == 0) return true; /* an empty piece occurs in no text */
     if (d->bytes) {
-        /* No merge makes a token with characters other than GPT-2's 256 for bytes, so such a token
-         * is left out. */
+        /* A token with a character that stands for no byte is left out, because no merge makes
+         * it. */
         if (!clip_add_piece(d->p, text, size, d->suffix, (uint32_t)id) && size > TPLAN_MAX_PIECE)
             return report_fail(d->r, "the piece '%s' has more than %d bytes", text,
                                TPLAN_MAX_PIECE);
@@ -341,8 +341,8 @@ static bool read_model(reader *d, const json_value *root) {
 }
 
 /* Sets the token at one end of a text. `said` is add_bos_token or add_eos_token of transformers: 1
- * adds the token `name`, 0 adds no token, and -1 means that the option is not set. In this file,
- * only set_ends uses the options: its classes have a tokenizer.json that adds no such tokens. */
+ * adds the token `name`, 0 adds no token, and -1 means that the option is not set. Only the classes
+ * in set_ends need these options, because their tokenizer.json adds no such tokens. */
 static bool set_end(const reader *d, int said, const char *name, const json_value *tokens,
                     int *id) {
     if (said == 0) *id = TPLAN_NONE;

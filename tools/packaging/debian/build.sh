@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# build.sh OUTDIR - makes the Debian packages of this tree, by dpkg-buildpackage in a copy.
+# build.sh OUTDIR - makes Debian packages by running dpkg-buildpackage in a copy of this tree.
 # DEBFULLNAME and DEBEMAIL name the maintainer; without DEBEMAIL, the address is root's address,
 # which archives refuse.
 set -euo pipefail

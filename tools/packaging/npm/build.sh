@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# build.sh OUTDIR - builds the modules of examples/web/vit. Makes npm's package
-# OUTDIR/vit-h-VERSION.tgz from these modules.
+# build.sh OUTDIR - builds the modules of examples/web/vit. Then packs them as
+# OUTDIR/vit-h-VERSION.tgz for npm.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 here=tools/packaging/npm web=examples/web out=$1

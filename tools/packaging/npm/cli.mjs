@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// cli.mjs - vit-h: classes and embeddings of photos, on the command line.
+// cli.mjs - the program vit-h, which prints classes and embeddings of photos.
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { open, photoOf } from './index.mjs';
@@ -56,7 +56,7 @@ const commands = {
         return [...(photos.length > 1 ? [file] : []), ...classes.map(shown)];
     },
 
-    /** Prints nine digits, which keep all bits of a float. */
+    /** Prints nine digits of each number, which keep all bits of a float. */
     embed(model, file, photo) {
         const { embedding } = model.run(photo, { embedding: true });
         const numbers = Array.from(embedding, (x) => Number(x.toPrecision(9)));

@@ -16,7 +16,7 @@ for (const folder of here ? ['.', 'vit/'] : []) expectUnpacked(new URL(folder, h
 
 /** Promises of the models that classify() and embed() have opened, by model and options. */
 const opened = new Map();
-const names = new WeakMap(); // the names of models that are objects
+const names = new WeakMap(); // names for models that are objects, such as a Blob
 let count = 0;
 
 function nameOf(source) {
@@ -26,7 +26,7 @@ function nameOf(source) {
 }
 
 function bundled() {
-    // Bundlers copy the file if its URL is written in full.
+    // Bundlers copy the file only if import.meta.url itself, not `here`, is written in its URL.
     if (here) return new URL('./models/cifar10-vit.vit', import.meta.url);
     throw new TypeError('model: expected a .vit file; the bundled one is not available here');
 }

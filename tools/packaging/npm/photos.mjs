@@ -3,7 +3,8 @@
 import { addressOf, bytesOf, loadModule, provide } from './load.mjs';
 import { inNode } from './pool.mjs';
 
-/* * The WebAssembly modules. Vite and webpack copy and rename files that are named in this way. */
+/** The WebAssembly modules. Vite and webpack copy and rename files whose URLs are written in this
+ * way. */
 const files = import.meta.url ? {
     'vit.wasm': new URL('./vit.wasm', import.meta.url),
     'vit-scalar.wasm': new URL('./vit-scalar.wasm', import.meta.url),
@@ -16,7 +17,7 @@ const files = import.meta.url ? {
 const renamed = Object.entries(files).filter(([name, url]) => !url.pathname.endsWith(`/${name}`));
 if (renamed.length) provide(Object.fromEntries(renamed));
 
-/** inNode is also true in Deno, which has both classes but no canvas to draw on. */
+/** inNode is also true in Deno, which has both names but no canvas to draw on. */
 const inPage = !inNode && typeof OffscreenCanvas === 'function' &&
     typeof createImageBitmap === 'function';
 const pictures = ['HTMLImageElement', 'HTMLCanvasElement', 'HTMLVideoElement', 'SVGImageElement',
@@ -51,8 +52,8 @@ async function ofBlob(blob, name) {
     }
 }
 
-/** Makes an instance for each photo: the memory of the instance is freed afterwards, and a damaged
- * file cannot harm the next photo. */
+/** Makes an instance of photo.wasm for each photo, so that its memory is freed afterwards and a
+ * damaged file cannot harm the next photo. */
 async function ofBytes(bytes) {
     const module = await loadModule(addressOf('photo.wasm', import.meta.url), true);
     const { exports } = await WebAssembly.instantiate(module);
@@ -78,7 +79,7 @@ async function ofBytes(bytes) {
 const isPixels = ({ width, height, data }) =>
     Number.isInteger(width) && Number.isInteger(height) && ArrayBuffer.isView(data);
 
-/** Makes a photo of vit.mjs from any object that contains one. */
+/** Returns a photo as vit.mjs takes it, from any object that contains a photo. */
 export async function photoOf(source) {
     if (typeof source === 'string' || source instanceof URL) {
         const name = String(source).slice(0, 200);

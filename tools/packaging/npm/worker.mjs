@@ -1,4 +1,4 @@
-// worker.mjs - replaces index.mjs for Cloudflare's Workers, which compile modules only during
+// worker.mjs - replaces index.mjs for Cloudflare's Workers, which compile WebAssembly only during
 // deployment.
 import photo from './vit/photo.wasm';
 import vit from './vit/vit.wasm';

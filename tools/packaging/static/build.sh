@@ -26,7 +26,7 @@ needs() { # COMMAND PACKAGE
 }
 package_version() { dpkg-query -W -f '${Version}' "$1" 2>/dev/null || echo NOASSERTION; }
 
-# kernel_headers FOLDER: links to Linux's headers, which musl lacks, for the sandbox
+# kernel_headers FOLDER ASM: links to Linux's headers, which the sandbox includes and musl lacks
 kernel_headers() {
     local name
     mkdir -p "$built/include"
@@ -59,8 +59,8 @@ musl_for_arm() {
     rm -rf "$lists"
 }
 
-# set_up PLATFORM: sets the compiler, its flags, and the libraries in the programs, one per line:
-# NAME|VERSION|LICENCE|SUPPLIER|FILE WITH ITS LICENCE
+# set_up PLATFORM: sets the compiler, its flags, and a list of the libraries in the programs, one in
+# a line: NAME|VERSION|LICENCE|SUPPLIER|FILE WITH ITS LICENCE
 set_up() {
     platform=$1 built=build/static/$1 exe='' includes='' ldflags=-static flags=''
     mkdir -p "$built"
@@ -76,7 +76,7 @@ set_up() {
             die "$platform needs Linux's headers (Debian: linux-libc-dev-arm64-cross)"
         kernel_headers /usr/aarch64-linux-gnu/include /usr/aarch64-linux-gnu/include/asm
         musl_for_arm
-        # ARMv8.0 has no atomic instructions, and a static program needs no test for them.
+        # The flag prevents a test at run time for the atomic instructions, which ARMv8.0 lacks.
         cc="aarch64-linux-gnu-gcc -specs=$specs" tools=aarch64-linux-gnu- flags=-mno-outline-atomics
         ;;
     windows-x86_64)
@@ -183,7 +183,7 @@ build() { # PLATFORM
 }
 
 made=''
-# Only programs that run on this machine can make man pages.
+# The man pages are made from the --help of programs, which must therefore run here.
 [ "$(uname -sm)" = "Linux x86_64" ] || die "expected Linux on x86-64, found $(uname -sm)"
 pages=build/static/linux-x86_64/tools
 case " $platforms " in *" linux-x86_64 "*) ;; *) compile linux-x86_64 ;; esac

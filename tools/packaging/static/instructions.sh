@@ -10,7 +10,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # choose PROGRAM: sets objdump and the assembler. Sets for each tier its name, the CPU for the
-# assembler, and a pattern of its kernels' names. The first tier is all other functions.
+# assembler, and a pattern of its kernels' names. The first tier is the oldest CPU; it is for all
+# functions that are not kernels.
 #
 # endbr64 (ibt) and hints are no-ops on older CPUs.
 choose() {
@@ -50,8 +51,9 @@ choose() {
 
 # Lists each instruction of a tier once, as "INSTRUCTION<tab>FUNCTION". Jumps and no-ops are left
 # out, because the assembler does not accept their targets and prefixes. vit.h runs xgetbv only on
-# CPUs that have it. tzcnt is the code of `rep bsf`. Between its functions, MinGW has constants
-# (one, limit) and the addresses of constructors and destructors.
+# CPUs that have it. tzcnt has the code of `rep bsf`, which every CPU runs. MinGW puts constants
+# (one, limit) and the addresses of constructors and destructors between functions; they are left
+# out too.
 collect() {
     "$prefix"objdump -d --no-show-raw-insn "$1" | awk -v tiers="$tiers" -v comment="$comment" -v work="$work" '
         BEGIN {
