@@ -50,7 +50,7 @@ typedef struct job {
     vit_model model;
     char *path; /* path of the model */
     photo_list photos;
-    /* [photos.count]: size and time of each photo's file, before the photo is read */
+    /* [photos.count]: stamp (size and time) of each photo's file, before the photo is read */
     journal_stamp *stamps;
     /* [photos.count]: offset of each photo's record in the journal OUT.rows; -1 if it has none */
     int64_t *rows;

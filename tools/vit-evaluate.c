@@ -278,9 +278,8 @@ static void print_matrix(const vit_model *model, const totals *sum) {
     }
 }
 
-/* Prints the most frequent mistakes, for more classes than a printed matrix can show. Each pass
- * over the list finds the next mistake. Mistakes are ordered by their count, and then by their
- * place in the list. */
+/* Prints the most frequent mistakes, for models with too many classes for a printed matrix. Each
+ * pass over the list finds the next mistake, by count and then by place in the list. */
 static void print_worst(const vit_model *model, const totals *sum) {
     char a[32], b[32];
     int last = -1;

@@ -29,7 +29,7 @@ typedef enum purpose { CLASSES, EMBEDDINGS, WORDS } purpose;
 /* A published model. Its repository on Hugging Face is OWNER/NAME. tools/bench/peers/figures.py
  * makes README's table of models from these rows. Parameters, input and top-1 come from timm
  * (results-imagenet.csv of 2025-10-30) or open_clip. A row has a SHA-256 if several public lists
- * have the same value. */
+ * agree on its value. */
 typedef struct published {
     const char *name, *owner;
     /* names of the files to download, separated by spaces; the weights are first */

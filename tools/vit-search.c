@@ -87,8 +87,8 @@ static void job_free(job *j) {
 /* The photos and vectors of the query                                       */
 /* ------------------------------------------------------------------------- */
 
-/* Returns the vectors with which the query is compared: the texts of --classes, the vectors of all
- * indexes in a folder, or the vectors of one index. */
+/* Returns the vectors with which the query is compared: those of the texts of --classes, those of
+ * all indexes in a folder, or those of one index. */
 static const embedding_index *compared(const job *j) {
     if (j->chosen->zero_shot.classes) return &j->zero_shot.texts;
     return j->folder.set.count ? &j->folder.about : &j->index;

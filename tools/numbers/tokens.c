@@ -122,8 +122,7 @@ static bool read_rotary(const vit_model *model, int block, positions *p, report 
 }
 
 /* Writes the biases of one patch: the values that a head adds to the attention scores of this patch
- * with every patch. A bias depends only on the offset (rows and columns) between the two
- * patches. */
+ * with every patch. A bias depends only on the offset between the two patches. */
 static void put_biases(const positions *p, const float *table, int patch, float *biases) {
     const int across = 2 * p->columns - 1;
     const int y = patch / p->columns, x = patch % p->columns;

@@ -13,8 +13,7 @@
 /* === Principal components are the directions in which rows differ most === */
 
 /* The result of pca_fit. The components have length 1, and the first has the most variance. The
- * sign of a component is arbitrary; here, the element with the largest magnitude is made
- * positive. */
+ * sign of a component is arbitrary; here, the element of largest magnitude is positive. */
 typedef struct pca {
     int dim, count;     /* number of elements in a row; number of components */
     double *mean;       /* [dim] */
@@ -128,7 +127,7 @@ typedef struct tokens_patches {
 } tokens_patches;
 
 /* Fits components to the tokens of all patches together. coordinates [count, 3] receives the
- * coordinates of each patch along the components; if the fit has fewer than 3 components, the other
+ * coordinates of each patch along the components; if the fit has fewer than 3 components, the last
  * coordinates are 0. If `foreground` is true, the method is that of section 7.5 of the DINOv2 paper
  * (arXiv 2304.07193). A first fit over all patches finds the foreground: the patches whose first
  * coordinate is above 0. A second fit covers only the foreground, and the other patches'

@@ -1,7 +1,7 @@
 /* os.h - declares functions for files, folders, pipes, memory and consoles. They are in posix.c for
  * Linux, macOS and the BSDs, in examples/web/vit/wasi.c for WebAssembly, in common.c for all of
- * these systems, and in windows.c for Windows. No other file under tools/ and examples/ depends on
- * the system, except image/sandbox.c, which is for Linux only.
+ * these systems, and in windows.c for Windows. Among the other files of the programs, only
+ * image/sandbox.c (for Linux) needs more of the system than POSIX threads.
  *
  * tools/os owns the differences between operating systems: paths, files, folders, pipes, consoles;
  * it may include no other floor.
@@ -65,7 +65,7 @@ bool os_cut(FILE *file, uint64_t size); /* removes all bytes after the first `si
 size_t os_write_size(void);             /* best number of bytes for one write */
 bool os_seek(FILE *file, uint64_t offset);
 bool os_sync(FILE *file); /* writes all data of the file to the disk */
-/* Reports the errors that closing the file would report, but leaves the file open. */
+/* Returns false if closing the file would fail, but leaves the file open. */
 bool os_close_copy(FILE *file);
 /* Renames a file, and replaces the file `to` in one step. */
 bool os_replace(const char *from, const char *to);
@@ -177,7 +177,7 @@ os_end os_run(const os_command *command, int *status);
 /* Returns the path of a program in PATH, malloc'ed; NULL on failure, and errno has the reason. */
 char *os_find_program(const char *name);
 
-/* Makes a folder for temporary files that only this user may read. Returns its path in malloc'ed
+/* Makes a folder, which only this user may read, for temporary files. Returns its path in malloc'ed
  * memory. */
 char *os_make_temporary(void);
 void os_remove_folder(const char *path); /* removes a folder and its contents */

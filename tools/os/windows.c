@@ -205,7 +205,7 @@ os_kind os_kind_of_link(const char *path) {
 
 bool os_is_slash(char c) { return c == '/' || c == '\\'; }
 
-/* Opens a handle that works regardless of how other programs have opened the file. */
+/* Opens a handle of a file, even if another program has opened the file without sharing it. */
 static HANDLE open_name(const char *path) {
     wchar_t *wide = wide_path(path);
     HANDLE file = wide

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # release.sh OUTDIR VERSION - writes a release to OUTDIR: the source archives and the header
-# (dist.sh), the archives of tools/packaging/*/build.sh, SHA256SUMS, and TESTED.md, which is made
-# from the logs of `make test-packages`. Refuses a version without a day and a section in the change
-# log. Works in OUTDIR.part, which replaces OUTDIR only if everything was made and no test of this
-# commit failed.
+# (dist.sh), the archives of tools/packaging/*/build.sh, SHA256SUMS, and TESTED.md (from the logs of
+# `make test-packages`). Refuses a version without a day and a section in the change log. Works in
+# OUTDIR.part, which replaces OUTDIR only if everything was made and no test of this commit failed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export LC_ALL=C

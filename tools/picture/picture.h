@@ -153,8 +153,8 @@ bool sheet_add_photo(sheet *s, const char *path, photo_decoder *decoder, int sid
                      const char *caption, report *r);
 
 /* Draws all pictures of the sheet in `columns` columns. If `columns` is 0, chooses about as many
- * columns as rows. Each column is as wide as its widest picture, and each row is as high as its
- * highest picture. The caller frees *drawn. */
+ * columns as rows. Each column is as wide as its widest picture, but at least 64 pixels; each row
+ * is as high as its highest picture with the caption. The caller frees *drawn. */
 bool sheet_draw(const sheet *s, int columns, picture *drawn, report *r);
 void sheet_free(sheet *s);
 

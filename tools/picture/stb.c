@@ -75,8 +75,8 @@ static void png_free(void *old) {
 #pragma GCC diagnostic pop
 #endif
 
-/* MAX_TEXT is the size of a text, and MAX_QUADS is the largest number of lines that draw one
- * letter. */
+/* MAX_TEXT is the largest size of a text with its NUL; MAX_QUADS is the largest number of lines of
+ * a letter. */
 enum { MAX_TEXT = 256, MAX_QUADS = 32 };
 
 /* A corner of a quadrilateral. stb_easy_font writes four corners for each line of a letter. */

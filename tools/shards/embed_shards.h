@@ -45,7 +45,7 @@ const char *shard_name(const char *file, const char *name);
  * that the launcher of the tasks sets. */
 
 typedef struct shard_part {
-    long index, count; /* the part is every count-th shard, beginning with shard `index`, from 0 */
+    long index, count; /* the part is every count-th shard, beginning with shard `index` (from 0) */
 } shard_part;
 
 /* Chooses the part of a task. `text` is "I/N", with I from 0 to N - 1; "auto"; or NULL for all
@@ -64,8 +64,8 @@ bool shard_part_choose(shard_part *part, const char *text, int parts, report *r)
 
 /* === Photos of a shard === */
 
-/* A shard_source reads an archive from beginning to end. While reading, it gives the photos of the
- * archive, and keeps their metadata until shard_source_take. */
+/* A shard_source reads an archive from beginning to end. It gives one photo after the other, and
+ * keeps their metadata until shard_source_take returns it. */
 
 struct shard_queued;
 
@@ -134,11 +134,11 @@ typedef struct shard_collected {
     char recipe[256]; /* the common recipe of all shards */
 } shard_collected;
 
-/* Verifies the shards, and adds up the results. Prints a line on stderr for each shard that is
+/* Verifies the shards and adds up the results. Prints a line on stderr for each shard that is
  * missing, damaged, or made with another recipe than the first shard. `shards` lists the expected
  * shards. If it is empty, every shard with a record in the folder is verified, and gaps between
- * their numbers count as missing. Returns false if the folder cannot be read, or if a folder
- * without expected shards has no records. */
+ * their numbers count as missing. Returns false if the folder cannot be read or, without expected
+ * shards, has no records. */
 bool shard_collect(const char *program, const char *folder, const shard_list *shards,
                    shard_collected *all, report *r);
 bool shard_all_there(const shard_collected *all);

@@ -48,8 +48,7 @@ static bool expected_header(const char *vectors, int64_t time, const nearest_par
 }
 
 /* Makes the copies in blocks of rows, and writes them. In the file, the scales come before the
- * rows, but they are known only at the end. So zeros are written first, and the scales replace them
- * at the end. */
+ * rows, but they are known only at the end. So zeros are written first, and replaced at the end. */
 static bool write_rows(const int8_copies *c, FILE *file, const nearest_part *part,
                        nearest_scale *scales, int8_t *bytes) {
     const size_t dim = (size_t)c->dim, count = (size_t)part->count;

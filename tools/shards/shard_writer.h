@@ -136,9 +136,9 @@ typedef struct int8_copies {
 /* Maps NAME.i8 into memory, and sets part->bytes and part->scales to its content. `vectors` is the
  * path of NAME.npy. `time` is the modification time that NAME.npy had when it was opened; if the
  * file has changed since, the call fails. If NAME.i8 is missing, the function makes it. If NAME.i8
- * does not match the shape, size and time of NAME.npy, the function makes it again, and prints a
- * line on stderr. Returns the mapped memory, which os_unmap frees, and sets *size to its size.
- * Returns NULL on failure. */
+ * does not match the shape, size and time of NAME.npy, the function reports this and makes it
+ * again. Returns the mapped memory, which os_unmap frees, and its size in *size. Returns NULL on
+ * failure. */
 void *int8_copy_open(const int8_copies *c, const char *vectors, int64_t time, nearest_part *part,
                      size_t *size, report *r);
 
@@ -167,7 +167,7 @@ typedef struct indexed_shard {
 } indexed_shard;
 
 typedef struct shard_index {
-    /* what is true of all shards together: the shape of the vectors and the model, but no names */
+    /* common to all shards: the shape of the vectors and the model, but no names */
     embedding_index about;
     indexed_shard *shards;
     nearest_part *parts; /* [set.count]: part i has the rows of shard i */

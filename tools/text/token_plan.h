@@ -15,7 +15,7 @@
 #include "text/tokenizer.h"
 #include "vit.h"
 
-/* Values in the header of a tokenizer's data. >>text of vit.h lists them. */
+/* Values in the header of a tokenizer's data. The section >>text of vit.h lists them. */
 enum {
     TPLAN_NONE = -1,
 
@@ -114,7 +114,7 @@ enum { TPLAN_LETTER = 1, TPLAN_NUMBER = 2, TPLAN_WHITE_SPACE = 4, TPLAN_PYTHON_S
 void tplan_step_collapse(tplan *p, tplan_steps *steps, unsigned kinds, unsigned trim);
 /* Does the same as tplan_step_collapse, but only for U+0020. */
 void tplan_step_collapse_spaces(tplan *p, tplan_steps *steps, unsigned trim);
-/* Removes the character `code` at the end of the text. */
+/* Removes every character `code` at the end of the text. */
 void tplan_step_trim_end(tplan *p, tplan_steps *steps, uint32_t code);
 void tplan_step_lower(tplan *p, tplan_steps *steps);
 /* Makes lower case as Python's str.lower does, with the final sigma. */
@@ -132,7 +132,7 @@ void tplan_step_punctuation(tplan *p, tplan_steps *steps);
  * the ids of the examples. */
 bool tplan_write(tplan *p, tokenizer_blob *blob, report *r);
 
-/* === Readers: the file of a tokenizer into a plan === */
+/* === Readers, which turn the files of a tokenizer into a plan === */
 
 #define CLIP_BEGIN "<|startoftext|>"
 #define CLIP_END   "<|endoftext|>"
@@ -160,12 +160,13 @@ bool clip_add_piece(tplan *p, const char *piece, size_t size, const char *suffix
 bool clip_add_merge(tplan *p, const char *left, size_t left_size, const char *right,
                     size_t right_size, const char *suffix, uint32_t rank);
 
-/* Adds the words that CLIP's pattern tries before letters, numbers and other characters. With
- * `ignore_case`, U+017F counts as an s, as in Python's regex, and the tokens count as words. */
+/* Adds the words, such as "'s", that CLIP's pattern tries before letters, numbers and other
+ * characters. With `ignore_case`, U+017F counts as s, as in Python's regex, and tokens are words
+ * too. */
 void clip_add_words(tplan *p, bool ignore_case);
 
-/* Reads a tokenizer.json. *precompiled becomes true if only the .model file contains the
- * normalizer. */
+/* Reads a tokenizer.json. *precompiled becomes true if the normalizer is "Precompiled", which is
+ * read only from a .model file. */
 bool json_tokenizer_read(tplan *p, const char *path, const text_facts *facts, bool *precompiled,
                          report *r);
 

@@ -3,8 +3,7 @@
 import { addressOf, bytesOf, loadModule, provide } from './load.mjs';
 import { inNode } from './pool.mjs';
 
-/** The WebAssembly modules. Vite and webpack copy and rename files whose URLs are written in this
- * way. */
+/* The WebAssembly modules. Vite and webpack copy and rename files whose URLs have this form. */
 const files = import.meta.url ? {
     'vit.wasm': new URL('./vit.wasm', import.meta.url),
     'vit-scalar.wasm': new URL('./vit-scalar.wasm', import.meta.url),

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # instructions.sh PROGRAM... - fails if a program has an instruction that the oldest CPU lacks
 # (x86-64: SSE2 is the newest allowed; 64-bit ARM: ARMv8.0). The kernels that vit.h chooses at run
-# time may have the instructions of their own tier. objdump disassembles the program, and an
-# assembler assembles each distinct instruction for the oldest CPU or the tier. Programs must still
-# have their symbols, because a kernel is a function of vit.h whose name ends in its tier.
+# time may have the instructions of their own tier, such as avx2. objdump disassembles the program,
+# and an assembler assembles each distinct instruction for the oldest CPU or the tier. Programs must
+# still have their symbols, because a kernel is a function of vit.h whose name ends in its tier.
 set -euo pipefail
 export LC_ALL=C
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # choose PROGRAM: sets objdump and the assembler. Sets for each tier its name, the CPU for the
-# assembler, and a pattern of its kernels' names. The first tier is the oldest CPU; it is for all
-# functions that are not kernels.
+# assembler, and a pattern of its kernels' names. The first tier is for functions that are no
+# kernels.
 #
 # endbr64 (ibt) and hints are no-ops on older CPUs.
 choose() {
@@ -51,9 +51,8 @@ choose() {
 
 # Lists each instruction of a tier once, as "INSTRUCTION<tab>FUNCTION". Jumps and no-ops are left
 # out, because the assembler does not accept their targets and prefixes. vit.h runs xgetbv only on
-# CPUs that have it. tzcnt has the code of `rep bsf`, which every CPU runs. MinGW puts constants
-# (one, limit) and the addresses of constructors and destructors between functions; they are left
-# out too.
+# CPUs that have it. tzcnt has the code of `rep bsf`, which every CPU runs. The constants (one,
+# limit) and addresses that MinGW puts between functions are left out too.
 collect() {
     "$prefix"objdump -d --no-show-raw-insn "$1" | awk -v tiers="$tiers" -v comment="$comment" -v work="$work" '
         BEGIN {
