@@ -247,14 +247,11 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
  * tests/test_layout_tables.c reads every table, and reports errors of step 1 and omissions of step
  * 3. tests/test_layouts.sh reports omissions of step 2, and converts every checkpoint of step 3. */
 
-/* To stay small, the web page's converter omits GGUF (left_out.c) and Qwen3-VL, and refuses
- * both. */
+/* To stay small, the web page's converter omits GGUF, and refuses it (left_out.c). */
 #ifdef __wasi__
-#define LAYOUT_LLAMA_CPP(X)
-#define LAYOUT_QWEN_VL(X)
+#define LAYOUT_GGUF(X)
 #else
-#define LAYOUT_LLAMA_CPP(X) X(qwen_gguf) X(llama_cpp)
-#define LAYOUT_QWEN_VL(X)   X(qwen_vl)
+#define LAYOUT_GGUF(X) X(qwen_gguf) X(llama_cpp)
 #endif
 
 /* Layouts are tried in this order. If two layouts could match, the layout with the rarer key comes
@@ -262,8 +259,8 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
 /* clang-format off */
 #define LAYOUT_LIST(X)                                                                           \
     X(torch_nn) X(torch_nn_list)                                                                 \
-    LAYOUT_QWEN_VL(X) X(timm) X(timm_conv) X(timm_naflex)                                        \
-    X(hf_vit) X(hf_dinov2) X(hf_dinov3) X(hf_clip) X(hf_siglip) X(hf_aimv2) LAYOUT_LLAMA_CPP(X)  \
+    X(qwen_vl) X(timm) X(timm_conv) X(timm_naflex)                                               \
+    X(hf_vit) X(hf_dinov2) X(hf_dinov3) X(hf_clip) X(hf_siglip) X(hf_aimv2) LAYOUT_GGUF(X)       \
     X(torchvision)                                                                               \
     X(pe) X(open_clip) X(pe_core)                                                                \
     X(jax)                                                                                       \
