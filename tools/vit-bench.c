@@ -351,8 +351,8 @@ typedef struct figures {
     int num_phases;
 } figures;
 
-/* Computes the share of each phase. Phases without time stay in the list, because the list must be
- * the same for every model. */
+/* Computes the share of each phase. Phases that took no time stay in the list, so that all models
+ * have the same list. */
 static void share_phases(const stopwatch *watch, figures *f) {
     double sum = 0;
     for (int i = 0; i < VIT_NUM_PHASES; i++) sum += i == VIT_PHASE_END ? 0 : watch->ms[i];

@@ -184,8 +184,8 @@ static bool find_photos(job *j, const text_list *operands, report *r) {
     return true;
 }
 
-/* True if photos may have different numbers of tokens. Each row of the journal then ends with the
- * grid of the photo. */
+/* True if photos may have different grids of patches, and thus different numbers of tokens. Each
+ * row of the journal then ends with the grid of the photo. */
 static bool has_grids(const job *j) {
     return j->choice.pool == EMBEDDING_TOKENS && j->model.config.crop_mode == VIT_CROP_ASPECT;
 }

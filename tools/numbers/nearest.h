@@ -2,8 +2,8 @@
  * vectors have the highest cosine with the query. The search is exact, because it compares every
  * vector.
  *
- * The results have the same bits on every CPU and for any number of threads (see dot_rows). The
- * time of a single query is the time to read the vectors from memory.
+ * The results have the same bits on every CPU and for any number of threads (see dot_rows). A
+ * single query takes about as long as reading the vectors from memory.
  *
  * tools/numbers owns arithmetic on outputs of models: PCA, attention rollout, nearest neighbours,
  * learning classes, average precision, running means; it may include base.

@@ -106,8 +106,8 @@ bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *
  * classes, at most recipe->classes. `path` is the name of the image in the metadata. */
 bool shard_writer_add(shard_writer *w, const sample *s, const char *path, const float *row,
                       const vit_prediction *top, int num_top, report *r);
-/* Adds a sample that could not be read and thus has no row. The writer then owns the sample. `path`
- * is the name of the image in the metadata. */
+/* Adds a sample whose image could not be read; it gets no row. The writer then owns the sample.
+ * `path` is the name of the image in the metadata. */
 bool shard_writer_add_unreadable(shard_writer *w, sample *s, const char *path, report *r);
 
 /* Completes the vectors and the metadata, adds their shape, sizes and checksums to `record`, ends

@@ -60,8 +60,7 @@ void tar_end(tar_stream *s);
 /* Goes to the next member, and describes it in *m. Returns false after the last member, when the
  * end of the archive has been read. Also returns false on failure, with a message in *r. */
 bool tar_next(tar_stream *s, tar_member *m, report *r);
-/* Reads the next `size` bytes of the current member, which must have at least as many bytes
- * left. */
+/* Reads the next `size` bytes of the current member. At least `size` bytes must still be unread. */
 bool tar_data(tar_stream *s, void *to, size_t size, report *r);
 
 /* === Samples === */

@@ -99,8 +99,8 @@ void clip_add_words(tplan *p, bool ignore_case) {
 
 /* === Lines of merges === */
 
-/* Cuts the first line, "left right", off the text. False at the end of the text. *left is NULL if
- * the line has another form. */
+/* Cuts the first line, "left right", off the text. Returns false at the end of the text. *left is
+ * NULL if the line has another form. */
 static bool take_merge(char **at, char **left, char **right) {
     char *line = *at, *end = strchr(line, '\n'), *space;
     if (!*line) return false;

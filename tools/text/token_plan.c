@@ -464,8 +464,8 @@ static bool put_tables(tplan *p, report *r) {
     set_header(p, 68, put_list(p, ids, p->pieces.count));
     free(ids);
     set_header(p, 64, put_table(p, &p->pieces, false));
-    /* A table has one number more than entries. The numbers of the pieces are indices of merges, so
-     * the last one is the number of merges. */
+    /* A table has one more number than it has entries. The numbers of the pieces are indices of
+     * merges, so the last one is the number of merges. */
     if (p->algorithm != TPLAN_UNIGRAM && !p->no_memory && p->pieces.count)
         set32(p->blob.data + bytes_load32(p->blob.data + 64) + 8 + 4 * (2 * p->pieces.count + 1),
               (uint32_t)p->merges.count);

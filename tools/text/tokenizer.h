@@ -28,7 +28,7 @@ typedef struct tokenizer_source {
     const char *path; /* one of the files in TOKENIZER_FILES, or a folder that contains one */
     text_cleaning cleaning;
     /* Number of ids in a text, with begin and end. 0 means the number in the files or, if they have
-     * none, 77 or 64. */
+     * none, 77 for a BPE of bytes and 64 for any other tokenizer. */
     int context;
     bool lower_case; /* true to make lower case, even if the files do not set it */
 } tokenizer_source;
