@@ -5,7 +5,7 @@
  *     vit-evaluate -m dino.vit --knn train/ test/    by the nearest embeddings of train/
  *     vit-evaluate -m tagger.vit --tags tags.csv photos/    several right classes
  *
- * infer.h gives the results in the order of the images. Sums follow this order, and the report is
+ * infer_run gives the results in the order of the images. Sums follow this order, and the report is
  * therefore the same for any number of threads.
  */
 #define _POSIX_C_SOURCE 200809L /* strdup */

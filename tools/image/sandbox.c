@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* This macro declares prlimit and anonymous shared memory. */
+#define _GNU_SOURCE /* makes the headers declare prlimit and anonymous shared memory */
 
 #include "image/sandbox.h"
 

@@ -168,8 +168,8 @@ typedef struct os_command {
     bool (*confine)(void);
 } os_command;
 
-/* The ways in which a command can end. After OS_NOT_STARTED, errno has the reason.
- * OS_TOO_LARGE means that a file exceeded its limit, and OS_LATE that the time was over. After
+/* The ways in which a command can end. After OS_NOT_STARTED, errno has the reason. OS_TOO_LARGE
+ * means that a file exceeded its limit, and OS_LATE that the command exceeded `seconds`. After
  * OS_ENDED, *status is the exit status. After OS_KILLED, *status is the signal that killed the
  * program. */
 typedef enum os_end { OS_ENDED, OS_KILLED, OS_TOO_LARGE, OS_LATE, OS_NOT_STARTED } os_end;

@@ -55,7 +55,7 @@ static void keep_closed(int descriptor) {
 }
 
 /* Restores the default handling of child processes, because a parent process may have disabled
- * their exit status. Also keeps the descriptors of closed standard streams free of files. */
+ * their exit status. Also keeps files from the descriptors of closed standard streams. */
 void os_start(int *argc, char ***argv) {
     (void)argc, (void)argv;
     for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) keep_closed(i);
@@ -194,8 +194,8 @@ static void on_signal(int number) {
     raise(number);
 }
 
-/* Sets the handlers of all signals that end the program. A signal that is ignored, for example
- * under nohup, stays ignored. */
+/* Sets on_signal as the handler of the signals that would end the program. A signal that is
+ * ignored, for example under nohup, stays ignored. */
 static void catch_signals(void) {
     static const int numbers[] = { SIGHUP,  SIGINT,  SIGTERM, SIGQUIT, SIGPIPE,
                                    SIGXFSZ, SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2 };

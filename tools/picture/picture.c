@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* This macro declares strdup. */
+#define _POSIX_C_SOURCE 200809L /* makes the headers declare strdup */
 #include "picture/picture.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* This macro declares strdup and fseeko. */
+#define _POSIX_C_SOURCE 200809L /* makes the headers declare strdup and fseeko */
 #include "shards/shard_writer.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-#define _POSIX_C_SOURCE 200809L /* This macro declares strdup and strcasecmp. */
+#define _POSIX_C_SOURCE 200809L /* makes the headers declare strdup and strcasecmp */
 #include "shards/tar.h"
 
 #include <stdio.h>
