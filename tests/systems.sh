@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # systems.sh - tests systems other than Linux with glibc:
 #
-#   - musl: all programs, linked statically, pass the tests and give glibc's bits and files
+#   - musl: programs, linked statically, pass the tests and give the same bits and files as glibc
 #   - macOS, the BSDs and bare POSIX: the code compiles with this machine's headers, without the
 #     declarations of Linux and GNU; the compiled code is not run
 #   - only vit.h, tools/os and the sandbox (for Linux) contain code for a particular system
@@ -31,7 +31,7 @@ check "systems are told apart in tools/os alone" only_os
 warnings="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werror"
 printf '#define VIT_IMPLEMENTATION\n#include "vit.h"\n' >$built/vit.c
 
-# alike NAME FLAG...: compiles vit.h and each module by gcc and by clang
+# alike NAME COMPILERS FLAG...: compiles vit.h and each module by each of COMPILERS
 alike() {
     local name=$1 compilers=$2 compiler file
     shift 2

@@ -6,8 +6,8 @@
  *     test_skip("a full disk", "no tmpfs");       counts a part that cannot run here, and names it
  *     return test_summary();                      last line "N passed, N failed"; 0 if none failed
  *
- * An assertion is a line of source. It counts once, even if it runs often, and has passed if it
- * never failed. Only one thread at a time may use these macros.
+ * Each line of source with a check counts as one assertion, even if it runs often. The assertion
+ * has passed if it never failed. Only one thread at a time may use these macros.
  */
 #ifndef TEST_H
 #define TEST_H
@@ -56,7 +56,7 @@ static inline int test_check(int ok, const char *file, int line, const char *con
     return ok;
 }
 
-#if defined(__MINGW32__) /* its printf has the formats of GNU's printf */
+#if defined(__MINGW32__) /* MinGW's printf has the formats of GNU's */
 __attribute__((format(gnu_printf, 1, 2)))
 #elif defined(__GNUC__)
 __attribute__((format(printf, 1, 2)))
@@ -110,10 +110,10 @@ static inline int test_summary(void) {
 #define TEST_ROUNDS_TWICE(isa) ((isa) == VIT_ISA_SSE2)
 #endif
 
-/* Returns the product of x and `inverse` that a kernel rounds to int8. The product is exact if the
- * kernel fuses it with an addition. The variable `wide` prevents clang from using the instruction
- * mdebr of s390x, which multiplies two floats and which QEMU 7.2 computes incorrectly: 3 times 0.5
- * is 16 there. */
+/* Returns x times `inverse`, which a kernel then rounds to int8. If `rounds_twice` is true, the
+ * product is a float; otherwise it is exact, as in a fused multiply-add. The variable `wide`
+ * prevents clang from using the instruction mdebr of s390x, which multiplies two floats and which
+ * QEMU 7.2 computes incorrectly: 3 times 0.5 is 16 there. */
 static inline double test_scaled(float x, float inverse, int rounds_twice) {
     const volatile double wide = (double)x;
     return rounds_twice ? (double)(x * inverse) : wide * (double)inverse;

@@ -96,7 +96,7 @@ version=$(sed -n '1s/.* v\([0-9.]*\) .*/\1/p' vit.h)
 program same .
 says "cat 0.78" same
 
-# A library works with every program that is not newer.
+# A library works with every program whose vit.h is not newer than the library's.
 header newer -e "s/^#define VIT_ABI $abi\$/#define VIT_ABI $((abi + 1))/" \
     -e 's/^    VIT_RESERVED(int, 24) .*/    int option_to_come;\n    VIT_RESERVED(int, 23)/' \
     -e '/^    void \*phase_user;/{n;s/.*/    void *param_to_come;\n    VIT_RESERVED(void *, 7)/}' \
@@ -121,7 +121,7 @@ library forgetful
 says "compiled for ABI $abi; this is vit.h $version, which takes $((abi + 1)) to $((abi + 2))" \
     same "$work/forgetful"
 
-# With these macros, the struct of the program is smaller or larger than that of the library.
+# These macros make the program's structs smaller or larger than the library's.
 program fewer_chans . -DVIT_MAX_CHANS=3
 says "sizeof(vit_model) in the program, by VIT_MAX_CHANS and others: expected " fewer_chans
 program more_chans . -DVIT_MAX_CHANS=300

@@ -161,7 +161,7 @@ static long other_cores(void) {
 #if defined(OTHER_CPUS)
 typedef struct cpu {
     const char *name;
-    /* The number of the last leaf, ecx of leaf 1, and the last subleaf of leaf 7. */
+    /* Results of cpuid: the last leaf, ecx of leaf 1, and the last subleaf of leaf 7. */
     unsigned leaves, features, parts;
     /* ebx and ecx of leaf 7, and eax of leaf 7.1. */
     unsigned b7, c7, a7;
@@ -200,7 +200,7 @@ static thread_id this_thread(void) { return 0; }
 
 /* --- helpers -------------------------------------------------------------- */
 
-/* An open tiny model, with everything that a run needs. */
+/* An open tiny model, and the numbers of floats in one image's input and outputs. */
 typedef struct bench {
     tiny_file file;
     vit_model model;
@@ -341,7 +341,7 @@ static void test_hash(void) {
     vit_hash_update(&hash, bytes, 0);
     vit_hash_update(&hash, "abc", 3);
     CHECK(vit_hash_final(&hash) == 0x44bc2cf5ad770999u);
-    /* vit_hash_final has not changed the state. */
+    /* A second call gives the same hash, because vit_hash_final does not change the state. */
     CHECK(vit_hash_final(&hash) == 0x44bc2cf5ad770999u);
 }
 
@@ -640,8 +640,9 @@ static void check_dtype(const vit_config *c, vit_dtype asked, const char *name, 
     CHECK(t.size == (uint64_t)panels * vit_pack_panel(wanted, NULL, 16, depth, NULL));
 }
 
-/* An int8 layer needs a depth of 4 to 65536, and an int4 layer needs a depth of at least 16. Layers
- * with another depth stay f32. All other types allow any depth. */
+/* The depth is the number of a layer's inputs. An int8 layer needs a depth of 4 to 65536, and an
+ * int4 layer needs a depth of at least 16. Layers with another depth stay f32. All other types
+ * allow any depth. */
 static void test_depth_limits(void) {
     tiny_options o = tiny_defaults();
     vit_config c = o.config;
@@ -736,8 +737,8 @@ static float panel_number(vit_dtype dtype, const unsigned char *panel, int row, 
            (float)panel_scale(dtype, panel, row, k, depth);
 }
 
-/* These two functions return the padded depth of a layer with this depth, and the size of a
- * panel. */
+/* padded_depth returns the depth of a layer after padding. panel_size returns the size of a panel
+ * in bytes. */
 static int padded_depth(vit_dtype dtype, int depth) {
     static const int steps[VIT_NUM_DTYPES] = { 1, 1, 2, 4, 32 };
     return (depth + steps[dtype] - 1) / steps[dtype] * steps[dtype];
@@ -889,7 +890,8 @@ static void test_packing(void) {
     }
 }
 
-/* Packs rows of zeros, rows of numbers that are too small for a scale, and rows of ties. */
+/* Packs rows of zeros, rows of numbers that are too small for a scale, and rows with numbers in the
+ * middle of two steps. */
 static void test_packing_extremes(void) {
     static const float rows[4][4] = { { 0, -0.0f, 0, 0 },
                                       { 1e-44f, 0, -1e-44f, 0 },
@@ -1034,7 +1036,7 @@ static void test_low_memory_kind(vit_dtype dtype, size_t most) {
     size_t small = vit_workspace_size(&b.model, &params);
     CHECK_MSG(small <= most, "dtype %d: %lu bytes", (int)dtype, (unsigned long)small);
     CHECK(small < whole);
-    params.batch = 8; /* The model must still compute one image at a time. */
+    params.batch = 8; /* low_memory computes one image at a time, for any batch. */
     CHECK(vit_workspace_size(&b.model, &params) == small);
     bench_close(&b);
 }
@@ -1339,7 +1341,7 @@ static void test_address_space(void) {
     bench b = bench_open(&o);
     runner r = runner_make(&b.model, NULL);
     float logits[5];
-    /* The maps of this block would have 64 x 4097 x 4097 floats. */
+    /* The attention maps of this block would have 64 x 4097 x 4097 floats. */
     vit_block_output block = { NULL, logits, 0, 0 };
     vit_outputs outputs = no_outputs();
     outputs.logits = logits;
@@ -1378,8 +1380,8 @@ static void test_depth_0(void) {
     bench_close(&b);
 }
 
-/* A mask of ones must change no bit. A hidden patch must not affect any other token. If all tokens
- * are hidden, every score is the lowest float, and attention is uniform. */
+/* A mask of ones must not change any bit of the outputs. A hidden patch must not affect any other
+ * token. If all tokens are hidden, every score is the lowest float, and attention is uniform. */
 static void test_mask(void) {
     enum { N = 5, HIDDEN = 2 };
     bench b = bench_default();
@@ -1435,8 +1437,7 @@ static void test_output_sizes(void) {
     size_t sizes[4] = { 3 * b.logits, 3 * b.embedding, 3 * b.tokens, 3 * b.attention };
     float *data[4];
     for (int i = 0; i < 4; i++) {
-        /* The blocks have exactly the needed size, so that ASan detects accesses beyond their
-         * ends. */
+        /* Each buffer has exactly the needed size, so that ASan detects accesses beyond its end. */
         data[i] = tiny_allocate(sizes[i] * sizeof(float));
         for (size_t k = 0; k < sizes[i]; k++) {
             data[i][k] = (float)NAN;
@@ -1546,8 +1547,8 @@ static void nonfinite_run(bench *b, vit_isa isa, bool lossy, float bad) {
     free(r.workspace);
 }
 
-/* A NaN or infinity in one image must stay in that image, and must reach its logits. In rows with
- * 3e38, sums and ranges may become infinite. */
+/* A NaN or infinity in one image must stay in that image, and must reach its logits. If the number
+ * is 3e38, sums may become infinite, so any logits are accepted. */
 static void test_nonfinite_input(void) {
     static const float bad[] = { (float)NAN, (float)INFINITY, -(float)INFINITY, 3e38f, -3e38f };
     for (int kind = 0; kind <= VIT_NUM_DTYPES; kind++) {
@@ -1561,9 +1562,9 @@ static void test_nonfinite_input(void) {
     }
 }
 
-/* Compares the logits of all tiers, for int8 and int4 models that have this number at the start of
- * tensor `index`. The number may have no effect in these models only if it has no effect in the f32
- * model. */
+/* Puts `bits` at the start of tensor `index`, in a model of each type. All tiers must agree which
+ * logits are finite. If no logit of the f32 model is finite, none may be finite in the other
+ * models. */
 static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits) {
     static const vit_dtype dtypes[] = { VIT_F32, VIT_I8, VIT_I4, VIT_BF16 };
     tiny_options o = *given;
@@ -1648,7 +1649,7 @@ static void log_phase(void *user, vit_phase phase) {
     log->count++;
 }
 
-/* A tensor is traced during the phase that computed it. */
+/* Checks that a tensor is traced during the phase that computed it. */
 static void trace_in_phase(void *user, const char *name, const float *data, const int shape[4]) {
     static const struct {
         const char *end;
@@ -1710,7 +1711,7 @@ static void check_pass(const phase_log *log, int *at, int depth) {
 }
 
 /* Three images are computed in passes of two and one. All runs must give the same bits, with and
- * without phases and trace. */
+ * without callbacks for phases and traced tensors. */
 static void phases_of(bench *b, vit_isa isa, const vit_executor *executor, bool trace) {
     phase_log log;
     float plain[3 * 5], logits[3 * 5];
@@ -1866,7 +1867,7 @@ static void test_selftest_fails(void) {
     }
 }
 
-/* Tests one logit that is not finite. The logits around it have a large error, or no error. */
+/* Makes one logit NaN or infinite. The self-test must fail, although all other logits are exact. */
 static void test_selftest_nonfinite(void) {
     static const uint32_t bad[] = { 0x7fc00000, 0x7f800000 };
     for (int i = 0; i < 5 * 2; i++) {
@@ -2316,7 +2317,8 @@ static void test_resize_tiny_crop(void) {
     bench_close(&b);
 }
 
-/* Tests the first numbers of splitmix64 for seed 7, computed by hand, and the range of results. */
+/* Tests the self-test's input: its first numbers, computed by hand from splitmix64 with seed 7, and
+ * its range. */
 static void test_selftest_input(void) {
     tiny_options o = tiny_defaults();
     float input[3 * 8 * 8], again[3 * 8 * 8];
@@ -2404,7 +2406,7 @@ static void test_softmax(void) {
         }
         for (int i = 0; i < n; i++) {
             sum += wanted[i] = exp((double)x[i] - top);
-            /* The difference x - max is rounded to float. */
+            /* vit_softmax rounds the difference x - max to float. */
             slack[i] = 4e-7 + 6e-8 * (top - (double)x[i]);
         }
         vit_softmax(x, n);
@@ -2744,8 +2746,8 @@ static int next_descriptor(void) {
     return file;
 }
 
-/* Makes call number n fail, among the calls that find and read the file. vit_model_open must give a
- * message, and must leave no file open. */
+/* Makes call number n fail, of the system calls that find and read the file. vit_model_open must
+ * give a message, and must leave no file open. */
 static void open_fails(unsigned flags, long n, vit_result expected, const char *detail) {
     vit_model model;
     int before = next_descriptor();
@@ -2795,7 +2797,7 @@ static void test_cores(void) {
 
 #if defined(OTHER_CPUS)
 /* Tests sets of features that a CPU may report. Each set must give the expected instruction set if
- * this system saves the registers. */
+ * the system saves the registers of this set. */
 static void test_cpus(void) {
     enum {
         FMA = 1 << 12,

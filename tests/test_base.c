@@ -1,5 +1,5 @@
 /* test_base.c - tests tools/base: reports that do not fit, memory at its limits, overflowing sums,
- * edge cases of UTF-8, empty sources.
+ * edge cases of UTF-8, empty and missing inputs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -73,8 +73,8 @@ static void test_shown(void) {
     CHECK(text_show(to, sizeof to, 3, "ab\xE4\xB8\xAD") == 2 && strcmp(to, "ab") == 0);
 }
 
-/* A newline at an end of the format begins a new line of the report. A newline in a printed
- * argument does not. */
+/* A newline at the start or end of the format begins a new line of the report. A newline in a
+ * printed argument does not. */
 static void test_print(void) {
     static char name[REPORT_SIZE + 9];
     char *text = NULL;

@@ -44,8 +44,8 @@ if have cmake "README's CMakeLists.txt"; then
         sh -c "cd '$work/user' && out/hello | grep '^cat, 82.4 %$'"
 fi
 
-# README fetches a model of timm. In this test, a smaller model with random weights, in a folder,
-# replaces it.
+# README fetches a model of timm. In this test, a smaller model with random weights replaces it, and
+# a folder replaces the server.
 mkdir -p "$work/model/photos"
 ln -s "$PWD/tools" "$work/model"
 tiny=$work/model/mirror/timm/deit_tiny_patch16_224.fb_in1k/resolve/main

@@ -309,7 +309,7 @@ static void test_refused_fixtures(const char *folder) {
 
 /* === Sweeps === */
 
-/* Every prefix of a fixture must be refused. */
+/* Every prefix of these fixtures must be refused. */
 static void test_truncated(const char *folder) {
     static const char *const names[] = {
         "zip.pt",
@@ -1033,7 +1033,7 @@ static void test_malformed_legacy(void) {
 }
 
 /* The file begins with pickles that contain the numbers by which the format is recognised. This
- * test damages them. */
+ * test damages these pickles. */
 static void test_malformed_preamble(void) {
     static const malformed rows[] = {
         ROW("a protocol of 1002", "\x80\x02M\xea\x03.\x80\x02}.\x80\x02}.",
@@ -1719,10 +1719,10 @@ static void test_overlapping_zip(void) {
     static const zip_spec inner[] = { DATA_ENTRY };
     zip_spec specs[2] = { PICKLE_ENTRY, DATA_ENTRY };
     bytes b = { 0 }, nested = { 0 };
-    make_zip(&nested, inner, 1); /* This is a local header inside the data of the first entry. */
+    make_zip(&nested, inner, 1); /* This archive becomes the data of the first entry. */
     specs[0].data = nested.data;
     specs[0].size = nested.size;
-    /* The second directory entry points to this header. */
+    /* The second directory entry points to the local header inside these data. */
     specs[1].move = -(int32_t)nested.size - 0;
     specs[1].name = "a/data/0";
     make_zip(&b, specs, 2);
@@ -1780,8 +1780,8 @@ static void test_zip64_fields(const char *folder) {
     discard(&b);
 }
 
-/* Tests archives whose pickle lies in different folders, and archives with other entries in this
- * folder. */
+/* Tests archives whose pickle lies in different folders, and archives with other entries in the
+ * pickle's folder. */
 static void test_torch_names(void) {
     static const struct {
         const char *pickle, *data, *third;
@@ -1980,7 +1980,7 @@ static void test_malformed_ggml(void) {
     size_t i;
     make_ggml(&b, &good_spec);
     check_accepted("hand-made file of vit.cpp", b.data, b.size);
-    b.data[b.size - 37] = '\0'; /* This byte comes before the nine numbers. */
+    b.data[b.size - 37] = '\0'; /* This byte is the name, before nine f32. */
     check_refused("a tensor's name that is a NUL", b.data, b.size, "contains a NUL");
     discard(&b);
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -2052,7 +2052,7 @@ static void make_gguf(bytes *b, const gguf_spec *s) {
     put_number(b, s->key_size ? s->key_size : strlen(s->key), 8);
     put_text(b, s->key);
     put_number(b, s->value_type, 4);
-    /* The value is an array of texts, or an array of the type that text_size chooses. */
+    /* An array has the element type text_size, or consists of texts if text_size is 0. */
     if (s->value_type == 9) {
         put_number(b, s->text_size ? s->text_size : 8, 4);
         put_number(b, s->items, 8);
@@ -2185,7 +2185,8 @@ static void check_index(const char *what, const bytes *text, const char *word) {
     unlink(made_path("index.json"));
 }
 
-/* Tests many shards that are links to one file. The tensor of this file may occur only once. */
+/* Tests an index with more than 1,000 shards, which must be refused. All shards are links to one
+ * file. */
 static void test_many_shards(void) {
     bytes text = { 0 };
     char name[40];
@@ -2265,7 +2266,8 @@ static void make_many_tensors(bytes *b, int count) {
     discard(&header);
 }
 
-/* Tests a file with too much metadata, which must be left out. */
+/* Tests a file with too much metadata. Entries that are too long must be left out, and so must
+ * entries beyond the first 1,000. */
 static void test_much_metadata(void) {
     char entry[40];
     report r = report_make();
@@ -2322,7 +2324,7 @@ static void test_verify(const char *folder) {
     discard(&b);
 }
 
-/* Tests the CRC of short and of long inputs, for which there is separate code. */
+/* Tests the CRC of short inputs and of long inputs, which have separate code. */
 static void test_crc(void) {
     uint8_t data[10007];
     uint32_t pieces = 0;

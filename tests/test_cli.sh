@@ -108,8 +108,8 @@ for program in "$classify" "$evaluate" "$info" "$run"; do
     err "^$name: standard output: (No space left on device|write failed)$" # lost before the end
 done
 
-# In all programs, --help ends with the exit status. The message about an unknown option contains
-# --help and the name under which the program was called.
+# In all programs, the text of --help ends with the meaning of the exit status. The message about an
+# unknown option contains --help and the name under which the program was called.
 mkdir "$work/called"
 for program in "$bin"/tools/vit-{bench,classify,convert,embed,evaluate,get,info,look,run,search}; do
     name=${program##*/}
@@ -739,7 +739,7 @@ try "$classify" -m "$headless" "$cat"
 is 1
 err 'names no classes'
 
-# Programs find the bundled model beside themselves, from any folder.
+# Programs find the bundled model by the path of their own file, from any current folder.
 mkdir -p "$work/tree/bin" "$work/tree/models" "$work/else" "$work/installed/bin" \
     "$work/installed/share/vit"
 for tree in tree/models installed/share/vit; do
@@ -756,7 +756,7 @@ status=$?
 is 1
 err 'bundled model was not found; give a model with -m'
 
-# The output of these programs cannot be written.
+# These programs cannot write their output, because the disk is full.
 for pair in "$classify -m $model $cat" "$info $model" "$run -m $model $cat" \
     "$info --json $model"; do
     tried="$pair >/dev/full"
@@ -857,7 +857,7 @@ is 1
 lines out 1
 if "$work/json_check" <"$work/out" >/dev/null; then pass; else fail "bad JSON"; fi
 
-# Here a bit in the expected outputs of the self-test is flipped.
+# Here a byte in the expected outputs of the self-test is changed.
 cp "$model" "$work/unexpected.vit"
 printf '\177' | dd of="$work/unexpected.vit" bs=1 seek=$((size - 29)) conv=notrunc 2>/dev/null
 try "$info" --check "$work/unexpected.vit"
@@ -869,7 +869,7 @@ try "$info" --labels "$nameless"
 is 0
 out '^      9  $'
 
-# The checksum comes from another source, as a hash or as a list.
+# --sha256 takes the checksum of the file as a hash, or as a list of hashes and names.
 sum=$(sha256sum <"$model" | cut -c1-64)
 printf '%064d  other.vit\n%s *some/%s\n' 0 "$sum" "$(basename "$model")" >"$work/sums"
 for given in "$sum" "$(tr a-f A-F <<<"$sum")" "$work/sums"; do
@@ -994,7 +994,7 @@ if grep -q '"isa"' "$work/out"; then fail "nothing was run"; else pass; fi
 try "$run" -m "$model" "$images/exif6.jpg" --dump-input turned.npy
 differ lying.npy turned.npy
 
-# as SHAPE NUMBERS: makes x.npy with another shape and the same length
+# as SHAPE BYTES: makes as.npy from x.npy, with SHAPE in the header and BYTES of the data
 as() {
     head -c 128 x.npy | sed "s/'shape': ([0-9, ]*), }/'shape': $1, }/" | head -c 127 >as.npy
     printf '%*s\n' $((127 - $(stat -c %s as.npy))) '' >>as.npy
@@ -1221,7 +1221,7 @@ try "$evaluate" -m "$model" --no-exif --predictions - "$quoted"
 is 0
 out "^$in_csv,1,"
 
-# The names of these folders are not classes. They are tested with and without a map.
+# The names of these folders are not classes. Here they are tested with and without --map.
 mkdir set/zebra set/crane
 cp "$cat" set/zebra
 try "$evaluate" -m "$model" set

@@ -37,7 +37,7 @@ tar cf part-00000.tar -C set cat ship
 
 input=/dev/null ends=0 # standard input, and the expected status with --no-sandbox
 
-# run OPTION: runs $program with OPTION, after the command of vit-look
+# run OPTION: runs $program with OPTION before $arguments, but after the command of vit-look
 run() {
     rm -rf "$EVIDENCE" new new.*
     if [[ $program = */vit-look ]]; then set -- "${arguments[0]}" "$@" "${arguments[@]:1}"
@@ -47,8 +47,8 @@ run() {
     status=$?
 }
 
-# decodes PROGRAM ARGUMENT...: passes if the mode decodes photos, confined by default. Its outputs
-# are new.* or the folder new
+# decodes PROGRAM ARGUMENT...: passes if the program decodes photos in confined processes, or in its
+# own process with --no-sandbox. Its outputs must be new.* or the folder new
 decodes() {
     program=$1 arguments=("${@:2}")
     run

@@ -52,7 +52,7 @@ ends() { # TEXT: passes if it is the last line on stderr
     else fail "expected \"$1\" in the last line on stderr"; fi
 }
 
-# Removes the assumptions that are printed before a question.
+# Matches the assumptions that are printed before a question.
 BEFORE_IT='^vit-convert: (check first:|assumed|dropped|one input|--arch|--config) '
 
 # refuses STATUS MESSAGE ARGUMENTS...: passes for this exit status and one line on stderr that
@@ -329,8 +329,8 @@ accepts $H --set in_chans=1
 if grep -q "assumed in_chans" err; then fail "in_chans is told"; else pass; fi
 refuses 1 "a patch of 16 values is not a square of pixels with 3 channels; give --set in_chans=N" $H \
     --set in_chans=3
-# The values of trained filters show the order of an unknown layer. The same weights must give the
-# same model in either order.
+# The values of trained filters show in which order an unknown layer stores channels and pixels. The
+# same weights must give the same model in either order.
 ordered() { # [smooth=ORDER]
     random flat=1 patch=8 "$@"
     LC_ALL=C sed -i 's/patch_embed\.proj/patches.of_image/g' m.safetensors
@@ -1110,7 +1110,7 @@ prints "#define MODEL_OUTPUT $width"
 refuses 1 "m.safetensors: the file is a safetensors checkpoint" --c-array
 refuses 2 "--c-array and --to exclude each other" --c-array --to vit
 refuses 2 "--match-input and --match-logits need each other" --match-input x.npy
-# A longer search prints its time limit.
+# The search prints its time limit, except with -q.
 other=$ROOT/tests/data/own/head_norm
 searches() {
     convert "$ROOT/tests/data/own/norm_names_alpha/model.safetensors" -o m.vit \

@@ -559,7 +559,7 @@ static void test_renames(void) {
         CHECK_MSG(!open_renamed(bad[i].rules) && strstr(latest.text, bad[i].message), "%s: %s",
                   bad[i].message, latest.text);
     memset(rule + 4, 'n', 1023);
-    rule[4 + 1023] = '*'; /* The text that replaces '*' is one letter too long. */
+    rule[4 + 1023] = '*'; /* With the letter for '*', the name is too long. */
     CHECK(!open_renamed(long_rule) && strstr(latest.text, "is longer than 1023 bytes"));
     memset(rule + 4, 'n', 1040);
     rule[4] = '*';
@@ -581,7 +581,7 @@ static void test_renames(void) {
 
 typedef struct config_case {
     const char *text;
-    /* The text of the expected message, or NULL if the rule must be accepted. */
+    /* The text of the expected message, or NULL if the configuration must be accepted. */
     const char *message;
 } config_case;
 
@@ -1477,7 +1477,7 @@ static void make_weights(float *w) {
     uint32_t state = 6;
     int i;
     for (i = 0; i < (OUTPUTS - 1) * DEPTH; i++) w[i] = tiny_random(&state);
-    for (; i < OUTPUTS * DEPTH; i++) w[i] = 0; /* The steps of these rows are 0. */
+    for (; i < OUTPUTS * DEPTH; i++) w[i] = 0; /* The step of the last row is 0. */
 }
 
 /* Returns the mean squared error of a layer's outputs if the weights w are rounded to q. */
@@ -1567,7 +1567,7 @@ static void test_quantise(void) {
     CHECK_MSG(alpha > 0, "an outlier is not smoothed");
     for (k = 0; k < DEPTH; k++)
         if (k != LOUD) CHECK(factors[k] > 0 && factors[k] < factors[LOUD] / 3);
-    memset(x, 0, sizeof x); /* Without samples there is no error. */
+    memset(x, 0, sizeof x); /* Samples of zeros cause no error. */
     memset(w, 0, sizeof w);
     CHECK(quantise_smooth(VIT_I8, &samples, &weights, factors, &alpha));
     for (k = 0; k < DEPTH; k++) CHECK(factors[k] > 0 && isfinite(factors[k]));
@@ -1760,7 +1760,7 @@ static void test_photos(const char *data) {
     int i;
     snprintf(path, sizeof path, "%s/images", data);
     items[0] = path;
-    items[1] = path; /* The second photo is the same as the first. */
+    items[1] = path; /* The second operand is the same folder. */
     CHECK_MSG(photos_find(&all, &operands, 1000, r), "%s", latest.text);
     CHECK(all.count > 40 && all.count % 2 == 0);
     for (i = 1; i < all.count / 2; i++) CHECK(strcmp(all.paths[i - 1], all.paths[i]) < 0);

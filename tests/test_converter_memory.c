@@ -7,7 +7,8 @@
  * change the old output or leave other files. The converter may also succeed with the usual output,
  * because some allocations are not essential: stb_image makes such an allocation to check whether a
  * PNG is a JPEG. The linker replaces malloc, fread and similar functions by those below (Makefile).
- * Each conversion has at most MOST failures, evenly spaced, or all if MOST is missing.
+ * If MOST is given, at most MOST calls of each conversion fail, evenly spaced; otherwise each call
+ * fails once.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -229,7 +230,7 @@ static bool convert(const job *j, report *r) {
     options.output = output;
     options.dtype = j->dtype;
     options.quiet = true;
-    /* The processes of a sandbox would share the counters, so the sandbox is off. */
+    /* The processes of a sandbox would have their own counters, so the sandbox is off. */
     options.decoding.no_sandbox = true;
     options.labels = j->labels ? labels : NULL;
     options.calibrate.items = options.compare.items = items;
@@ -315,7 +316,7 @@ static void fail_each(const char *what, operation *perform, const job *j, long m
     const long before = live_count;
     long total, tried, i;
     uint64_t wanted;
-    /* The old output must exist, because the test for its existence may allocate memory. */
+    /* As in the runs that fail, the old output exists, because finding it may allocate memory. */
     write_old();
     calls = 0;
     CHECK_MSG(perform(j, &r), "%s: %s", what, r.text);

@@ -111,7 +111,7 @@ static void same_config(const fixture *f, const vit_config *named) {
                   "%s by name: mean or std of channel %d", f->name, i);
 }
 
-/* Gives the sizes of the model as options. The model is smaller than its name implies. */
+/* Gives the sizes of the model as options, because the model is smaller than its name implies. */
 static void tell_sizes(const fixture *f, settings *told) {
     const vit_config *c = &f->config;
     settings_start(told, "--set");
@@ -187,8 +187,7 @@ static void make_images(float *images, size_t size) {
     }
 }
 
-/* Returns max|got - expected| / max|expected|. If a number is NaN, the error is the largest
- * possible. */
+/* Returns max|got - expected| / max|expected|. If a number is NaN, the error is 1e30. */
 static double relative_error(const float *got, const float *expected, size_t count) {
     double error = 0, top = 0;
     size_t i;

@@ -76,7 +76,7 @@ static uint32_t random_below(uint32_t n) {
 static char folder[64];
 /* The paths of the damaged file and of the output in the folder. */
 static char damaged[160], output[160];
-/* The number of files that stay in the folder. */
+/* The number of files in the folder before the test writes the damaged file. */
 static int files_beside;
 
 static void path_of(char path[160], const char *name) {
@@ -316,7 +316,7 @@ static void test_flipped(const damage_case *t, unsigned char *bytes, size_t size
     }
 }
 
-/* === Keys, written anew as safetensors === */
+/* === Changed keys, in new safetensors files === */
 
 static void put_header(FILE *file, const entry *e, bool first, size_t *offset) {
     int i;
@@ -386,8 +386,8 @@ static void free_entries(entry_list *list) {
 
 /* --- the change of the keys --- */
 
-/* Returns true for tensors outside torch.nn's encoder, because each author names these tensors
- * differently. */
+/* In a model with torch.nn's encoder, returns true for tensors outside the encoder, because each
+ * author names these tensors differently. */
 static bool is_ones_own(const outcome *base, const char *name) {
     return !strncmp(base->layout, "torch.nn.TransformerEncoder", 27) && !strstr(name, "layers.");
 }
@@ -441,8 +441,9 @@ static bool names_key(const damage_case *t, const outcome *o, const char *key) {
     return !o->good && (t->rename.count > 0 || strstr(o->text, key));
 }
 
-/* Returns true if no table has the names, so that the tensors were matched by structure. Matching
- * by structure may find the same tensors, or may require settings that only the table fixed. */
+/* Returns true if no table of layouts has the keys, so that the tensors were matched by structure.
+ * Matching by structure may find the same tensors, or may require settings that only the table
+ * fixed. */
 static bool is_by_structure(const outcome *o) {
     return o->layout && strstr(o->layout, "hand-written");
 }

@@ -1,6 +1,6 @@
 /* test_defaults.c - tests the values that vit-convert assumes if a checkpoint does not state them.
- * A library's values come from its own code or documentation. Each value has one check.
- * test_arch.c tests the values that timm's names imply.
+ * The expected values come from the code or documentation of the library that wrote the checkpoint.
+ * Each value has one check. test_arch.c tests the values that timm's names imply.
  *
  *     test_defaults tests/data
  */
@@ -20,7 +20,7 @@
 
 /* A conversion and its result. */
 typedef struct row {
-    /* The code or the documentation that this value comes from. */
+    /* The code or the documentation that the expected values come from. */
     const char *source;
     /* The name of a checkpoint under tests/data/layouts, or a list of tensors (see write_list). */
     const char *checkpoint;
@@ -321,7 +321,7 @@ static const row others[] = {
     { "torch.nn: the module around it", "torch_nn/model.pt",
       HEADS " activation=relu block_type=post_norm", NULL, NULL, "pool=token" },
     { "torch.nn: nhead", "torch_nn/model.pt", "pool=token activation=relu block_type=post_norm",
-      /* The weights of this checkpoint are random. */
+      /* Random weights do not show the heads. */
       NULL, NULL, "!num_heads: the weights show no heads" },
     { "vit-pytorch: LayerNorm, nn.GELU", "lucidrains/model.safetensors", HEADS " pool=avg", NULL,
       NULL, "norm_eps=1e-5 activation=gelu pool_prefix=1 has_qkv_bias=0 has_fc_norm=1" },
@@ -515,8 +515,7 @@ static double field_of(const vit_config *c, const char *name) {
 }
 
 /* Tests each field of config.json and preprocessor_config.json that can change a result. The field
- * gets an unusual value, which must change a setting or lead to a refusal that names the field. The
- * other fields of the file come after it. */
+ * gets an unusual value, which must change a setting or lead to a refusal that names the field. */
 #define FIELD(text) "{\"model_type\": \"vit\", " text "}"
 #define PLAIN       "activation=gelu norm_eps=1e-12 head_activation=softmax has_qkv_bias=1 " VIT_IMAGES
 

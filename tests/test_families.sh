@@ -43,7 +43,7 @@ distance() {
 "${CC:-cc}" -std=c99 -O1 tests/compare_npy.c -lm -o "$work/compare_npy" 2>"$work/err" ||
     fail "compare_npy.c: should compile"
 
-# line CASE FILE: prints the line of the case in a list
+# line CASE FILE: prints the line of CASE in the list FILE
 line() { sed -n "s/^$1 *| *//p" "$2"; }
 
 # runs CASE: converts and runs the case. Sets supported, compared and difference
@@ -65,7 +65,7 @@ runs() {
     else distance "$work/y.npy" "$folder/y.npy"; fi
 }
 
-# renamed CASE: sets the same three variables, for a layout that test_layouts.sh converts
+# renamed CASE: sets the variables of `runs`, for a layout that test_layouts.sh converts
 renamed() {
     local file options twin message
     IFS='|' read -r file options twin message <<<"$(line "$1" tests/data/layouts/cases.txt)"
@@ -74,7 +74,7 @@ renamed() {
     supported=yes compared="the tensors and settings of $twin" difference=none
 }
 
-# tags PATTERN: sets the same three variables, for the tags of timm in COVERAGE.md
+# tags PATTERN: sets the variables of `runs`, for the tags of timm in COVERAGE.md
 tags() {
     awk -F ' [|] ' -v pattern="^[|] $1" '
         $0 !~ pattern || !/[.]/ { next }

@@ -12,8 +12,9 @@ warnings="-std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werro
 small="-DVIT_STATIC -DVIT_NO_TEXT -DVIT_NO_TRACE -DVIT_NO_EXECUTOR -DVIT_LOW_MEMORY"
 small="$small -DVIT_LOGITS_ONLY -DVIT_BARE_METAL -DVIT_MAX_CHANS=3"
 
-# check NAME DTYPE OTHER COMPILER LEVEL: NAME is a fixture of tests/data/coverage or
-# tests/data/fixtures
+# check NAME DTYPE OTHER COMPILER LEVEL: passes if a small build for the fixture NAME (in
+# tests/data/coverage or tests/data/fixtures) gives the bits of a full build and refuses the model
+# OTHER
 # shellcheck disable=SC2086 # flags are words
 check() {
     local name=$1_$2 folder=tests/data/coverage/$1 upper flags head=1 options=()

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The folders of tools/ are layers, which tools/README.md calls floors. No #include may lead to a
 # higher floor. tools/README.md lists the floors, and for each floor the floors that it may include.
-# This test checks every #include against the list, and every symbol that an object uses from
-# another. No files may include each other, directly or through others. All files have the style of
-# .clang-format, except vit.h, because no formatter preserves its comments and tables of macros. The
-# last line is "N passed, N failed".
+# This test checks every #include against the list, and every symbol that an object file uses from
+# another one. No files may include each other, directly or through others. All files have the style
+# of .clang-format, except vit.h, because no formatter preserves its comments and tables of macros.
+# The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 . tests/built.sh programs
@@ -15,7 +15,8 @@ verdict() {
     if [ -z "$2" ]; then pass; else fail "$1"$'\n'"$2"; fi
 }
 
-# Each line is "FLOOR MAY MAY ...", for one row of the table. The lowest floor comes first.
+# Each line is "FLOOR MAY MAY ...", a floor and the floors that it may include. The lowest floor
+# comes first.
 floors=$(sed -n 's/^| `\([^`]*\)` |.*| *\([^|]*\) |$/\1 \2/p' tools/README.md | tr -d '`,')
 
 # includes: prints "FILE INCLUDED" for each #include "..." of a file of this project. Both paths
@@ -36,7 +37,7 @@ includes() {
 }
 all=$(includes)
 
-# leading_up: prints the lines "FROM TO ..." of includes that the table does not allow. Floors are
+# leading_up: reads lines "FROM TO ...", and prints those that the table does not allow. Floors are
 # named as in the table: "base", "vit-*.c", "../examples"
 leading_up() {
     awk 'function floor(file) {

@@ -14,8 +14,8 @@ mkdir "$TMPDIR"
 cd "$work" || exit 2
 unset VIT_DECODER
 
-# heic FILE: prints the first bytes of a HEIC and then a PPM. The programs cannot decode this file
-# themselves
+# heic FILE: prints the first bytes of a HEIC and then FILE, a PPM. The programs cannot decode the
+# result themselves
 heic() { printf '\0\0\0\x18ftypheic\0\0\0\0' && cat "$1"; }
 heic "$cat" >photo.heic
 "$classify" -m "$model" "$cat" >expected
@@ -233,7 +233,7 @@ fi
 if have heif-convert 'heif-convert (libheif-examples)' && have heif-enc 'heif-convert (libheif-examples)'; then
     check heif-enc heif-enc -q 95 "$root/examples/cat.jpg" -o cat.heic
     real 'heif-convert %i %o' cat.heic
-    # The PNG keeps the photo's EXIF orientation, although the command may already have applied it.
+    # heif-convert writes a PNG with the EXIF orientation, which it may already have applied.
     check heif-enc heif-enc -L "$root/tests/data/images/exif6.jpg" -o exif.heic
     try "$bin/tools/vit-look" attention -m "$model" --decoder 'heif-convert %i %o' exif.heic -o exif.png
     is 0

@@ -215,7 +215,8 @@ static void append_without_tables(bytes *to, const bytes *jpeg) {
     append(to, d + at, jpeg->size - at);
 }
 
-/* Tests JPEGs without Huffman tables. They use the standard tables, which most encoders write. */
+/* Tests JPEGs without Huffman tables. The decoder must use the standard tables, which most encoders
+ * write. */
 static void test_tables(void) {
     static const char *const names[] = { "baseline.jpg", "grey.jpg", "cmyk.jpg" };
     static bytes whole, bare;
@@ -288,7 +289,7 @@ static void test_follow(void) {
     CHECK(!frames_follow(data.data, data.size));
     append_with_thumbnail(&data);
     CHECK(frames_follow(data.data, data.size));
-    /* These bytes lie in the thumbnail, where the search finds them too. */
+    /* The search finds these bytes too, although they lie in the thumbnail. */
     memcpy(data.data + 20, "MPF", 4);
     CHECK(!frames_follow(data.data, data.size));
 }
@@ -298,7 +299,8 @@ static void test_follow(void) {
 /* Writes the bytes to a file. Returns its path. */
 static const char *write_file(const bytes *data) {
     static char path[] = "/tmp/test_frames.XXXXXX";
-    /* True once mkstemp has chosen the path. The chosen path may still contain an X. */
+    /* True once mkstemp has chosen the path. The path does not show this, because it may still
+     * contain an X. */
     static bool named;
     FILE *file;
     if (!named && close(mkstemp(path))) exit(2);

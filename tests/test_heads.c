@@ -12,7 +12,7 @@
 
 enum { WIDTH = 32, MOST_BYTES = 65536 };
 
-/* Weights that do not show their number of heads do not score higher than this. */
+/* The highest score of weights that do not show their number of heads. */
 static const double chance = 7;
 
 typedef struct fixture {
@@ -160,7 +160,7 @@ static void test_shuffled(const char *folder) {
     }
 }
 
-/* Returns the f16 value of x without its last bits. x must be a normal number in f16. */
+/* Converts x to f16, without the bits that do not fit. x must be a normal number in f16. */
 static uint16_t half_of(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -208,7 +208,7 @@ static void test_alike(const char *folder) {
         e = read_heads(&f);
         CHECK_MSG(e.ranked[0].heads == 4, "%d scores %g, %d %g", e.ranked[0].heads,
                   e.ranked[0].score, e.ranked[1].heads, e.ranked[1].score);
-        CHECK(e.is_clear == (i <= 4)); /* For larger i, the scores of 2 and 4 are close. */
+        CHECK(e.is_clear == (i <= 4)); /* For larger i, 2 and 4 heads score alike. */
     }
 }
 
@@ -226,8 +226,8 @@ static void test_broken(const char *folder) {
     }
 }
 
-/* Tests widths at which the weights must not be inspected, because the width is too small, too
- * large or wrong. */
+/* Tests widths at which the weights must not be inspected, because the width is too small or too
+ * large, or is not that of the tensors. */
 static void test_widths(const char *folder) {
     static const int64_t widths[] = { 0, 3, 16, 64, 4097, INT64_MAX / 2 };
     const fixture f = load(folder, 4);

@@ -100,7 +100,8 @@ static int hex_byte(const char *text) {
     return (int)value;
 }
 
-/* Returns the largest difference between two bytes, or 999 if the sizes differ. */
+/* Returns the largest difference between the image's bytes and those in `hex`, or 999 if the sizes
+ * differ. */
 static int difference(const image_file *image, int width, int height, const char *hex) {
     int worst = 0;
     if (image->width != width || image->height != height) return 999;
@@ -225,7 +226,7 @@ static void test_pnm(void) {
     PNM_IS("P5 2 1 255\n\x01\xff", 2, 1, "010101ffffff");
     PNM_IS("P5\n#a\n2#b\n 1\t255\r\x01\xff", 2, 1, "010101ffffff");
     PNM_IS("P5 2 1 15\n\x01\x0f", 2, 1, "111111ffffff");
-    /* The value is above the maximum of its file. */
+    /* The second value is above the stated maximum, 15. */
     PNM_IS("P5 2 1 15\n\x01\x7f", 2, 1, "111111ffffff");
     PNM_IS("P6 1 1 255\nabc", 1, 1, "616263");
     PNM_IS("P6 1 1 255\nabcdef", 1, 1, "616263"); /* There is a second image after the first. */
@@ -257,9 +258,8 @@ static uint32_t next_random(void) {
     return random_state >> 8;
 }
 
-/* Checks that no prefix of a file is accepted as an image. A prefix may be accepted only if it ends
- * after the first frame of an animation, or before Pillow's TGA footer of 26 bytes, which has no
- * content. */
+/* Checks that no prefix of a file is accepted as an image, except a prefix with the first frame of
+ * an animation, and a prefix that lacks only Pillow's TGA footer, 26 bytes without content. */
 static void check_truncated(const char *line) {
     char name[64] = "";
     bytes file;
@@ -270,7 +270,7 @@ static void check_truncated(const char *line) {
     enough = file.size;
     if (strcmp(name + strlen(name) - 4, ".tga") == 0) enough -= 26;
     if (strcmp(name, "animated.gif") == 0) enough = 300;
-    /* The last two bytes are the end mark and a 0 before it. */
+    /* A GIF ends with a 0 and the end mark, which may be missing. */
     if (strcmp(name + strlen(name) - 4, ".gif") == 0) enough -= 2;
     for (size_t size = 0; size < file.size; size++) {
         if (accepted(file.data, size, 0) && size < enough) {
@@ -412,7 +412,7 @@ static void test_grey16(void) {
     image_file_free(&image);
 }
 
-/* Checks that a file which begins like a readable format never reaches a command. */
+/* Checks that a file which begins like a readable format is never passed to a decoder command. */
 static void check_known(const char *line) {
     char name[64] = "";
     bytes file;
@@ -477,7 +477,7 @@ static void test_exif_damage(void) {
     free(file.data);
 }
 
-/* Tests failures of stb_image's callbacks. The first failure has no reason. */
+/* Tests failures of stb_image's callbacks. Before its first failure, stb_image states no reason. */
 static void test_guards(void) {
     static const uint8_t file[3] = { 'a', 'b', 'c' };
     char got[4] = "";

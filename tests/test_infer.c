@@ -116,8 +116,8 @@ static bool run(infer_settings *settings, uint64_t count, bool tells, infer_coun
     return infer_run(settings, &photos, counts, r);
 }
 
-/* Tests all numbers of threads and all sizes of batches. The results must be the same and in order,
- * whether the number of photos is known or not. */
+/* Tests 1 to 3 threads, and batches of up to 5 photos. The results must be the same and in order,
+ * whether or not the number of photos is known. */
 static void test_same(void) {
     static results first, all;
     static const int counts_of[] = { 0, 1, 2, 3, 8, 21 };
@@ -239,7 +239,7 @@ static void test_waits_for_none(void) {
     unlink(pipe);
 }
 
-/* Returns the present memory of this process in KB, or 0 if it is unknown. */
+/* Returns the memory that this process uses now, in KB, or 0 if it is unknown. */
 static long resident(void) {
     FILE *file = fopen("/proc/self/statm", "r");
     long pages = 0;

@@ -155,7 +155,7 @@ static void test_first_rows(void) {
 }
 
 static void test_standardise(void) {
-    float row[2] = { -2, 2 }; /* The distance to 0 is too large. */
+    float row[2] = { -2, 2 }; /* The deviation is 2 instead of 1. */
     layout_standardise(row, 2);
     CHECK(fabsf(row[0] + 1) < 1e-6f && fabsf(row[1] - 1) < 1e-6f);
 }

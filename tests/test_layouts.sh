@@ -32,8 +32,8 @@ says() { # MESSAGE: passes if the output has each part
     grep -qF -- "$rest" "$work/err"
 }
 
-# The message is one line. If MESSAGE has N texts with "..." between them, the message is a heading
-# and N lines, and contains all texts.
+# The message must be one line. If MESSAGE has N texts with "..." between them, the message must be
+# a heading and N lines, and must contain these texts in order.
 refused() { # CASE FILE ARGUMENTS MESSAGE
     local rest=$4 lines=1
     case $rest in *" ... "*) lines=$(grep -o ' \.\.\. ' <<<"$rest" | wc -l); lines=$((lines + 2)) ;; esac
@@ -91,7 +91,7 @@ data_size() { # FILE: bytes after a safetensors header
     echo $(($(wc -c <"$1") - header - 8))
 }
 
-# adapted: converts with other patch sizes and channels. The layout orders the values of a patch in
+# adapted: converts with other patch sizes and channels. Each layout orders the values of a patch in
 # its own way.
 adapted() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
     local how="--patch-size 3 --in-chans 4 --img-size 6 --set pos_resample=flexivit"
@@ -102,8 +102,8 @@ adapted() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
     else pass; fi
 }
 
-# A table that is not in LAYOUT_LIST is never tried. The tables of structure_*.c and of text
-# encoders are exceptions.
+# Every table must be in LAYOUT_LIST, because no other table is tried. Exceptions are the tables of
+# structure_*.c (own*) and those of text encoders.
 for name in $(sed -n 's/^const layout layout_\([a-z0-9_]*\) = .*/\1/p' tools/layout/tables*.c); do
     [ ${#only[@]} = 0 ] || break
     [[ $name == own* ]] && continue

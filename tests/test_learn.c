@@ -135,7 +135,7 @@ static void test_sums(void) {
     CHECK_MSG(right >= TRAIN * 6 / 10, "%d", right);
     s = vit_learn_sums_at(sums_memory, DIM, CLASSES + 1, 0);
     vit_learn_clear(&s);
-    /* These sums do not include the squares. */
+    /* Ridge regression fails, because these sums do not include the squares. */
     CHECK(vit_learn_ridge(&s, shrinkage, scratch, weights) == 0);
     vit_learn_add(&s, values, 2);
     CHECK(vit_learn_means(&s, weights) == 0); /* A single photo has no variance. */

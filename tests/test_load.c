@@ -687,7 +687,7 @@ static void one_missing_field(const char *name, int required) {
     if (required == 1) {
         refused_somehow(name, &f, name);
     } else if (strcmp(name, "selftest_tolerance") == 0) {
-        /* The section is missing, but the vector of the section is still there. */
+        /* The field is missing, but the expected outputs of the self-test are still there. */
         refused_somehow(name, &f, "selftest");
     } else {
         char detail[VIT_MAX_DETAIL];

@@ -126,7 +126,7 @@ json 16 images 1 size 0
 try "$look" attention -m plain.vit folder --json --no-exif
 json 24 images 1 size 0
 
-# For a model without a class token, the mean of all tokens is shown.
+# For a model without a class token, the mean attention of all tokens is shown.
 fixture siglip
 try "$look" attention -m siglip.vit "$photo" --json
 is 0

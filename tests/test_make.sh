@@ -17,8 +17,8 @@ ln -s "$PWD/tests" "$PWD/models" "$tree"
 commands=$(sed -n '/^demo=/,/^case/p' tools/install-packages.sh | grep -o ':[a-z][a-z0-9_-]*' | tr -d : | sort -u)
 basic="cat cc cmp find grep mkdir nproc sed sh uname"
 
-# This is a shell for make. It answers make's queries and installs packages, but only records all
-# other commands.
+# This is a shell for make. It answers make's queries, but only records all other commands. If a
+# command installs packages, the shell links the packages' commands to /bin/true.
 cat >"$work/shell" <<END
 #!/bin/sh
 case \$2 in

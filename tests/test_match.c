@@ -5,8 +5,8 @@
  *
  *     test_match [tests/data [MODELS [CHANGES [FIRST]]]]
  *
- * At most CHANGES settings of a model (by default 3) differ from the likeliest settings. If there
- * is no such model, a few more differ. The first model has number FIRST.
+ * At most CHANGES settings of a model (by default 3) differ from the likeliest settings. If no
+ * valid model has so few, a few more differ. The first model has number FIRST.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -387,8 +387,8 @@ static bool is_close(const float *a, const float *b, size_t n, double tolerance)
     return far <= tolerance * largest;
 }
 
-/* Returns the value that the provenance states for this row, or -1 if it states none. *line
- * receives the line of the provenance. */
+/* Returns the index of the value that the provenance states for this row, or -1 if it states none.
+ * *line receives the line of the provenance. */
 static int found_value(const match_row *row, const char *provenance, char line[1024]) {
     const char *at;
     int value;
@@ -485,8 +485,8 @@ static void check_model(int number) {
 
 /* === Orders === */
 
-/* Returns the row of a joint weight that contains part z of "qkv", head h and value k. i is the
- * number of the row in the usual order. */
+/* Returns the position of a row in a joint weight with this order and interleaving. i is the
+ * position of the same row in the usual order. */
 static int stored_row(const char *order, const char *interleave, int heads, int width, int i) {
     const int k = i % width, h = i / width % heads;
     const int z = (int)(strchr(order, "qkv"[i / width / heads]) - order);
@@ -847,8 +847,8 @@ static const mistake mistakes[] = {
       take_other_logits },
 };
 
-/* Checks the search for a mistake without --match-seconds. The search must end by itself after a
- * few seconds. */
+/* Checks the search on the output of such a mistake. Even without --match-seconds, the search must
+ * end after a few seconds. */
 static void check_mistake(const mistake *t) {
     static float x[3 * 12 * 12];
     convert_options o = plain_options();

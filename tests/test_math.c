@@ -43,8 +43,8 @@ static double ulps(float got, double wanted) {
 
 /* --- functions ------------------------------------------------------------ */
 
-/* The largest accepted errors in ulp. Instruction sets without fused multiply-add have larger
- * bounds. The measured errors are 0.882 and 1.156. */
+/* The largest accepted error of exp in ulp. The measured errors are 0.882 with fused multiply-add
+ * and 1.156 without. */
 #if defined(VIT_NO_FMA)
 static const double exp_error = 1.2;
 #else
@@ -147,8 +147,8 @@ static void test_sqrt(bool all) {
     CHECK(vit__bits(vit__sqrt(-0.0f)) == 0x80000000u && vit__bits(vit__sqrt(0.0f)) == 0);
 }
 
-/* Returns true if gelu(x) is between -0.17 and x. The result may exceed x by as little as erf
- * exceeds 1. For minus infinity the result is NaN, as in PyTorch. */
+/* Returns true if g, which is gelu(x), is between -0.17 and max(x, 0), or above max(x, 0) by as
+ * little as erf exceeds 1. For minus infinity the result is NaN, as in PyTorch. */
 static bool gelu_in_range(float x, float g) {
     const double beyond = fabs((double)x) * 0x1p-23;
     if (vit__bits(x) == 0xff800000u) return g != g;
@@ -216,7 +216,7 @@ static void test_fma_random(void) {
     }
 }
 
-/* Tests sums in the middle of two floats. A last part that is smaller than the precision of double
+/* Tests sums in the middle of two floats. A last term that is too small for the precision of double
  * decides how such a sum is rounded. */
 static void test_fma_ties(void) {
     for (int i = 0; i < 200000; i++) {
@@ -312,7 +312,7 @@ static void test_bf16(void) {
         bool nan = (h & 0x7fff) > 0x7f80;
         wrong += vit__bits(x) != h << 16;
         wrong += nan ? (vit__f32_to_bf16(x) & 0x7fff) <= 0x7f80 : vit__f32_to_bf16(x) != h;
-        /* The half is finite, so the middle is rounded to the even half. */
+        /* This bf16 number is finite, so the middle is rounded to the even neighbour. */
         if ((h & 0x7fff) < 0x7f80) {
             wrong += vit__f32_to_bf16(vit__float(h << 16 | 0x8000)) != (h & 1 ? h + 1 : h);
             wrong += vit__f32_to_bf16(vit__float(h << 16 | 0x8001)) != h + 1;
@@ -328,7 +328,8 @@ static void test_bf16(void) {
 
 enum { MAX_N = 65, PAD = 16 };
 
-/* Fills x with various numbers. Depending on `special`, one of them is not finite. */
+/* Fills x with random numbers. If `special` is not negative, one number is NaN, infinite, subnormal
+ * or -0. */
 static void fill(float *x, int n, float scale, int special) {
     static const uint32_t specials[] = { 0x7fc00000, 0x7f800000, 0xff800000, 0x00000001,
                                          0x80000000 };
@@ -397,8 +398,8 @@ static void kernel_softmax(const vit__kernels *k, int n, int special, bool scale
     }
 }
 
-/* Tests softmax of finite numbers, up to the smallest and the largest. The results must be from 0
- * to 1, and their sum must be 1. */
+/* Tests softmax of finite numbers, from the smallest to the largest floats. The results must be
+ * from 0 to 1, and their sum must be 1. */
 static void kernel_softmax_range(const vit__kernels *k, int n) {
     for (int exponent = -149; exponent <= 127; exponent += 4) {
         float x[MAX_N + PAD] = { 0 };
@@ -536,8 +537,8 @@ static double quantised(vit__form form, const float *row, int i) {
     return form == VIT__FORM_I16 ? (double)(int16_t)(pair[0] | pair[1] << 8) : (double)row[i];
 }
 
-/* Tests the integer rows of attention. They must equal the rows of plain C, and their length must
- * stay within its limit. */
+/* Tests the integer rows of attention. They must equal the rows of plain C. Without `steps`, the
+ * length of such a vector must be below 4096. */
 static void kernel_quantise(const vit__kernels *k, int n, int special) {
     const vit__form form = k->gemm[VIT__I16].run ? VIT__FORM_I16 : VIT__FORM_F32;
     float x[MAX_N + PAD], steps[MAX_N + PAD], a[MAX_N + PAD], b[MAX_N + PAD];
@@ -861,7 +862,7 @@ static void test_gemm_corners(const vit__kernels *kernels, int depth, int fits16
               vit_isa_name(kernels->isa), depth, fits16);
 }
 
-/* Multiplies each half, as a weight, by one. */
+/* Multiplies each half float, as a weight, by one. */
 static void test_gemm_f16(const vit__kernels *kernels) {
     static float tile[VIT__MAX_TILE_ROWS * VIT__MAX_TILE_COLS];
     unsigned char panel[32];
@@ -890,7 +891,7 @@ static void test_gemm_f16(const vit__kernels *kernels) {
     CHECK_MSG(wrong == 0, "%ld halves, %s", wrong, vit_isa_name(kernels->isa));
 }
 
-/* Tests im2col with as many rows as fit into the buffer. */
+/* Tests the number of rows that im2col makes at once, which must fit into its buffer. */
 static void test_im2col_rows(void) {
     for (int depth = 1; depth < 1 << 20; depth += 1 + depth / 100) {
         long long floats = (long long)vit__im2col_rows(depth) * depth;

@@ -77,7 +77,7 @@ static checkpoint *open_expected(const char *folder, char *line) {
     return c;
 }
 
-/* Closes a checkpoint after all its tensors have been compared. The list does not contain all
+/* Closes a checkpoint after all its tensors have been compared. expected.txt does not list all
  * tensors of a frozen archive, because the names of some depend on PyTorch's version. */
 static void close_expected(checkpoint *c, size_t tensors) {
     report r = report_make();

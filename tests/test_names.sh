@@ -115,7 +115,7 @@ printf 'plain.jpg,%s;3\n' "${bad//$'\n'/}" >tags.csv
 shows 0 x1b "$evaluate" -m "$model" e/3 --sigmoid --tags tags.csv
 shows 1 "$mark" "$evaluate" -m "$model" e --knn "no$bad"
 
-# The columns of a table are aligned as they are displayed.
+# The columns of a table are aligned by the width of the characters on the screen.
 for class in 0 1 2 3 4 5 6 7 8; do echo "größe中$class"; done >labels.txt
 echo plain >>labels.txt
 check "a model" "$convert" -q "$plain/model.safetensors" --labels labels.txt -o wide.vit

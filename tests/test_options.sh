@@ -13,7 +13,7 @@ info=$bin/tools/vit-info
 . tests/built.sh programs
 . tests/checks.sh
 
-# Takes the checkpoint of a fixture, without the files beside it.
+# Copies the checkpoint of a fixture, without the files beside it. config.json becomes said.json.
 take() { # CASE
     local source
     source=$(ls "$root/tests/data/fixtures/$1"/model*)

@@ -255,8 +255,8 @@ if wanted dense; then
     else fail "dense: dinov2_reg"; fi
     if dense dinov3 --img-size 20 && like dinov3; then pass; else fail "dense: dinov3"; fi
 
-    # The commands for embeddings, classes and other batches take the same option. Models of one
-    # size refuse the option.
+    # vit-run and vit-look take --max-patches too. A model with a fixed input size refuses this
+    # option.
     run=("$BIN/tools/vit-run" -m "$work/dense.vit" "${photos[0]}" --max-patches 40 --tokens "$work/r.npy")
     if "${run[@]}" >"$work/out" 2>"$work/err" && "$BIN/tools/vit-look" tokens -m "$work/dense.vit" \
         "${photos[0]}" --max-patches 40 --json >"$work/out" 2>"$work/err" &&

@@ -41,8 +41,8 @@ static uint32_t crc32(const void *data, size_t size) {
     return ~crc;
 }
 
-/* These functions return the number of bytes in a row, and the number of rows including the rows of
- * other planes. */
+/* row_bytes returns the number of bytes in a row. num_rows returns the number of rows in all
+ * planes. */
 static size_t row_bytes(int format, size_t width) {
     static const size_t sizes[VIT_NUM_PIXELS] = { 3, 4, 1, 3, 4, 2, 2, 1, 4 };
     bool pairs = format == VIT_PIXEL_YUYV || format == VIT_PIXEL_NV12;
