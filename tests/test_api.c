@@ -970,7 +970,8 @@ static void test_unpack_plain(void) {
 
 enum { CANARY = 128 };
 
-/* Uses a workspace of exactly the requested size, at an odd address, between guard bytes. */
+/* Uses a workspace of exactly the requested size, `shift` bytes after an aligned address, between
+ * guard bytes. */
 static void run_in_workspace(bench *b, const vit_params *params, size_t shift, int batch,
                              float *logits) {
     size_t size = vit_workspace_size(&b->model, params);
@@ -1381,7 +1382,8 @@ static void test_depth_0(void) {
 }
 
 /* A mask of ones must not change any bit of the outputs. A hidden patch must not affect any other
- * token. If all tokens are hidden, every score is the lowest float, and attention is uniform. */
+ * token. If all tokens are hidden, every attention score is the lowest float, and attention is
+ * uniform. */
 static void test_mask(void) {
     enum { N = 5, HIDDEN = 2 };
     bench b = bench_default();
@@ -1599,7 +1601,7 @@ static void nonfinite_weight(const tiny_options *given, int index, uint32_t bits
     }
 }
 
-/* Puts NaN and infinity into every tensor of floats, with each kind of block and pooling, on every
+/* Puts NaN and infinity into the f32 tensors of models with various blocks and poolings, on every
  * tier. Integer types must give NaN where f32 does. If they give a number, a kernel has used the
  * payload of a NaN as a weight. */
 static void test_nonfinite_weights(void) {

@@ -1414,7 +1414,7 @@ static void repeat(bytes *b, const char *text, size_t count) {
     while (count-- > 0) put_text(b, text);
 }
 
-/* Tests each way in which a value can contain another value, at the largest accepted depth. */
+/* Tests each way in which a value can contain another value, just beyond the accepted depth. */
 static void test_deep_pickles(void) {
     static const struct {
         const char *name, *before;

@@ -306,7 +306,7 @@ same "$work/auto.npy" "$work/scalar.npy"
 
 # --- invalid models -----------------------------------------------------------------------
 
-# opens FILE MESSAGE: passes if every program prints MESSAGE when FILE is its model
+# opens FILE MESSAGE: passes if vit-info, run, evaluate, classify and bench refuse FILE with MESSAGE
 opens() {
     local program
     for program in "$info $1" "$run -m $1 $root/examples/cat.ppm" "$evaluate -m $1 $work" \

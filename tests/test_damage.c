@@ -212,8 +212,9 @@ static bool names_option(const char *text, const char *assignment) {
     return false;
 }
 
-/* Converts without options. A single message must list all missing settings, and must contain the
- * options of cases.txt. test_defaults.c tests the values that vit-convert assumes instead. */
+/* Converts without options. If this is refused, a single message must list all missing settings:
+ * with those options of cases.txt that it contains, the conversion must succeed. test_defaults.c
+ * tests the values that vit-convert assumes instead. */
 static void test_questions(const damage_case *t, const outcome *base) {
     damage_case asked = *t;
     outcome o;
@@ -301,8 +302,8 @@ static void test_cut_between(const damage_case *t, const unsigned char *bytes, s
     }
 }
 
-/* Flips single bits. A flipped bit in a weight may have any effect. Any other flipped bit must not
- * cause a crash or leave other files. */
+/* Flips single bits. If the bit belongs to a weight, the result may be another model. No flipped
+ * bit may cause a crash or leave other files. */
 static void test_flipped(const damage_case *t, unsigned char *bytes, size_t size) {
     int i;
     outcome o;
@@ -471,7 +472,8 @@ static void test_shuffled(const damage_case *t, const outcome *base) {
     }
 }
 
-/* Leaves out each tensor in turn, to find the tensors that affect the model. */
+/* Leaves out each tensor in turn, and notes whether it affects the model. If it does, the file must
+ * be refused, unless the tensor may be absent. */
 static void test_missing(const damage_case *t, const outcome *base) {
     outcome o;
     int i;
@@ -485,9 +487,9 @@ static void test_missing(const damage_case *t, const outcome *base) {
     }
 }
 
-/* Changes one letter of a key. The message must contain the old key or the new key, unless the
- * tensors are matched by structure. If the key distinguished two layouts, the message contains the
- * key that is missing in the other layout. */
+/* Changes one letter of a key. If the tensor's values are read, the message must contain the old
+ * key or the new key, or state which layout most names belong to. Exceptions are tensors that are
+ * matched by structure. */
 static void test_renamed(const damage_case *t, const outcome *base) {
     outcome o;
     int i;

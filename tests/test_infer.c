@@ -195,7 +195,7 @@ static void test_stops(void) {
 
 #ifndef _WIN32
 
-/* A source whose photo 0 is a pipe. The pipe gets its data only after all other photos. */
+/* A source whose photo 0 is a pipe. The pipe gets its data only before the last photo. */
 typedef struct slow_source {
     const char *pipe;
     int next, count;

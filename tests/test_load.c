@@ -894,7 +894,7 @@ static void test_old_int4(void) {
     tiny_free(&f);
 }
 
-/* Checks that biases and tokens are f32 in models of every type. */
+/* Checks that a file is refused if its positions, a norm or a bias have a smaller type than f32. */
 static void test_plain_dtype(void) {
     static const char *const names[] = { "pos_embed", "blocks.0.norm1.weight", "head.bias" };
     for (int i = 0; i < 3; i++) {

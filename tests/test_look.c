@@ -62,7 +62,8 @@ static void test_fit(int i, int rows, int dim, int count, float factor, const do
     pca_free(&p);
 }
 
-/* Tests a matrix of realistic size. Its components are only checked by C v = variance v. */
+/* Tests a matrix of realistic size. Each component must have its stated variance, and the variances
+ * must decrease. */
 static void test_large(void) {
     const int rows = 300, dim = 200, count = 28;
     float *values = shrinking(40, rows, dim, 0.99f), along[28];
@@ -198,7 +199,7 @@ static void test_crops(const char *path) {
     static const int sizes[][2] = { { 90, 60 }, { 60, 90 }, { 64, 64 }, { 200, 61 }, { 57, 231 } };
     vit_model model;
     CHECK(vit_model_open(path, 0, &model) == VIT_OK);
-    for (int mode = 0; mode <= VIT_CROP_BORDER; mode++) { /* All modes have one input size. */
+    for (int mode = 0; mode <= VIT_CROP_BORDER; mode++) { /* These modes have one input size. */
         for (int s = 0; s < 5 * 2 * 2; s++) {
             vit_config *c = &model.config;
             c->crop_mode = mode;

@@ -427,8 +427,8 @@ static bool is_named(const shape *s, const int truth[MATCH_MAX_ROWS], const char
     return good;
 }
 
-/* Checks the settings that were found. For each setting, the search must find the true value,
- * report that the true value fits equally well, or find a value that gives the same model. */
+/* Checks the settings that were found. Each found value must be the true value, or the provenance
+ * must list the true value with it, or both values must give the same output. */
 static void check_found(int number, const shape *s, const int truth[MATCH_MAX_ROWS],
                         const char *provenance, const float *x, const float *y) {
     const convert_options o = plain_options();
@@ -590,7 +590,7 @@ typedef struct ending {
     int images;
     /* The factor by which the head is multiplied. A large factor gives probabilities of 0 and 1. */
     float scale;
-    /* A text that the provenance must contain, or NULL. */
+    /* A text that the provenance must contain, or NULL if it must not contain "original: ". */
     const char *expected;
 } ending;
 
@@ -615,7 +615,7 @@ static const ending endings[] = {
     { "activation=relu num_classes=0", "", MODEL_END_NONE, 1, 1, NULL },
 };
 
-/* Scales the head, because small logits between 0 and 1 may look like probabilities. */
+/* Scales the head. A scale below 1 gives logits of about 0.5, which look like probabilities. */
 static void scale_head(float scale) {
     size_t at = 0, k;
     int i;

@@ -421,9 +421,9 @@ static void kernel_softmax_range(const vit__kernels *k, int n) {
     }
 }
 
-/* Tests the norm of equal numbers, which have no deviation. If the sum of the row is exact, the
- * result must be exactly the bias. If the sum is not exact, the rounding error must be as small as
- * for any other row. */
+/* Tests the norm of equal numbers, which have no deviation. If the mean is exact, the result must
+ * be exactly the bias. If the mean is rounded, the result may differ from the bias by the weight,
+ * because the norm enlarges rounding errors. */
 static void kernel_norm_constant(const vit__kernels *k, int n) {
     static const float values[] = { 0, 1, -3, 0.125f, 1024, 0.1f, -7e-5f, 1e-30f, 3.3e10f, -1e15f };
     for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
@@ -538,7 +538,7 @@ static double quantised(vit__form form, const float *row, int i) {
 }
 
 /* Tests the integer rows of attention. They must equal the rows of plain C. Without `steps`, the
- * length of such a vector must be below 4096. */
+ * Euclidean length of a row must be below 4096. */
 static void kernel_quantise(const vit__kernels *k, int n, int special) {
     const vit__form form = k->gemm[VIT__I16].run ? VIT__FORM_I16 : VIT__FORM_F32;
     float x[MAX_N + PAD], steps[MAX_N + PAD], a[MAX_N + PAD], b[MAX_N + PAD];

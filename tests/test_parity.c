@@ -68,7 +68,7 @@ typedef struct fixture {
     checkpoint *expected;
     float *images;
     size_t image_size, logits_size, embedding_size, tokens_size, attention_size;
-    /* The result in plain C, on one thread, for one image at a time, with all outputs. */
+    /* The result in plain C, on one thread, image by image, with all outputs but attention. */
     run_result base;
     double worst;
     char worst_name[MAX_NAME];

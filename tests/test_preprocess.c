@@ -312,8 +312,8 @@ static void test_unsupported_channels(void) {
 }
 
 /* Tests photos of all sizes from 1 x 1 to 9 x 9, with models whose input size is 1 x 6, 2 x 5, ...
- * or 6 x 1, in every crop mode. The results must be in [0, 1], and no sanitizer may report an
- * error. */
+ * or 6 x 1, in every crop mode with a fixed input size. The results must be in [0, 1], and no
+ * sanitizer may report an error. */
 static void test_all_small(void) {
     for (int size = 1; size <= 6; size++) {
         for (int mode = 0; mode <= 2; mode++) {
