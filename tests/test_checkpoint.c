@@ -1096,7 +1096,7 @@ static void test_rare_pickles(void) {
         RARE(DICT(ONE "sF-1e-5\nI5\nsL99999999999999999999L\nI00\nsS'\\n\\q\\'\\x1'\nVx\xe9\n"), 4,
              1.0),
         RARE(DICT(ONE "sU\x01o(imy\nOld\n}bsU\x01p(cmy\nOld\nK\x01o}b"), 4, 1.0),
-        RARE(DICT(ONE "sU\x01s\x8f(K\x01\x90"), 4, 1.0), /* with a set beside it */
+        RARE(DICT(ONE "sU\x01s\x8f(K\x01\x90"), 4, 1.0), /* a set beside the tensor */
         RARE(DICT(ONE "sU\x01k"
                       "cmy\nf\n)}\x92"),
              4, 1.0),                                       /* a call with keywords */

@@ -1210,7 +1210,7 @@ try "$evaluate" -m "$model" only
 is 1
 out '^top-1 +0.00 %  \(0\)$'
 
-# These paths contain special characters, and some of the files are not images.
+# These paths contain special characters, and only dog/cat.jpg counts as an image.
 quoted='a "quoted", name' in_csv='"a ""quoted"", name/dog/cat.jpg"'
 posix || quoted='a, name' in_csv='"a, name/dog/cat.jpg"'
 mkdir "$quoted" "$quoted/dog" "$quoted/dog/folder.png"
@@ -1290,7 +1290,7 @@ is 0
 json 7 classes 1 index
 json null classes 1 label
 
-# If the screen is too small for all classes, the most frequent mistakes come first.
+# If there are too many classes for a table, the most frequent confusions are listed in order.
 try "$convert" "$fixtures/classes21/model.safetensors" -o many.vit
 mkdir folders
 for i in $(seq 0 20); do

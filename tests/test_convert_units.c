@@ -1480,7 +1480,8 @@ static void make_weights(float *w) {
     for (; i < OUTPUTS * DEPTH; i++) w[i] = 0; /* The step of the last row is 0. */
 }
 
-/* Returns the mean squared error of a layer's outputs if the weights w are rounded to q. */
+/* Returns the mean squared error of a layer's outputs with rounded inputs and the weights q, not
+ * w. */
 static double output_error(vit_dtype dtype, const float *x, const float *w, const float *q) {
     double square = 0, e;
     int i, n, k;
@@ -1522,8 +1523,8 @@ static void check_packed(vit_dtype dtype, const float *rows) {
     }
 }
 
-/* Tests the error that rounding causes. `most` is the largest accepted error, relative to the error
- * of rounding each weight to the nearest step. */
+/* Tests the error of rounding by means of samples. `most` is its largest accepted value, relative
+ * to the error of rounding each weight to the nearest step. */
 static void test_rounding(vit_dtype dtype, double most, const float *x, const float *w) {
     static float nearest[OUTPUTS * DEPTH], best[OUTPUTS * DEPTH];
     const quantise_matrix samples = { x, SAMPLES, DEPTH };
@@ -1689,8 +1690,8 @@ static double compare_norms(float a, float b, photo_list *photos) {
     return result.mean_cosine;
 }
 
-/* Tests the comparison of embeddings. Two embeddings of zeros count as equal, and an embedding of
- * zeros differs from all others. NaN is ignored. */
+/* Tests the comparison of embeddings. Two embeddings of zeros count as equal. An embedding of zeros
+ * or of NaN differs from all others. */
 static void test_compare(const char *data) {
     static const struct {
         float a, b;

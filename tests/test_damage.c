@@ -1,9 +1,8 @@
-/* test_damage.c - damages a checkpoint of every layout in many ways. The file is cut short, bits are
+/* test_damage.c - damages a checkpoint of every layout in many ways. The file is cut, bits are
  * flipped, and keys are shuffled, renamed, removed, repeated or wrapped. Shapes and types are
  * changed, and two models are written into one file. The damaged file must give the same model as
  * before, or must be refused by one line with the file and the reason. A refusal must leave no
- * other file.
- * tests/data/layouts/cases.txt lists the cases.
+ * other file. tests/data/layouts/cases.txt lists the cases.
  *
  *     test_damage tests/data [SHARE [CASE...]]
  *

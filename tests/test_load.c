@@ -763,7 +763,8 @@ static void test_field_records(void) {
 
 /* --- tensors -------------------------------------------------------------- */
 
-/* Tests fields that contradict the tensors. The message must contain the tensor and both shapes. */
+/* Tests fields that contradict the tensors. The message must contain the tensor and both shapes, if
+ * the table states them. */
 static void test_contradictions(void) {
     static const struct {
         const char *field;
@@ -846,8 +847,7 @@ static unsigned char *tensor_record(const tiny_file *f, const char *name) {
     return record;
 }
 
-/* Tests tensors of each type whose size is wrong by one unit, in each way in which a converter
- * could make the size wrong. */
+/* Tests tensors of each type whose size is wrong by 1 to 128 bytes. */
 static void test_panel_sizes(void) {
     static const int off[] = { -128, -64, -32, -4, -1, 1, 2, 4, 64, 128 };
     for (int kind = 0; kind < VIT_NUM_DTYPES; kind++) {
@@ -1098,7 +1098,7 @@ static void test_overlap(void) {
     tiny_free(&f);
 }
 
-/* Tests mean and std that are zero, NaN or infinite. */
+/* Tests a std of zero, NaN or infinity, and means beyond 65536. */
 static void test_mean_std(void) {
     static const float bad[] = { 0.0f, -0.0f, (float)NAN, (float)INFINITY };
     for (int i = 0; i < 4; i++) {
@@ -1110,7 +1110,7 @@ static void test_mean_std(void) {
         CHECK_MSG(open_only(&f, 0, detail) != VIT_OK, "std %g accepted", (double)bad[i]);
         tiny_free(&f);
     }
-    for (int i = 0; i < 4; i++) { /* The colour of the border is rounded to an integer. */
+    for (int i = 0; i < 4; i++) { /* The border's colour is rounded to an integer. */
         static const float means[] = { 65536, -65536, 65544, -3e38f };
         char detail[VIT_MAX_DETAIL];
         tiny_options o = tiny_defaults();

@@ -798,8 +798,8 @@ static void test_gemm(const vit__kernels *kernels) {
     }
 }
 
-/* Tests extreme values of int8: inputs of 0 and 255, lanes with the largest sums that fit 16 bits,
- * and lanes of -127 and 127 with sums that do not fit. */
+/* Fills in extreme values of int8: inputs of 0 and 255, and lanes with the largest sums that fit 16
+ * bits or, if fits16 is 0, lanes of -127 and 127 with sums that do not fit. */
 static void fill_corners(gemm_case *g, int rows, int depth, int fits16) {
     static const signed char codes[2][8][4] = { { { -127, -127, -127, -127 },
                                                   { 127, 127, 127, 127 },

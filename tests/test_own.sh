@@ -30,8 +30,7 @@ converts() {
     else pass; fi
 }
 
-# The options that --strict proposes give the same model as the assumptions.
-# strict CASE FILE ARGUMENTS
+# strict CASE FILE ARGUMENTS: passes if --strict proposes options that give the same model
 strict() {
     local output=logits
     [ ! -f "$DATA/$1/tokens.npy" ] || output=tokens
