@@ -1992,7 +1992,7 @@ static void check_resized(const tiny_options *o, const vit_model *original, int 
     tiny_free(&f);
 }
 
-/* Tries every kind of resampling. The model has positions for all tokens, for the patches only, or
+/* Tries six kinds of resampling. The model has positions for all tokens, for the patches only, or
  * none. Some of the sizes need padding. */
 static void test_resize(void) {
     static const int sizes[][2] = {
@@ -2211,8 +2211,8 @@ static void test_resize_tables(void) {
     config_refused(&o.config, "has_rel_pos with dynamic_img_size needs pos_resample 0 or 1");
 }
 
-/* Compares the cosine and sine of an angle with libm's. Infinite, NaN and too large angles must be
- * refused. */
+/* Compares the cosine and sine of an angle with libm's. If an angle is infinite, NaN or too large,
+ * the cosine must be 1 and the sine 0. */
 static void test_rope_angle(void) {
     const vit_grid grid = { 30, 50 };
     uint32_t state = 8;
@@ -2251,7 +2251,8 @@ static void test_rope_angle(void) {
     }
 }
 
-/* A session works for one input size only. The self-test always uses the input size of the file. */
+/* A session works for one input size only. The self-test runs only at the input size of the
+ * file. */
 static void test_resize_sessions(void) {
     tiny_options o = tiny_defaults();
     o.config.dynamic_img_size = 1;
@@ -2307,8 +2308,8 @@ static void test_resize_crop(void) {
     }
 }
 
-/* Tests a crop_pct that is so small that a resized photo would have more pixels than an int can
- * count. vit_model_resize must refuse it. */
+/* Tests a crop_pct that is so small that the side of a resized photo would not fit an int.
+ * vit_model_resize must refuse it. */
 static void test_resize_tiny_crop(void) {
     tiny_options o = tiny_defaults();
     o.config.dynamic_img_size = 1;

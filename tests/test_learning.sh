@@ -342,8 +342,8 @@ done
 try "$learn" -m headless.vit set -o fine.vit
 is 0
 refused 'set.txt: it has no .vit magic number$' "$learn" -m set.txt set
-# This writes NaN into a weight that affects the embedding. The third number in the record of a
-# tensor is its offset.
+# This writes NaN into a weight that affects the embedding. A tensor's record begins with its name,
+# and has its offset at byte 96.
 place=$(grep -abo 'norm\.weight' "$base" | tail -n 1 | cut -d: -f1)
 place=$(od -An -tu8 -j $((place + 96)) -N 8 "$base")
 cp "$base" nan.vit

@@ -183,7 +183,7 @@ if wanted naflex; then
     then pass; else fail "naflex: calibration"; fi
 fi
 
-# NaFlexVit of timm is converted by its config.json and by its name (make_naflex.py).
+# NaFlexVit of timm needs its config.json (make_naflex.py wrote the files), or pos_resample.
 if wanted naflexvit; then
     photos=(tests/data/naflex/{wide,tall,square,thin}.ppm)
     for folder in tests/data/naflexvit/*; do

@@ -635,8 +635,8 @@ static bool same_kernels(const vit__kernels *a, const vit__kernels *b, vit_dtype
 }
 
 /* Returns true if a lower instruction set has the same kernels, so that its tests would only be
- * repeated. The kernels for the products of attention count too. They use f32, bf16 or 16-bit
- * numbers, whatever the type of the weights is. */
+ * repeated. The kernels for the products of attention count too. They use f32, and also bf16 for
+ * weights in bf16, or 16-bit integers for int8 and int4. */
 static bool is_repeated(const fixture *f, vit_isa isa) {
     const vit__kernels *kernels = vit__choose_kernels(isa);
     FOR_EACH_ISA(lower) {

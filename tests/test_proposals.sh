@@ -45,8 +45,8 @@ spelled_out() {
     grep -v "^vit-convert: assumed " "$work/err" | grep -oE -- "--(rename|ignore) '[^']*'" | tr -d "'"
 }
 
-# follow [none]: follows each proposal of the last message, together with all true options. With
-# `none` no logits are known, so the result must be a refusal.
+# follow [none]: follows each proposal of the last message, together with the true options other
+# than --rename and --ignore. With `none` no logits are known, so the result must be a refusal.
 follow() {
     local option value right=0 wrong= others=()
     spelled_out | sort -u >"$work/proposed"
