@@ -1,6 +1,6 @@
-/* test_cores - tests the default number of threads of vit_threads_create. The test sets the CPU
- * affinity. It also writes files in the form of both versions of control groups, like those of
- * machines, containers and batch systems. Then it tests the names of the worker threads.
+/* test_cores - tests the default number of threads of vit_threads_create. The test writes files
+ * like those of Linux for the CPU affinity and for both versions of control groups, on machines, in
+ * containers and in batch systems. Then it tests the names of the worker threads.
  */
 #define _XOPEN_SOURCE 700
 static char system_root[64];
@@ -175,8 +175,8 @@ static void test_groups(void) {
     put(V2 "/cpu.max", "200000 100000\n");
     check_quota("the root's of a group outside", 2);
     clear();
-    /* These are the files of Kubernetes with version 1 of control groups, outside and inside a
-     * container. */
+    /* These are the files of Kubernetes with version 1 of control groups: first outside a
+     * container, then inside. */
     put("/proc/self/cgroup", "11:cpu,cpuacct:" POD "/cri-0a1b.scope\n1:name=systemd:/\n");
     put(V1 POD "/cri-0a1b.scope/cpu.cfs_quota_us", "250000\n");
     put(V1 POD "/cri-0a1b.scope/cpu.cfs_period_us", "100000\n");

@@ -77,7 +77,7 @@ alike() {
 in_folder() { (cd "$folder" && FLAGS=${FLAGS-} bash -c "$1"); }
 
 # compiles FILE: runs the commands of its first comment. hello.c and small.c compile the
-# implementation; to save time, all other examples link an object that contains the implementation.
+# implementation. To save time, all other examples link an object file of the implementation.
 compiles() {
     local command in_c in_cpp
     in_c="-std=c99 $warnings -Wstrict-prototypes -Wmissing-prototypes -fsyntax-only"

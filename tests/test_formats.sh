@@ -118,8 +118,8 @@ try "$embed" -m "$model" -t 3 --decoder ./strip folder -o folder.npy --json
 is 0
 out '"images": 4, "unreadable": 0, "decoder": "(libjpeg[^",]*, reduced|stb_image [0-9.]+), others by .\./strip.'
 
-# A shard records its recipe: the model and the options, with the command of the decoder. A task
-# with another command must refuse the shard.
+# A shard records its recipe: the model and the options, with the command of the decoder. A run with
+# another command must refuse the shard.
 tar cf part-00000.tar -C folder 1.heic 4.ppm
 check "a shard" "$embed" -m "$model" --decoder ./strip --tar part-00000.tar -o shards
 try "$embed" -m "$model" --decoder './strip %i' --tar part-00000.tar -o shards

@@ -45,7 +45,7 @@ static uint16_t *values_of(fixture *f, const char *tensor) {
     return offsets ? (uint16_t *)(void *)(f->bytes + 8 + header + atoi(offsets + 17)) : NULL;
 }
 
-/* Returns the facts about the model that a conversion shows. */
+/* Returns the facts that a conversion learns from the tensors. */
 static settings_seen inspect(const fixture *f, settings all[FROM_COUNT]) {
     report r = report_make();
     checkpoint *c = NULL;

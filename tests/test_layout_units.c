@@ -1,5 +1,5 @@
-/* test_layout_units.c - tests forms, slices and row counts of views.c. Each element of the tensor
- * is equal to its own index.
+/* test_layout_units.c - tests forms, slices and row counts of views.c, by the positions of elements
+ * in the storage.
  */
 #include <math.h>
 #include <stdio.h>

@@ -225,7 +225,7 @@ static void test_patches(void) {
     c.crop_mode = VIT_CROP_SQUASH;
     c.patch_size = 8;
     c.grid_height = 3, c.grid_width = 5;
-    /* Two pixels of the photo become one pixel of the input. */
+    /* The photo is twice as wide and high as the input. */
     CHECK(crop_find(&place, &c, 80, 60, &r));
     CHECK(crop_patch(&place, 0, 0) == 0 && crop_patch(&place, 15.9, 15.9) == 0);
     CHECK(crop_patch(&place, 16, 0) == 1 && crop_patch(&place, 79.9, 47.9) == 14);
@@ -335,7 +335,7 @@ static void test_grids(void) {
     picture p;
     for (int i = 0; i < 36; i++) cosines[i] = i % 7 ? -1.0f : 1.0f;
     CHECK(grids_draw(&p, cosines, (vit_grid){ 2, 3 }, range, 33, &r));
-    /* Each value has 3 pixels, and 2 pixels lie between the grids. */
+    /* Each value is 3 pixels wide and high, and 2 pixels lie between the grids. */
     CHECK(p.width == 3 * 11 - 2 && p.height == 2 * 8 - 2);
     CHECK(is_colour(&p, 0, 0, colour_of(COLOUR_VIRIDIS, 1)));
     CHECK(is_colour(&p, 3, 0, colour_of(COLOUR_VIRIDIS, 0)));

@@ -13,7 +13,7 @@ ln -s "$PWD/tests" "$PWD/models" "$tree"
 
 # --- packages -----------------------------------------------------------------------------------
 
-# These are the commands that the packages install. make looks for no other commands.
+# These are the commands that the packages install. make looks only for these.
 commands=$(sed -n '/^demo=/,/^case/p' tools/install-packages.sh | grep -o ':[a-z][a-z0-9_-]*' | tr -d : | sort -u)
 basic="cat cc cmp find grep mkdir nproc sed sh uname"
 

@@ -62,7 +62,7 @@ typedef struct tensor_spec {
     float mean, deviation;
 } tensor_spec;
 
-/* The facts about a model that its tensors show. */
+/* The facts about a random model that a conversion can read from its tensors. */
 typedef struct shape {
     int dim, depth, mlp, patch, chans, side, classes, extra_rows, reg, repr;
     bool is_linear, is_split, has_cls, has_norm2, has_patch_rows, has_fc_norm, is_overlapping;
@@ -584,7 +584,7 @@ static void take_end(model_end end, float *y, size_t n) {
 typedef struct ending {
     /* The settings of the model, in the form of --set. */
     const char *truth;
-    /* The settings for the second conversion. */
+    /* The settings that are given to the second conversion, which must find the others. */
     const char *known;
     model_end end;
     int images;
