@@ -1,8 +1,8 @@
 # vit.h - builds the tools, the examples and the tests. `make help` lists the targets.
 #
 # The command line may set CC, CFLAGS and PREFIX. Give the same values to `make` and to `make
-# install`. CFLAGS='-O2 -g' is for a debugger. No flag is needed for speed: every build contains the
-# kernels of larger instruction sets, and chooses the best one at run time.
+# install`. CFLAGS='-O2 -g' is for a debugger. No flag is needed for speed: every build contains
+# kernels for each instruction set, and chooses the best ones for the CPU at run time.
 #
 # `make help` prints the "## GROUP: TEXT" behind each target.
 
@@ -38,8 +38,8 @@ MODULES  = $(patsubst %.c,%,$(filter-out tools/bench/peers/% tools/packaging/%,$
 TESTS    = $(patsubst %.c,%,$(wildcard tests/test_*.c))
 SHELL_TESTS = $(filter-out $(TESTS:%=%.sh),$(wildcard tests/test_*.sh))
 
-# STB is the folder with stb_image.h, if the compiler does not find stb/stb_image.h. The link
-# build/stb/stb leads to the folder.
+# Set STB to the folder with stb_image.h if the compiler does not find stb/stb_image.h. The link
+# build/stb/stb points to this folder.
 ifdef STB
 ifeq ($(wildcard $(STB)/stb_image.h),)
 $(error STB=$(STB): this folder has no stb_image.h)
@@ -146,7 +146,7 @@ $$(TESTS:%=build/$(2)/%) build/$(2)/tests/soak build/$(2)/tests/token_ids: build
 	$$(CC) $$(CFLAGS) $(3) $$(LDFLAGS) $$(filter-out %/libs,$$^) $$$$(cat build/$(2)/libs) $$(LDLIBS) -o $$@
 endef
 
-# These builds spend most of their time on compiling, so they have only -O1 and line numbers.
+# Compiling takes most of the time of the sanitized tests, so they have only -O1 and line numbers.
 SANITIZE_FLAGS = -O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all
 $(eval $(call VARIANT,,plain,,$(MODULES)))
 $(eval $(call VARIANT,build/asan/,asan,-fsanitize=address -fsanitize=undefined $(SANITIZE_FLAGS),$(MODULES)))
@@ -268,8 +268,8 @@ build/wasm/%.o: %.c build/wasm/flags
 	@mkdir -p $(@D)
 	$(WASM_CC) $(WASM_FLAGS) -Oz -MMD -MP -c $< -o $@
 
-# Three builds of vit.h. The build without SIMD is for engines from before 2023. With -Os, that build
-# is a fifth smaller and takes a tenth more time.
+# Three builds of vit.h. The one without SIMD is for engines from before 2023. -Os makes this one a
+# fifth smaller and a tenth slower.
 build/wasm/scalar.o build/wasm/simd.o build/wasm/relaxed.o: tools/base/vit.c vit.h build/wasm/flags
 	@mkdir -p $(@D)
 	$(WASM_CC) $(WASM_FLAGS) $(FEATURES) -c $< -o $@
@@ -290,7 +290,7 @@ $(WEB)/vit.wasm $(WEB)/vit-relaxed.wasm: WASM_THREADS = $(WASM_SHARED)
 $(WASM_RELAXED): WASM_CC = $(WASM_CLANG19)
 $(WASM_OBJECTS): WASM_CC = clang
 
-# This module has only the text encoder. It needs no photos, threads or outputs of blocks.
+# This module has only the text encoder. Flags omit photos, threads and outputs of blocks.
 WORDS_FLAGS = -msimd128 -DVIT_TEXT_ENCODER -DVIT_NO_PREPROCESS -DVIT_LOGITS_ONLY -DVIT_NO_EXECUTOR
 
 build/wasm/words.o: tools/base/vit.c vit.h build/wasm/flags
@@ -366,8 +366,8 @@ firmware-accuracy: packages-fashion ## 3: run this example with all 10,000 test 
 
 # --- tests ----------------------------------------------------------------------------------
 
-# Each fuzzer runs for FUZZ seconds. If FUZZ ends with x, each fuzzer makes this number of runs
-# instead.
+# Each fuzzer runs for FUZZ seconds. If FUZZ is a number and x, each fuzzer makes this number of
+# runs instead.
 FUZZ       = 100000000x
 FUZZ_BUILD = $(FUZZERS) build/plain/tests/fuzz/make_corpus
 

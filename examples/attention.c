@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
     if (!result) result = vit_forward(&session, &input, &outputs);
     if (result) return fail(1, argv[2], vit_result_string(result));
 
-    /* Row 0 of each head's map is the class token's. The loop adds all these rows to the first. */
+    /* Row 0 of each head's map is the class token's. The loop sums these rows over the heads. */
     float *patches = maps + config->num_prefix_tokens, largest = 1e-30f;
     const size_t num_patches = (size_t)config->num_patches, width = (size_t)config->grid_width;
     for (size_t p = 0; p < num_patches; p++) {

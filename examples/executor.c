@@ -1,5 +1,5 @@
 /* executor.c - runs one photo's forward pass on existing threads of the program, here OpenMP's. A
- * task pool, GCD or a job system fits in the same way.
+ * task pool, GCD or a job system can replace OpenMP.
  *
  *     cc -O2 -fopenmp executor.c -o executor -lm -lpthread
  *     $ ./executor models/cifar10-vit.vit examples/cat.jpg

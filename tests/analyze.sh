@@ -18,8 +18,8 @@ if [ $# = 0 ]; then
     set -- tools/*.c tools/*/*.c "$work"/examples/*.c
 fi
 
-# Findings in Debian's stb_image do not count. All other findings listed here are false; the
-# comments above them give the reasons. Each of these findings must still occur.
+# Findings in Debian's stb_image do not count. All other findings listed here are false: above them,
+# a comment has a reason for each line. Each listed finding must still occur.
 except=(
     '^/usr/include/'
     # An example that ends because of an error leaves its memory to the system.

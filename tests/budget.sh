@@ -7,8 +7,8 @@
 #     budget.sh record WHY FIGURE...  appends a row with the current value of each FIGURE
 #     budget.sh time NAME COMMAND...  runs a command, and keeps its CPU time as the figure NAME-cpu
 #
-# Each figure of time is a ratio of CPU times. The divisor is the time of compiling stb_image.h on
-# the same machine during the run, by the same compiler at the same level. demo-cpu and test-cpu use
+# Each figure of time is a ratio of CPU times. The divisor is the time in which the same compiler,
+# at the same level, compiles stb_image.h on this machine during the run. demo-cpu and test-cpu use
 # gcc -O0.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -43,8 +43,8 @@ compile_time() {
                 END { if (stb) printf "%.2f\n", vit / stb }'
 }
 
-# measure NAME COMMAND...: writes the figure NAME-cpu. The unit is measured at the start and then at
-# intervals that grow to ten seconds, because other load slows both the command and the unit.
+# measure NAME COMMAND...: writes the figure NAME-cpu. The divisor is measured at the start and then
+# at intervals that grow to ten seconds, because other load slows both the command and the divisor.
 measure() {
     local name=$1 pause=1 spent status
     shift

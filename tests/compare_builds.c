@@ -138,8 +138,8 @@ static vit_result forward(const vit_model *model, const setup *s, void *workspac
     return result;
 }
 
-/* Before VIT_ABI 4, the library lowered max_batch to the number of images that fit the caches,
- * except in runs with a trace. */
+/* Builds before VIT_ABI 4 lowered max_batch to the number of images that fit the caches, except in
+ * runs with a trace. Later builds do this if .batch is 0. */
 static void run(const vit_model *model, setup *s, int wanted, int block) {
     static const char *const names[] = { "logits", "embedding", "tokens", "attention" };
     size_t sizes[4];

@@ -80,8 +80,8 @@ same_status() {
     return 1
 }
 
-# same FILES...: passes if the exit status is equal and both folders have the same files. A file may
-# also be missing from both folders.
+# same FILES...: passes if both exit statuses are equal, and each FILE has the same bytes in both
+# folders or is missing from both.
 same() {
     local file
     same_status || return
@@ -109,8 +109,8 @@ same_bits() {
         }'
 }
 
-# convert ARGUMENTS...: makes m.vit. If the two files differ, later steps of the case use OLD's
-# file.
+# convert ARGUMENTS...: makes m.vit. If the builds make different files, later steps of the case run
+# both builds on OLD's file.
 convert() {
     both tools/vit-convert "$@" -o m.vit
     check "vit-convert $*" same m.vit
@@ -269,7 +269,7 @@ list_layouts() {
     done
 }
 
-# Most of these files are not models. The exit status must be the same.
+# Most of these files are not models: both builds must refuse them with the same exit status.
 list_checkpoints() {
     local file
     while read -r file; do

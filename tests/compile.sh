@@ -116,7 +116,7 @@ object() {
 }
 
 # parse NAME COMPILER STANDARD SOURCE FLAGS...: checks only the warnings of the compiler's front
-# end. Only clang finds unused functions in this way, because gcc looks for them later.
+# end. Only clang's front end reports unused functions; gcc finds them in a later stage.
 parse() {
     local only=-fsyntax-only
     [ "${LONG-}" = yes ] && only=
@@ -169,8 +169,8 @@ while read -r macros; do
     for macro in $macros; do flags+=("-D$macro"); done
     name=${macros//[ ()]/_}
     how=parse
-    # Some macros need whole objects. Either the script inspects the objects below, or the macro
-    # changes the instruction sets, which the front end does not check.
+    # Some macros need whole objects. Some of the objects are inspected below. Other macros change
+    # the instruction sets, which the front end does not check.
     case $macros in
     VIT_NO_SIMD | VIT_NO_AVX* | VIT_NO_FMA | VIT_BARE_METAL | *VIT_NO_BF16) how=object ;;
     esac

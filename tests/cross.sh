@@ -15,8 +15,8 @@ declare -A tiers=([aarch64]=neon-bf16 [armhf]=smlad [riscv64]=scalar [s390x]=sca
 declare -A emulators=([aarch64]=qemu-aarch64-static [armhf]=qemu-arm-static
     [riscv64]=qemu-riscv64-static [s390x]=qemu-s390x-static [i686]=qemu-i386-static)
 declare -A macros=([i686]=-DVIT_NO_SSE2) # computes other bits, so it has its own variant
-# The names of variants contain a dot. On CPUs that compute float with more bits by default, a flag
-# prevents the additional bits.
+# The names of variants contain a dot. If a compiler computes float with more bits by default, a
+# flag prevents this.
 declare -A compilers=([aarch64]=aarch64-linux-gnu-gcc [armhf]=arm-linux-gnueabihf-gcc
     [riscv64]=riscv64-linux-gnu-gcc [s390x]="s390x-linux-gnu-gcc -fexcess-precision=fast"
     [i686]="i686-linux-gnu-gcc -msse2 -mfpmath=sse"
@@ -61,7 +61,7 @@ random() {
     run "$name" says "$bits$tier" "$@" tests/data $models
 }
 
-# The files must be equal to those of this machine, and the models must give the numbers of PyTorch.
+# The converted files must equal this machine's, and their models must give PyTorch's numbers.
 converts() {
     local target=$1 emulator=$2 passed=0 failed=0 from to dtype converted=()
     for from in plain/model.safetensors dist/model_legacy.pth headdim72/model.pth; do
@@ -91,8 +91,8 @@ for cpu in cortex-a53:neon cortex-a76:neon-dotprod max:neon-bf16; do
     random "aarch64.${cpu%:*}" "${cpu#*:}" qemu-aarch64-static -cpu "${cpu%:*}" \
         $work/$target/tests/test_random
 done
-# SSE2 has no fused multiply-add and therefore gives other bits. Any CPU can compute these bits on
-# request.
+# SSE2 has no fused multiply-add and therefore gives other bits. On any x86-64 CPU, a program can
+# select SSE2.
 # shellcheck disable=SC2086 # several words
 sse2=$(build/plain/tests/test_random tests/data $models | grep 'of sse2$')
 cpus="Opteron_G1:sse2 Haswell:avx2" # one of each tier, and others with the same tiers

@@ -1999,7 +1999,7 @@ def write_gguf():
     file = {"write": gguf, "suffix": "gguf"}
     projector = {"mm.0.weight": np.ones((3, D), "f4"), "mm.0.bias": np.ones(3, "f4"),
                  "mm.2.weight": np.ones((3, 3), "f4"), "mm.2.bias": np.ones(3, "f4")}
-    # these GGUF files get the twins of the same models' safetensors files
+    # these GGUF files need the same twins as the safetensors files of their models
     t = without_bias(clip_model())
     s = gguf_tower(t, OLD_MLP)
     s["visual_projection.weight"] = t["head.weight"]

@@ -236,7 +236,7 @@ def draw(files, seed):
     chance.shuffle(places)
     for path, i, line in places:
         ways = list(mutants_of(line))
-        # Only the sanitizers notice leaks, and blocks of memory that are too small.
+        # Without sanitizers, no test notices a leak, or a block of memory that is too small.
         if not ways or "free" in line or "alloc(" in line:
             continue
         start, end, new = chance.choice(ways)

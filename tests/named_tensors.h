@@ -168,7 +168,7 @@ static inline void named_model(named_bytes *b, named_tensors *t) {
             if (what / 2 % 2) shape = named_next(b, 16);
             if (what / 4 % 2 || form == 8) form = named_next(b, 8);
         }
-        if (form == 8) continue; /* one more block, but only if damaged */
+        if (form == 8) continue; /* "x" and "y" exist only if damage gives them a form */
         for (i = 0; i < (in_block ? depth : 1); i++)
             named_part(t, in_block ? path : "", in_block ? i : -1, name, shape, form);
     }

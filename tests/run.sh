@@ -12,11 +12,10 @@ cd "$(dirname "$0")/.." || exit 2
 . tests/jobs.sh
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 
-# Some tests are slow under sanitizers. With sanitizers, only parts of these tests run. The plain
-# build runs them whole.
+# Some tests are slow under sanitizers. With sanitizers, only the parts given here run.
 declare -A fewer=([test_converter_memory]=40 [test_damage]=10 [test_layout_damage]=4
     [test_match]=6 [test_random]="330 6 24" [test_structure]=20)
-# `make test` and `make test-more` run only a part of each test that takes long.
+# `make test` and `make test-more` run only a part of these long tests.
 declare -A part=([test_converter_memory]=60 [test_damage]=10 [test_match]=12 [test_random]="120 20 40")
 declare -A larger=([test_converter_memory]= [test_damage]=3 [test_match]=40 [test_random]="400 60 150"
     [test_random.simde]="330 6 24")

@@ -88,7 +88,7 @@ static void write_models(char paths[KINDS][256], const char *given, const char *
     snprintf(paths[KINDS - 1], 256, "%s", given);
 }
 
-/* Opens a model, runs it and closes it. Sometimes also creates and destroys a thread pool. */
+/* Opens a model, runs it and closes it. Some calls also create and destroy a thread pool. */
 static void classify(const char *path, const photo *p, float *first) {
     vit_model model;
     vit_prediction top[2];

@@ -44,8 +44,8 @@ static uintptr_t open_file(const char *ending, uintptr_t mode) {
     return call(SYS_OPEN, argument);
 }
 
-/* Returns 1 if all bytes were transferred, else 0. SYS_READ and SYS_WRITE return the number of
- * missing bytes. */
+/* Returns 1 if all bytes were transferred, else 0. SYS_READ and SYS_WRITE return how many bytes
+ * were not transferred. */
 static int transfer(int operation, uintptr_t file, uintptr_t bytes, size_t size) {
     uintptr_t argument[3];
     argument[0] = file;

@@ -64,7 +64,7 @@ static void tick(void) { rounds++; }
 void board_clock_start(void) {
     SYSTICK_RELOAD = SYSTICK_MAX;
     SYSTICK_VALUE = 0;
-    SYSTICK_CONTROL = 7; /* on, from the CPU's own clock, with an interrupt every 2^24 ticks */
+    SYSTICK_CONTROL = 7; /* bits: on, interrupt at 0 (every 2^24 ticks), the CPU's clock */
     while (SYSTICK_VALUE == 0) continue; /* counting starts with the next tick */
 }
 

@@ -1,5 +1,5 @@
-// camera.mjs - classifies the camera's frames one after the other. It takes the next frame after
-// the worker's response.
+// camera.mjs - classifies the camera's frames one after the other. It takes a frame only after the
+// worker has classified the frame before it.
 import { seenOf } from './map.mjs';
 import { addPhotos, showClasses } from './photos.mjs';
 import { Superseded } from './client.mjs';

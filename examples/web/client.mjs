@@ -22,7 +22,7 @@ export class Client {
             const why = event.message || 'worker.mjs cannot be loaded';
             const error = new Error(`The worker failed: ${why}`);
             if (this.answered) this.restart(error);
-            else this.fail(error);  // another worker would fail too
+            else this.fail(error);  // no restart: another worker would fail too
         };
     }
 

@@ -7,7 +7,7 @@ import { byId, complain, element, on, readPhotos, state } from './state.mjs';
 
 let engine = null;
 let first = null, second = null;
-let cosines = new Map();            // between the first photo and each photo
+let cosines = new Map();            // photo: its cosine with `first`
 
 function show(canvas, photo) {
     paint(canvas, photo, null, { box: canvas.parentElement });

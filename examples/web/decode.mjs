@@ -47,7 +47,7 @@ function photoKind(bytes) {
 
 /**
  * eighths({ width, height }) returns 1, 2, 4 or 8: the smallest number of eighths of a JPEG's size
- * that is large enough for the caller. Decoding only these pixels takes a fifth of the time.
+ * that is large enough for the caller. Decoding at a smaller size can take a fifth of the time.
  */
 export async function decode(file, eighths = () => 8) {
     if (file.size === 0) fail('is empty');
@@ -251,8 +251,8 @@ function paeth(a, b, c) {
     return pb <= pc ? b : c;
 }
 
-/** `line` contains the number of a filter, then `size` bytes. `above` is the previous row, or zeros
- * for the first row. */
+/** Reverses the filter of a row: `line` has the filter's number, then `size` bytes. `above` is the
+ * previous row, or zeros for the first row. */
 function unfilter(line, above, size, step) {
     const filter = line[0];
     if (filter > 4) fail('is damaged: unknown PNG filter');

@@ -35,8 +35,8 @@ const shareOf = (value, [least, largest]) =>
 
 /**
  * Returns the colours of patches. The scale goes from the least to the largest value, or over
- * `range`. The smaller a value, the less its colour covers the photo. If the value of one patch
- * stands out, the other patches are nearly black.
+ * `range`. The smaller a value, the less its colour covers the photo. If one value stands out, the
+ * colours of all other patches are nearly black, and would hide the photo.
  */
 export const heatColours = (values, range = rangeOf(values)) => Array.from(values, (value) => {
     const share = shareOf(value, range);

@@ -273,8 +273,8 @@ function offer(output, name) {
         title: `${name}, ${sizeText(output.byteLength ?? output.size)}` });
 }
 
-/** Takes the given files. A checkpoint starts a new conversion; labels and configurations are added
- * to the current conversion. */
+/** Takes the given files. A checkpoint starts a new conversion. Without one, labels and
+ * configurations join the current conversion. */
 function take(given) {
     const kinds = ['checkpoint', 'beside', 'labels', 'config'];
     const fresh = kinds.flatMap((kind) =>

@@ -42,7 +42,7 @@ let source = null;               // of the open model
 
 function optionsOf(from) {
     const threads = Number(asked.get('threads')) || undefined;
-    const module = asked.get('module') ?? state.model?.module; // skips the search for a faster module
+    const module = asked.get('module') ?? state.model?.module; // saves a search for modules
     return { source: from.file ?? new URL(from.url, location.href).href, threads, module };
 }
 

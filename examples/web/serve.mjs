@@ -47,8 +47,8 @@ const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-
     "img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self' blob:; " +
     "worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** Shared memory needs the first two headers. These two require every file to state which sites may
- * read the file. */
+/** Shared memory needs the first two headers. Under them, every file must state which sites may
+ * read it; the third header does. */
 const isolationHeaders = {
     'Cross-Origin-Opener-Policy': 'same-origin',
     'Cross-Origin-Embedder-Policy': 'require-corp',
@@ -71,8 +71,8 @@ async function fileAt(path) {
 
 /**
  * Opens a file in the folder, or a link to such a file: { path, found, file }, or null. Properties
- * and contents are read from the opened file, so the response stays the same if another file gets
- * this name.
+ * and contents are read from the opened file, so both belong to one file, even if the name is given
+ * to another file meanwhile.
  */
 async function openIn(root, path) {
     let file = null;

@@ -7,7 +7,7 @@ export const state = {
     photos: [],        // { key, name, file, width, height, crop, view, classes, ... } in order
     selected: null,    // the displayed photo
     live: false,       // the camera is on
-    taught: false,     // the open model was learnt by this page
+    taught: false,     // this page has made the open model by teaching
     wordless: false,   // this page has converted the model and dropped its text encoder
     naming: null,      // { texts, templates }: classes that the visitor has named
 };

@@ -14,7 +14,7 @@ const TWINS = /[\s_]+/g;
 let engine = null;
 let page = null;
 let boxes = [];                      // { id, name, photos: [{ id, name, file, embedding, ... }] }
-let lesson = null;                   // { file, base, summary } of the last teaching
+let lesson = null;                   // the last teaching: { file, base, summary }
 let lastId = 0;
 let link = null;
 
@@ -350,7 +350,8 @@ function namesOf(photos) {
     });
 }
 
-/** Returns the reason why the boxes cannot be learnt, and the box at fault; or null. */
+/** Returns the reason why the boxes cannot be learnt, and the box that causes it; null if they
+ * can. */
 function problemOf() {
     const names = new Map();
     for (const box of boxes) {
@@ -369,7 +370,7 @@ function problemOf() {
     return null;
 }
 
-/** Recomputes the embeddings that another backbone has computed. */
+/** Computes the embeddings again for photos whose embedding comes from another model's backbone. */
 async function embed(photos) {
     const { backbone } = state.model.info;
     const others = photos.filter((photo) => photo.backbone !== backbone);
@@ -398,8 +399,7 @@ async function teach() {
     byId('learn').disabled = true;
     try {
         await embed(photos);
-        // The file from before this teaching is kept too, because photos may leave their boxes
-        // later.
+        // Later teachings start from this base again, because photos may have left their boxes.
         const base = adds ? await engine.ask('file') : state.taught ? lesson?.base ?? null : null;
         const given = photos.map((photo, i) => ({ name: names[i], classes: [classOf.get(photo)],
             embedding: photo.embedding }));

@@ -22,7 +22,7 @@ const placeText = (patch, columns) =>
 const fromText = (patch, photo) =>
     (patch < 0 ? clsName() : `patch at ${placeText(patch, photo.crop.columns)}`);
 
-/** Waits for the response about the displayed photo; returns null if there is a newer request. */
+/** Returns the worker's response; null after an error or if a newer request replaces this one. */
 async function ask(type, data) {
     try {
         return await engine.ask(type, data, { latest: type });
@@ -80,7 +80,7 @@ function connectMap(name, view) {
         chosen: choose,
     });
     byId(`${name}-reset`)?.addEventListener('click', () => {
-        byId(`${name}-map`).focus();     // the button is about to disappear
+        byId(`${name}-map`).focus();     // choose(-1) hides the focused button
         choose(-1);
     });
 }
@@ -455,8 +455,8 @@ function startTabs() {
     });
 }
 
-/** Shows the tab for words if the model has a text encoder. Opens the tab if the model has no other
- * use for photos. */
+/** Shows the tab for words if the model has a text encoder. Opens the tab if the model has no
+ * classes of its own. */
 function showWords(shown) {
     byId('tab-words').hidden = !shown;
     if (shown && !config().num_classes) open('words');

@@ -1,5 +1,5 @@
-// words.mjs - the text fields, for models with a text encoder. One field sorts the photos by words.
-// The other field sets classes, which replace the model's own classes.
+// words.mjs - the text fields, for models with a text encoder. One field takes words, by which the
+// photos are sorted. The other takes classes, which replace the model's own.
 import { Superseded } from './client.mjs';
 import { paintThumb, select } from './photos.mjs';
 import { byId, element, emit, forgive, on, readPhotos, say, state } from './state.mjs';

@@ -11,7 +11,7 @@ const TOP = 5;
 
 let model = null;
 let words = null;                   // the model's text encoder, opened when the first text arrives
-let naming = null;                  // { texts, embeddings }: classes by words
+let naming = null;                  // the page's own classes: { texts, embeddings }
 const photos = new Map();           // key: { name, file, size: { width, height } }
 
 // --- a cache of computed results ---
@@ -103,7 +103,7 @@ function checkChannels() {
 /** Returns the size at which a photo must be decoded: at least the displayed size and, as in the
  * programs, twice the resized size. */
 function eighthsOf(size) {
-    if (keepsAspect()) return 8; // the grid follows from the size of the whole photo
+    if (keepsAspect()) return 8; // here the grid depends on the photo's full size
     const resized = cropOf(size)?.resized;
     const suffice = (eighths) => resized && size.width * eighths >= 16 * resized.width
         && size.height * eighths >= 16 * resized.height
@@ -176,13 +176,13 @@ function cropOf(size) {
     try {
         return model.crop(size);
     } catch {
-        return null; // these patches are not places on a photo
+        return null; // the model's patches are no areas of a photo
     }
 }
 
 // --- attention ---
 
-const MOST_MAPS = 2 ** 27;           // bytes of attention from one pass through the model
+const MOST_MAPS = 2 ** 27;           // largest number of bytes of attention from one pass
 
 /** Calls `use` with the attention [heads, tokens, tokens] of several blocks, one after the
  * other. */
@@ -425,8 +425,8 @@ function frameContext(width, height) {
 
 const needNoModel = new Set(['open', 'know', 'forget', 'convert']);
 
-/** Returns the arrays and pictures of a response that may be transferred. Cached arrays must be
- * copied instead. */
+/** Lists the part of a response that is transferred to the page, its picture. Other parts are
+ * copied, because the cache may keep them. */
 function movable(result) {
     return result?.view ? [result.view] : [];
 }

@@ -9,7 +9,7 @@ static unsigned char pixels[128 * 128 * 3];
 static float input[3 * 32 * 32], logits[10];
 static unsigned char workspace[4 << 20];
 
-/* Bytes that a library with another size of the struct would overwrite. */
+/* Bytes after the struct: a library with a larger struct would overwrite them. */
 static struct guarded {
     vit_model model;
     unsigned char guard[8192];

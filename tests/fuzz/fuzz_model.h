@@ -49,8 +49,8 @@ static inline size_t fuzz_mutate_model(uint8_t *data, size_t size, size_t max_si
 /* Bits of the argument `switches` of fuzz_take_model. */
 enum { FUZZ_LEAVE_CHECKSUM = 1, FUZZ_LEAVE_SIZE = 2 };
 
-/* Returns the file in a block of exactly its size, with the right size and checksum in its header,
- * unless `switches` has the bits above. Free the file with tiny_free. */
+/* Returns the file in a block of exactly its size, and corrects the size and the checksum in its
+ * header. A bit of `switches` prevents each correction. Free the file with tiny_free. */
 static inline tiny_file fuzz_take_model(const uint8_t *data, size_t size, uint8_t switches) {
     tiny_file f;
     f.size = size;

@@ -252,8 +252,8 @@ int main(int argc, char **argv) try {
     const int steps = test_stop(model, image, expected);
     REQUIRE(steps > model.config().depth * 4);
 
-    // This model has its own input size for each photo, so vit_run opens sessions within the
-    // session.
+    // This model has its own input size for each photo, so vit_run opens another session inside
+    // this one.
     const vit::Model naflex(argv[3]);
     REQUIRE(naflex.config().crop_mode == VIT_CROP_ASPECT);
     Loops loops;

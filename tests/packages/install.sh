@@ -186,7 +186,7 @@ for language in C CXX; do
     done
 done
 
-# CMake builds the programs for a project that uses one of them.
+# If a project uses one of the programs, CMake builds it.
 mkdir "$work/programs"
 cp tests/packages/programs/CMakeLists.txt "$work/programs"
 check "programs: configures" $clean cmake -S "$work/programs" -B "$work/programs/out" \

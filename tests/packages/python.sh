@@ -159,7 +159,7 @@ echo "RAN import vit_h, after NumPy: ${import%.*} ms of CPU time"
 check "import takes at most 100 ms" [ "${import%.*}" -le 100 ]
 check "vit_h imports no Pillow" use -c "import sys, vit_h; assert 'PIL' not in sys.modules"
 
-# The package must refuse a library of another vit.h.
+# The package must refuse a library compiled from a vit.h with other structs.
 sed -i 's/^    int width, height;     .*/    int more, width, height;/' "$source/vit.h"
 check "vit.h is changed" sh -c "! cmp -s vit.h '$source/vit.h'"
 check "another layout compiles" env CFLAGS=-O0 "$python" -B "$source/backend.py" "$work/changed"

@@ -120,7 +120,7 @@ case $platforms in *linux-x86_64*)
         ran linux-x86_64 "QEMU, SSE2 alone" "$(command -v qemu-x86_64-static)" -cpu $old
         check "SSE2's tier" grep -q '"isa": *"sse2"' "$work/QEMU, SSE2 alone/class"
         same "$work/this CPU, SSE2/photos.npy" "$work/QEMU, SSE2 alone/photos.npy"
-        # The test would prove nothing if QEMU ran newer instructions, so QEMU must refuse them.
+        # QEMU must refuse newer instructions, or the runs on old CPUs would prove nothing.
         printf '#include <immintrin.h>\nint main(int n, char **v) { (void)v; return _mm_extract_epi8(_mm_shuffle_epi8(_mm_set1_epi8((char)n), _mm_set1_epi8(0)), 0) != 1; }\n' |
             musl-gcc -O1 -msse4.1 -static -xc - -o "$work/newer"
         check "a program with SSE4.1 runs here" "$work/newer"

@@ -1,10 +1,10 @@
 /* immintrin.h - runs the AVX-512 and AVX-VNNI kernels of vit.h on CPUs that have only AVX2.
  *
  * The include path finds this file before the compiler's own header. This file includes that
- * header. SIMDe computes an operation on 512 bits in two halves. With this file, vit.h compiles all
- * functions for AVX2, and uses every instruction set as if the CPU supported it. This file also
- * emulates the instructions that vit.h writes in assembly. Such a build tests the arithmetic of the
- * kernels, but not the encoding of their instructions or their speed.
+ * header. SIMDe computes an operation on 512 bits in two halves. With this file, the compiler makes
+ * AVX2 code of every function, and vit.h uses every instruction set as if the CPU supported it.
+ * This file also emulates the instructions that vit.h writes in assembly. Such a build tests the
+ * arithmetic of the kernels, but not the encoding of their instructions or their speed.
  *
  * SIMDe 0.7 lacks five conversions and a shuffle. Its vdpbf16ps adds in another order than a CPU,
  * does not fuse multiplications with additions, and keeps denormals. This file defines these seven
@@ -47,7 +47,7 @@
 #define EMULATED_DETECT_            ~0u
 #define EMULATED_DETECT_void        __attribute__((unused)) vit__detect_real(void)
 
-#undef _mm512_madd_epi16 /* in SIMDe, it is by mistake an alias of another function */
+#undef _mm512_madd_epi16 /* SIMDe makes this name an alias of a wrong function */
 #define _mm512_madd_epi16 simde_mm512_madd_epi16
 
 #undef _mm512_cvtepi32_ps

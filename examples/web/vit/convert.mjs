@@ -3,8 +3,8 @@
 //     const converter = await Converter.open();
 //     const { status, report, output, stderr } = await converter.convert(
 //         [{ name: 'model.safetensors', file }], ['--dtype', 'int8']);
-// It runs vit-convert itself, with its options and messages. The calling thread waits during a
-// conversion. A page should therefore convert in a worker, which also reads files piece by piece.
+// It runs vit-convert itself, with its options and messages. A conversion blocks the calling
+// thread. A page should therefore convert in a worker. Only there are Blobs read piece by piece.
 import { inputOf, normal } from './files.mjs';
 import { addressOf, loadModule } from './load.mjs';
 import { Wasi } from './wasi.mjs';

@@ -7,7 +7,7 @@ const LARGEST = 2 ** 32 - 2 ** 20; // largest request in bytes
 const IO = -2;
 const MEMORY = -3;
 
-/** A refusal by vit.h or a tool. */
+/** The error that vit.h or a tool reported. */
 export class VitError extends Error {
     constructor(result, resultString, detail) {
         super(detail && detail !== resultString ? `${resultString}: ${detail}` : resultString);
@@ -24,7 +24,7 @@ export class Engine {
         if (threads === 1) {
             return Engine.alone(module, false).catch((error) => {
                 if (!(error instanceof WebAssembly.LinkError)) throw error;
-                return Engine.alone(module, true); // a module that its user compiled
+                return Engine.alone(module, true); // the caller's module has shared memory
             });
         }
         const pool = new Pool(module, threads, await countCores());
@@ -131,7 +131,7 @@ export class Engine {
         return new TextDecoder().decode(bytes.slice(0, bytes.indexOf(0)));
     }
 
-    /** Copies all bytes that openSource() announces into the memory: { at, size }. */
+    /** Copies all bytes of a source from openSource() into the memory, and returns { at, size }. */
     async read(source, onProgress) {
         let opened;
         try {

@@ -17,13 +17,13 @@ export const hasSimd = WebAssembly.validate(instructions(...vector(1), 253, 24, 
 /** i16x8.extract_lane_s(i16x8.relaxed_dot_i8x16_i7x16_s(63 ..., 255 ...)) */
 const relaxed = instructions(...vector(63), ...vector(255), 253, 146, 2, 253, 24, 0);
 
-/** The instruction is portable only for 7-bit operands: on ARM the eighth bit is a sign. */
+/** True if the relaxed dot product takes 8-bit operands as unsigned, unlike on ARM. */
 function dotIsUnsigned() {
     if (!WebAssembly.validate(relaxed)) return false;
     try {
         const { f } = new WebAssembly.Instance(new WebAssembly.Module(relaxed)).exports;
         return f() === 2 * 63 * 255;
-    } catch { // Workers compile nothing at run time
+    } catch { // Cloudflare's Workers compile nothing at run time
         return false;
     }
 }

@@ -7,7 +7,7 @@ const WINDOW = 1 << 18;   // bytes of an input file read at once
 /** Only a browser's worker can read a Blob synchronously. */
 const reader = () => (typeof FileReaderSync === 'undefined' ? null : new FileReaderSync());
 
-/** A source with a size and read(at, bytes). Small reads are served from a buffered window. */
+/** A source with a size and read(at, bytes). A small read gets its bytes from a buffer. */
 class Input {
     constructor(source) {
         this.source = source;

@@ -1,5 +1,5 @@
-/* heap.c - replaces the C library's malloc in the module. Debian has no build of that library for
- * shared memory.
+/* heap.c - replaces the C library's malloc in the module. Debian's build of the C library does not
+ * work with shared memory.
  *
  * Only the thread that calls the module allocates memory and uses the rest of the C library. The
  * workers compute in memory that this thread passes to them.
@@ -46,7 +46,8 @@ static void insert(block *b) {
     }
 }
 
-/* Adds a free block of `size`, or a smaller one that joins the last free block. */
+/* Adds at least `size` free bytes at the end of the heap: a new block, which joins a free block
+   before it. Returns 0 if the memory cannot grow. */
 static int grow(size_t size) {
     const size_t start = heap_end ? heap_end : round_up((size_t)&__heap_base, ALIGNMENT);
     const size_t present = __builtin_wasm_memory_size(0);

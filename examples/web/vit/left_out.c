@@ -17,7 +17,7 @@ static bool refuse_photos(report *r) {
     return report_fail(r, "--calibrate, --report and --match-folder: this build reads no photos");
 }
 
-/* === Functions that open a part refuse; the other functions then have nothing to do === */
+/* === Functions that open an omitted part fail; those that would use the part are empty === */
 
 photo_decoder *photo_decoder_open(const photo_options *options, const char *program,
                                   int num_threads, report *r) {

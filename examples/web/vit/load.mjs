@@ -55,7 +55,7 @@ async function attempt(url, use) {
 /** Folders whose modules lack a NAME.wasm.gz. */
 const unpacked = new Set();
 
-/** Records that a folder has no compressed modules. The record saves requests that would fail. */
+/** Records that a folder has no compressed modules, so that the page does not request them. */
 export function expectUnpacked(folder) {
     unpacked.add(new URL(folder).href);
 }
@@ -169,7 +169,7 @@ export async function loadFirst(choices, base) {
     throw new AggregateError(reasons, reasons.map(({ message }) => message).join('; '));
 }
 
-// --- models: { total, pieces }, total undefined if it is not known before ------------------------
+// --- models: { total, pieces }, total undefined if the size is unknown ----------------------------------
 
 async function* piecesOfBlob(blob) {
     for (let at = 0; at < blob.size; at += PIECE) {

@@ -105,7 +105,7 @@ static void find_sizes(web_model *m) {
     memcpy(m->sizes, sizes, sizeof sizes);
 }
 
-/* Replaces the session. After a failure the previous session stays. */
+/* Replaces the session. On failure, keeps the previous session. */
 static int start_session(web_model *m, const vit_model *model) {
     const vit_params params = { .executor = executor_of(m->threads) };
     const size_t size = vit_workspace_size(model, &params);
@@ -152,7 +152,7 @@ web_model *web_open(void *data, size_t size, int threads, int verify) {
     return NULL;
 }
 
-/* Members that could not be allocated are NULL. */
+/* After a failed web_open, members that were not allocated are NULL. */
 void web_close(web_model *m) {
     if (!m) return;
     vit_model_close(&m->own);

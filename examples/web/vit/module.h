@@ -46,9 +46,9 @@ enum {
 EXPORT(sizes) const int *web_sizes(const web_model *m);
 
 /* web_input returns the memory of the input for the functions below, [in_chans, img_height,
- * img_width]. The caller writes it, or web_preprocess computes it from a photo. If photos keep
- * their aspect ratio, call web_fit before web_preprocess; web_fit sets all sizes to those for a
- * photo of width x height pixels. */
+ * img_width]. The caller writes the input, or web_preprocess computes it from a photo. If photos
+ * keep their aspect ratio, call web_fit before web_preprocess; web_fit sets all sizes to those for
+ * a photo of width x height pixels. */
 EXPORT(fit) int web_fit(web_model *m, int width, int height);
 EXPORT(input) float *web_input(const web_model *m);
 EXPORT(preprocess)
@@ -66,8 +66,9 @@ EXPORT(forward)
 int web_forward(web_model *m, float *const outputs[3], const vit_block_output *blocks,
                 int num_blocks);
 
-/* Computes the attention map of `patch`, [rows, columns]; -1 is the class token or, without one,
- * the mean. `head` -1 is the mean of all heads, and `block` -1 is a rollout through all blocks. */
+/* Computes the attention map of `patch`, [rows, columns]; -1 is the class token or, in models
+ * without one, the mean of all tokens. `head` -1 is the mean of all heads, and `block` -1 is a
+ * rollout through all blocks. */
 EXPORT(attention) int web_attention(web_model *m, int block, int patch, int head, float *map);
 
 /* Fits components to the patches [rows * columns, dim] of all photos. Writes the coordinates of all

@@ -1,5 +1,5 @@
-/* photo.c - decodes photo files for engines without a decoder: Node, Deno, Bun, Workers. The
- * package for npm (tools/packaging/npm) uses it.
+/* photo.c - decodes photo files for engines without a decoder: Node, Deno, Bun and Cloudflare's
+ * Workers. The package for npm (tools/packaging/npm) uses it.
  *
  * Native programs with stb_image have the same decoder, so they compute the same pixels, bit for
  * bit. Each photo has its own instance of the module, so a damaged file cannot affect other photos.

@@ -31,9 +31,10 @@ const INITIAL = 64;        // pages of 64 KiB, as in the module,
 const LARGEST = 65535;     // and the maximum
 const LOOKS = 100;         // reads of a value between two reads of the clock
 // Milliseconds that a thread polls before it sleeps. These times exceed the pauses in a forward
-// pass. If two threads wake each other, an operating system may run both in turns on one core.
+// pass, so that threads do not sleep there: an operating system may put two threads that wake each
+// other on one core.
 const LONG = 0.5;
-const SHORT = 0.02;        // if threads share cores anyway
+const SHORT = 0.02;        // if there are more threads than cores
 const START = 20000;       // milliseconds for a worker to start,
 const PATIENCE = 60000;    // and for a job to finish
 
@@ -67,8 +68,8 @@ function changes(control, at, value, ms) {
 }
 
 /**
- * Polls for some time, at most `longest` milliseconds, then sleeps. A failed poll, as when two
- * threads share a core, halves the time of the next one. A successful poll makes it longer.
+ * Polls for some time, at most `longest` milliseconds, then sleeps. After a poll without success,
+ * as when two threads share a core, the next poll is half as long; else it is twice as long.
  */
 export class Waiter {
     constructor(longest) {
@@ -142,8 +143,8 @@ export class Pool {
         this.control = new Int32Array(this.memory.buffer, at, CONTROL_SIZE).fill(0);
     }
 
-    /** Starts the workers. Before that, the instance may be used, but not for tasks. `url` is the
-     * workers' file. */
+    /** Starts the workers. Until then, the instance may be called, but it runs no tasks on workers.
+     * `url` is the workers' file. */
     async start(url = new URL('thread.mjs', import.meta.url)) {
         try {
             for (let i = 1; i < this.threads; i++) {
@@ -201,7 +202,7 @@ export class Pool {
     close() {
         this.closed = true; // start() may still be running
         for (const worker of this.workers.splice(0)) {
-            worker.onerror?.(new Error('the pool is closed')); // for a caller that waits for it
+            worker.onerror?.(new Error('the pool is closed')); // a start() that waits fails
             worker.onerror = null;
             worker.terminate();
         }

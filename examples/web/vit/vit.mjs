@@ -39,14 +39,14 @@ export class Model {
     #engine;
     #handle;
     #file;
-    #own;                            // the sizes without a photo
-    #sizes;                          // for the latest photo, if photos keep their aspect ratio
+    #own; // the model's sizes before any photo sizes; // for the latest photo, if photos keep their
+    #aspect ratio
 
     static async open(source, options = {}) {
         checkSource(source);
         const { base = import.meta.url, verify = true, onProgress } = options;
         const choices = chooseModules(options.module, await chooseThreads(options.threads));
-        if (choices.some(isProvided) && !options.base) { // the place of thread.mjs is unknown
+        if (choices.some(isProvided) && !options.base) { // nobody gave the URL of thread.mjs
             for (const choice of choices) choice.threads = 1;
         }
         const opened = openSource(source);
@@ -284,7 +284,7 @@ export class Model {
         });
     }
 
-    /** Takes as many blocks at a time as fit into MOST_BYTES. */
+    /** In each pass, gets the outputs of as many blocks as fit into MOST_BYTES. */
     #forwardBlocks(engine, blocks, { blockTokens, attention }) {
         const { tokens, dim, heads } = this.#sizes;
         const sizes = { tokens: blockTokens ? tokens * dim : 0,
@@ -299,7 +299,7 @@ export class Model {
         const head = 12 + 16 * blocks.length;
         return engine.borrow(head + each * blocks.length, (at) => {
             const placeOf = (i) => at + head + each * i;
-            // no other outputs, then a vit_block_output for each block
+            // three NULLs for the other outputs, then a vit_block_output for each block
             const words = [0, 0, 0, ...blocks.flatMap((block, i) => [
                 sizes.tokens ? placeOf(i) : 0,
                 sizes.attention ? placeOf(i) + 4 * sizes.tokens : 0, block, 0,

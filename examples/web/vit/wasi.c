@@ -48,7 +48,7 @@ void os_drop_pages(const void *data, size_t size) { (void)data, (void)size; }
 
 /* === This process === */
 
-/* The page can show lines that overwrite each other, such as progress bars. */
+/* True for standard error if the caller of convert() can show progress bars (see wasi.mjs). */
 bool os_is_terminal(FILE *file) { return isatty(fileno(file)) != 0; }
 
 char *os_executable(void) { return NULL; }

@@ -40,8 +40,8 @@ class Text {
 export class Wasi {
     /**
      * `files` maps paths to Inputs; written files are added to it as Outputs. At each write to
-     * standard error, `onText` gets the text that it kept and the new text, and returns the text
-     * to keep. Standard error is a terminal only if `onText` is given.
+     * standard error, `onText` gets the kept text with the new text at its end, and returns the
+     * text to keep. Standard error is a terminal only if `onText` is given.
      */
     constructor(args, files, onText) {
         this.args = args.map((text) => new TextEncoder().encode(text + '\0'));

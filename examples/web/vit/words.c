@@ -2,7 +2,7 @@
  * text encoder need this module. words.mjs calls it.
  *
  * Pointers are offsets in the module's memory, which may grow. A function that fails returns 0.
- * Then web_result() and web_message() give the reason.
+ * web_result() and web_message() then give the reason.
  */
 #include <stdlib.h>
 #include <string.h>
