@@ -169,7 +169,7 @@ export async function loadFirst(choices, base) {
     throw new AggregateError(reasons, reasons.map(({ message }) => message).join('; '));
 }
 
-// --- models: { total, pieces }, total undefined if the size is unknown ----------------------------------
+// --- models: { total, pieces }, total undefined if the size is unknown ---------------------------
 
 async function* piecesOfBlob(blob) {
     for (let at = 0; at < blob.size; at += PIECE) {

@@ -39,8 +39,8 @@ export class Model {
     #engine;
     #handle;
     #file;
-    #own; // the model's sizes before any photo sizes; // for the latest photo, if photos keep their
-    #aspect ratio
+    #own;                            // the model's sizes before any photo
+    #sizes;                          // for the latest photo, if photos keep their aspect ratio
 
     static async open(source, options = {}) {
         checkSource(source);
