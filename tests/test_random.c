@@ -7,11 +7,11 @@
  * different from embed_dim, no blocks, no head, one type of weights or a different one for each
  * layer.
  *
- * With f32 and f16, the reference computes the whole model. With bf16, int8 and int4, inputs are
- * rounded. Two numbers that differ by 1e-7 may be rounded to neighbours, which are 4e-3 apart. With
- * these types, the reference continues from each tensor that vit.h traced, and every step has the
- * same strict bound. Only the weights of the softmax and the steps inside map pooling need a larger
- * bound, because they are rounded but not traced.
+ * With f32 and f16, the reference computes the whole model. With bf16, int8 and int4, layers round
+ * their inputs, so two inputs that differ by 1e-7 may become 4e-3 apart. With these types, the
+ * reference computes each step from the tensors that vit.h traced before it, so every step has the
+ * same strict bound. Only the rounded weights of the softmax and the steps inside map pooling need
+ * a larger bound, because vit.h does not trace them.
  *
  * Each model runs on every tier with one and with three threads, and with all tokens of the last
  * block or only those that the head reads. All runs must give the same bits, except that SSE2,
@@ -32,9 +32,9 @@ enum { MODELS = 640, STEMS = 90, OWN = 240, BATCH = 2, MAX_TRACED = 240, MAX_DEP
 
 /* The largest accepted relative errors. Over seven seeds, the largest measured errors are 7.1e-6,
  * and 1.9e-5 if differential attention subtracts nearly equal maps. If weights of the softmax are
- * rounded, the largest error is 3.4e-5. It is 7e-4 if a mask leaves only a few weights, because a
- * single weight that is rounded in the other direction then counts more. A reference that did not
- * round these weights would be off by 1e-2. */
+ * rounded, the largest error is 3.4e-5. The error is 7e-4 if a mask leaves only a few weights,
+ * because each weight that vit.h and the reference round differently then counts more. A reference
+ * that did not round these weights would be off by 1e-2. */
 static const double strict = 5e-5, rounded_softmax = 2e-3, rounded_pool = 0.05;
 static double worst_softmax;
 static vit_hash bits, sse2_bits;
@@ -62,8 +62,8 @@ typedef struct traced_run {
     int num_tensors;
 } traced_run;
 
-/* Records a traced tensor. If images are computed one at a time, a name that was traced before
- * belongs to the next image. */
+/* Records a traced tensor. If images are computed one at a time, the trace repeats the names for
+ * each image. */
 static void record(void *user, const char *name, const float *data, const int shape[4]) {
     traced_run *run = user;
     traced_tensor *t = &run->tensors[run->num_tensors];
@@ -136,7 +136,7 @@ static double relative_error(const float *got, const double *wanted, size_t n) {
 }
 
 /* Compares the result of a step with the traced tensor `name`. If layers round their inputs, the
- * reference continues with the traced values. */
+ * traced values then replace the result. */
 static void step(reference *f, const char *name, double *values, size_t count, double tolerance) {
     const traced_tensor *t = find_traced(f->traced, name, f->image);
     CHECK_MSG(t && t->count == count, "%s: no %s traced, or of another size", f->what, name);
@@ -250,7 +250,7 @@ static float muladd(float a, float b, float c) {
     return TEST_ROUNDS_TWICE(base_isa) ? product + c : fmaf(a, b, c);
 }
 
-/* Replaces each number of a row by its whole number of steps. Returns the step. */
+/* Rounds each number of a row to a multiple of the step 1 / factor. Returns the step. */
 static double round_steps(double *x, size_t n, float factor) {
     double step = factor > 0 ? (double)(1 / factor) : 0;
     for (size_t i = 0; i < n; i++) {
@@ -260,9 +260,9 @@ static double round_steps(double *x, size_t n, float factor) {
     return step;
 }
 
-/* Scales a query or a key to the length 4060. The factor affects the rounding. It is therefore
- * computed as section ">>kernels" describes, with squares in 16 lanes and two steps of Newton's
- * method. */
+/* Rounds a query or a key to steps of 1/4060 of its length. The rounding depends on every bit of
+ * the factor, so the factor is computed as section ">>kernels" describes, with squares in 16 lanes
+ * and two steps of Newton's method. */
 static void round_length(double *x, size_t n) {
     float lane[16] = { 0 }, y;
     uint32_t word;
@@ -283,8 +283,8 @@ static void round_length(double *x, size_t n) {
     round_steps(x, n, lane[0] > 1e-30f ? 4060 * y : 0);
 }
 
-/* Replaces each number of a value by its whole number of steps. The numbers of steps are so small
- * that sums over all tokens stay below 2^24. */
+/* Rounds a value of attention to multiples of a step, and returns the step. The step is so large
+ * that sums over all tokens stay below 2^24 steps. */
 static double round_value(double *x, size_t n, size_t tokens) {
     const float limit = (float)((1 << 24) / (32800 + (int)tokens / 2));
     float largest = 0;
@@ -682,9 +682,9 @@ static void scores(const reference *f, const double *qkv, size_t ld, size_t widt
     }
 }
 
-/* Returns a weight of the softmax, rounded for value j. The sum of a row's weights, each multiplied
- * by the step of its value, is at most 32767 times the largest step. `steps` is NULL unless the
- * model is int8 or int4. */
+/* Returns weight j of the softmax, rounded for its product with value j. The sum of a row's
+ * weights, each multiplied by the step of its value, is at most 32767 times the largest step.
+ * `steps` is NULL unless the model is int8 or int4. */
 static double round_weight(double x, vit_dtype dtype, const double *steps, size_t j, double whole) {
     if (!steps) {
         return dtype == VIT_BF16 ? round_bf16(x) : x;
@@ -747,8 +747,8 @@ static void round_head(const reference *f, double *qkv, size_t width, bool halve
 }
 
 /* Computes the attention of all heads, and leaves their maps in f->attention. The type of the qkv
- * layer decides which numbers both products multiply: bf16 numbers, or whole steps in an int8 or
- * int4 model. */
+ * layer decides how the operands of both products are rounded: to bf16, or to whole steps in an
+ * int8 or int4 model. */
 static double *attend_all(reference *f, int block, double *qkv) {
     const vit_config *c = &f->model->config;
     size_t heads = (size_t)c->num_heads, hd = (size_t)c->head_dim, width = heads * hd;
@@ -1204,7 +1204,7 @@ static size_t blocks_floats(const produced *p, int depth, bool lean) {
     return lean ? (size_t)(depth - 1) * p->each : (size_t)depth * p->each + p->sizes[2];
 }
 
-/* Fills the list of requested blocks. A lean run does not request the last block. Returns the
+/* Fills the list of requested blocks. If `lean` is true, leaves out the last block. Returns the
  * number of entries. */
 static int list_blocks(const produced *p, int depth, bool lean, vit_block_output *list) {
     int count = 0;
@@ -1460,7 +1460,7 @@ static tiny_options random_options(int kind, model_group group, int stem) {
     c->depth = pick(0, MAX_DEPTH);
     c->num_heads = pick(1, 4);
     c->head_dim = pick(1, 24);
-    if (pick(0, 7) == 0) { /* This layer is too narrow for int8. */
+    if (pick(0, 7) == 0) { /* The output of attention is then too narrow for int8. */
         c->num_heads = 1;
         c->head_dim = pick(1, 3);
     }
@@ -1587,8 +1587,9 @@ static void check_shapes(void) {
     }
 }
 
-/* Runs the model on every instruction set that must give these bits. The runs have one thread,
- * three threads, or low memory. Some runs compute only the tokens that the head reads. */
+/* Runs the model on every instruction set whose outputs must have the same bits as `base`: with one
+ * thread, with three threads, and with low memory. Some runs compute only the tokens that the head
+ * reads. */
 static void test_bits(const char *what, int index, const vit_model *model, const float *input,
                       const uint8_t *mask, const vit_executor *executor, const produced *base) {
     static const char *const names[] = { "one thread", "three threads", "little memory" };
@@ -1644,7 +1645,7 @@ static double test_opened(const char *what, int index, const vit_model *model,
         input[i] = 2 * tiny_random(&seed);
         input[i] = c->vocab_size ? (float)pick(0, c->vocab_size - 1) : input[i];
     }
-    /* The mask shows on average this number of tokens out of four. 0 hides all tokens. */
+    /* On average, the mask keeps `shown` of four tokens. If `shown` is 0, it hides all tokens. */
     int shown = pick(0, 3);
     for (size_t i = 0; mask && i < tokens; i++) {
         mask[i] = (uint8_t)(pick(1, 4) <= shown ? pick(1, 255) : 0);

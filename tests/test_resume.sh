@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# An index must always have the bytes of a single run. It must have them even after vit-embed was
-# killed or stopped, after a full disk, after photos were added, changed, renamed or deleted, and
-# with a damaged journal.
+# A finished index must always have the same bytes as one that an uninterrupted run makes: even
+# after vit-embed was killed or stopped, after a full disk, after photos were added, changed,
+# renamed or deleted, and with a damaged journal.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD
@@ -36,7 +36,7 @@ reference() {
     "$embed" "$@" set -o one.npy 2>err || fail "the reference"
     rm one.rows
 }
-# equal [NAME]: passes if the index is that of a single run
+# equal [NAME]: passes if the index equals that of `reference`
 equal() {
     local suffix
     for suffix in npy txt json; do
@@ -111,7 +111,8 @@ again 2
 rm set/a/1[0-4]*.jpg
 reference
 again 0
-# Deleted photos are restored. The journal forgets deleted photos when they outnumber the others.
+# Deleted photos are restored. The journal drops the records of deleted photos when they outnumber
+# the other records.
 cp -p photos/a/1[0-4]*.jpg set/a
 reference
 again 0

@@ -38,7 +38,7 @@ enum { MAX_PIXELS = 1000000 };
 
 /* The folder in which no file may appear. */
 static char folder[64];
-/* The descriptor of a file of the parent that is open for writing. */
+/* A file that the parent has open for writing, which no attack may change. */
 static int witness = -1;
 
 /* The state of a child that is killed from outside. The parent and the child share this memory. */
@@ -124,7 +124,8 @@ static void loop(void) {
 
 static void wait_on(void) {
     char byte;
-    for (;;) (void)!read(0, &byte, 1); /* This action is allowed. It waits for the parent. */
+    /* A child may read from its parent, so this read waits forever. */
+    for (;;) (void)!read(0, &byte, 1);
 }
 
 static void crash(void) {
@@ -143,8 +144,8 @@ static void set_high_bits(void) {
 static void requeue(void) { (void)syscall(SYS_futex, NULL, 3, 1, NULL, NULL, 0); }
 static void read_clock(void) { (void)syscall(SYS_clock_gettime, -6, NULL); }
 
-/* Each of these functions sends an invalid answer. Older versions accepted one of these answers.
- * Another of these answers is about another image. */
+/* Each of these functions sends an invalid answer to the parent, such as an answer about another
+ * image. */
 static void say_byte(void) { (void)!write(0, "d", 1); }
 static void say_other(void) {
     const uint32_t other[2] = { 'd', 12345 };
@@ -200,7 +201,7 @@ static const struct {
 };
 enum { NUM_DEEDS = sizeof deeds / sizeof deeds[0] };
 
-/* Waits to be killed, in the first few tries. */
+/* Waits to be killed, in the first killed->kills tries. */
 static void be_killed(void) {
     killed->pid = own_pid;
     if (killed->tries++ < killed->kills) loop();
@@ -364,9 +365,9 @@ static void *kill_all(void *arg) {
     return arg;
 }
 
-/* Tests a decoder that is killed, as by the end of its job or a lack of memory. A second decoder
- * must then decode the image. If the second decoder is killed too, the image must be reported as
- * unreadable. */
+/* Tests a decoder that is killed from outside, as happens when memory is exhausted. A second
+ * decoder must then decode the image. If the second decoder is killed too, the image must be
+ * reported as unreadable. */
 static void test_killed(sandbox *box) {
     for (int kills = 1; kills <= 2; kills++) {
         report r = report_make();
@@ -509,7 +510,8 @@ static bool with_all_signals(void) {
            (SANITIZED || fails_with(box, "open", "made a system call", false));
 }
 
-/* Decodes a few images in a thread. All threads must wait for the only child that is possible. */
+/* Decodes a few images in a thread. The limits allow only one child, so the threads must wait for
+ * it in turn. */
 static void *decode_few(void *arg) {
     sandbox *box = arg;
     bool bad = false;
@@ -535,7 +537,7 @@ static bool with_few_files(void) {
     }
     limit(RLIMIT_NOFILE, (rlim_t)lowest + 1);
     return good && is_grey(box, 1, 1, 1) &&
-           /* After this failure, there is no child. */
+           /* The image "none" ends the only child, so the next image finds no sandbox. */
            fails_with(box, "none", "no image", false) &&
            fails_with(box, "none",
                       "no sandbox is available to decode the image: no socket: ", true);
@@ -608,7 +610,8 @@ static void test_alone(void) {
         CHECK(maps != NULL);
         while (maps && fgets(line, sizeof line, maps)) shared += strstr(line, "rw-s ") != NULL;
         if (maps) fclose(maps);
-        CHECK_MSG(shared == 2, "%d", shared); /* The only other shared memory is `killed`. */
+        /* One is the memory of its images, the other is `killed`. */
+        CHECK_MSG(shared == 2, "%d", shared);
     }
     sandbox_close(box);
 }
@@ -732,9 +735,9 @@ static void test_photos(const char *data) {
     photo_decoder_close(plain);
 }
 
-/* Tests the input of a model that the decoder's process makes. It must be the same with and without
- * a sandbox. If libjpeg-turbo decodes the photo at a fraction of its size, the input must be nearly
- * that of all pixels. */
+/* Tests the decoding of a photo directly to a model's input. The input must be the same with and
+ * without a sandbox. If libjpeg-turbo decodes the photo at a fraction of its size, the input must
+ * be nearly that of all pixels. */
 static void test_input(const char *data) {
     static float input[4][3 * 32 * 32];
     char photo[256], path[256];
@@ -824,7 +827,7 @@ int main(int argc, char **argv) {
     box = sandbox_open(&settings, &r);
     if (box) {
         test_answers(box);
-        /* The test is left out with the address sanitizer, like test_threads. */
+        /* The address sanitizer's malloc may be unusable after a fork while another thread runs. */
         if (!SANITIZED) test_killed(box);
         test_killed_idle();
         test_no_child();

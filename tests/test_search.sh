@@ -114,7 +114,7 @@ echo none >folders
 try "$embed" -m $model --list folders -o other.npy
 is 1
 err 'none: the folder has no images in it'
-# These names need escapes in a line.
+# These names contain characters that must be escaped in a line of output.
 if posix; then
     mkdir odd
     cp photos/b/rgb.ppm 'odd/back\slash.ppm'
@@ -341,7 +341,8 @@ for options in '--list two.txt' '--list two.nul -0' 'photos/a/rgb.png --list res
     is 0
     same "$work/out" two
 done
-# This index was made at another input size. The record of the index states the size.
+# This index was made at another input size than the model's. vit-search takes the size from the
+# index's .json file.
 try "$convert" "$fixtures/plain/model.safetensors" -o sizes.vit --dynamic -q
 try "$embed" -m sizes.vit --img-size 20 photos/a -o sizes.npy -q
 try "$search" sizes.npy photos/a/rgb.png -k 1
@@ -433,7 +434,7 @@ is 0
 out '^1.0000  part-0.tar/photos/a/rgb.png$'
 try "$search" shards --vector theirs.npy -k 15 --json # bad.jpg has lines, but no vectors
 is 0
-# The int8 copies are cut short, or belong to other vectors.
+# Int8 copies that are cut short, or older than their vectors, must be made again.
 touch shards/img_emb/img_emb_1.npy
 truncate -s -1 shards/img_emb/img_emb_2.i8
 try "$search" shards --vector theirs.npy --json --int8
@@ -555,7 +556,8 @@ try "$search" twins.npy --duplicates 0.99999 --csv
 is 0
 same <(sed -E 's/,(1|1\.0000[0-9]*|0\.99999[0-9]*),/,1,/' "$work/out") <(printf '%s\n' group,cosine,row,name \
     '0,1,0,"twins/1.png"' '0,1,1,"twins/2.png"' '0,1,3,"twins/4.png"' '1,1,2,"twins/3.jpg"' '1,1,4,"photos/b/grey.jpg"')
-# In a folder of indexes, the search finds the same groups. Row numbers count within each file.
+# The same photos, split into several indexes in a folder, give the same groups. Row numbers count
+# within each file.
 mkdir -p many
 try "$embed" -m $model twins/1.png twins/2.png twins/3.jpg -o many/a.npy
 try "$embed" -m $model twins/4.png photos/b/grey.jpg -o many/b.npy --f16
@@ -605,7 +607,7 @@ same <(sed 's/,0\.[0-9]*$/,P/' "$work/out") <(printf 'image,index,label,prob\n"p
 try "$search" -m $model --classes all.npy --class-names words -k 1 photos/b
 lines out 4 # the message names the images of a folder
 
-# vit-classify gives the same result in all of its modes.
+# vit-classify gives the same classes as vit-search, with every form of output.
 texts=(--classes all.npy --class-names words)
 try "$search" -m $model "${texts[@]}" photos/a/rgb.png photos/b/grey.jpg -k 5
 cp "$work/out" by_search

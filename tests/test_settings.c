@@ -1,6 +1,5 @@
-/* test_settings.c - checks every row of tools/model/setting_list.h. It must be possible to set each
- * setting. Each setting must reach its field of vit_config, agree with the tensors of vit.h, and
- * have a description.
+/* test_settings.c - checks every row of tools/model/setting_list.h. Each setting can be set,
+ * reaches its field of vit_config, agrees with the tensors of vit.h, and has a description.
  */
 #include <stddef.h>
 #include <string.h>
@@ -83,7 +82,7 @@ static void check_given(setting_key key, const char *text, double value) {
     CHECK_MSG(!strcmp(setting_text(key, value, back), text), "%s: back as %s", assignment, back);
 }
 
-/* Checks the names of activations. Tools and traces must use the same names. */
+/* Checks the names of activations. Tools must use the same names for them as traces. */
 static void test_activation_names(void) {
 #define X(enumerator, value, text)                                                                 \
     CHECK_MSG(setting_find_word(SETTING_ACTIVATION, text) == value, "%s: vit.h's name", text);

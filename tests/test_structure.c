@@ -54,14 +54,14 @@ static void test_random(int models, bool unnamed) {
         found += match(&tensors, &r);
     }
     printf("%d of %d random models were found%s\n", found, models, unnamed ? " by order" : "");
-    /* Matching finds 37 % of the models, and 0.5 % of the models without names. A much lower or
-     * higher share would mean that the rules of matching have changed. */
+    /* Matching recognizes 37 % of the models with names, and 0.5 % of those without names. A much
+     * lower or higher share would mean that the rules of matching have changed. */
     CHECK(found >= models * (unnamed ? 2 : 300) / 1000);
     CHECK(found <= models * (unnamed ? 10 : 450) / 1000);
 }
 
-/* Matches the largest number of tensors. Their numbered names form many groups. Every `vectors`-th
- * group has tensors with a single dimension. */
+/* Matches the largest number of tensors. Their numbered names form many groups. In every
+ * `vectors`-th group, the tensors have only one dimension. */
 static void test_many(const char *what, const char *format, int modulus, int vectors) {
     named_tensors tensors = { 0 };
     char name[200];

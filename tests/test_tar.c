@@ -65,12 +65,12 @@ static void test_names(void) {
     size_t at;
     tar_writer_text(&t, "a.jpg", "12345");
     tar_writer_text(&t, "folder/b.jpg", "");
-    /* The name is a prefix and 100 bytes without a NUL. */
+    /* This name consists of a prefix and of a name field that is full, without a NUL. */
     at = tar_writer_header(&t, '0', "c.jpg", 0);
     memcpy(t.bytes + at + 345, "some/where", 10);
     memset(t.bytes + at, 'c', 100);
     tar_writer_sum(t.bytes + at);
-    /* The format of GNU tar has no prefix, so these bytes are not a prefix. */
+    /* The format of GNU tar has no prefix, so the name must not include these bytes. */
     at = tar_writer_header(&t, '0', "gnu.jpg", 0);
     memcpy(t.bytes + at + 257, "ustar  ", 8);
     memcpy(t.bytes + at + 345, "12345670", 8);
@@ -128,7 +128,7 @@ static void test_sizes(void) {
     memcpy(t.bytes + at + 124, binary, 12);
     tar_writer_sum(t.bytes + at);
     tar_writer_data(&t, "12345", 5);
-    tar_writer_pax(&t, "size=600"); /* The size in the header has no effect. */
+    tar_writer_pax(&t, "size=600"); /* This size replaces the size in the header. */
     (void)tar_writer_header(&t, '0', "pax", 1);
     tar_writer_data(&t, more, sizeof more);
     at = tar_writer_header(&t, '0', "spaces", 0);

@@ -260,8 +260,7 @@ static void test_fork(const vit_model *model, const float *expected) {
     vit_threads_destroy(pool);
 }
 
-/* A model that runs within the tasks of a pool. The model runs on the same pool, while other users
- * wait for the pool. */
+/* The argument of run_nested: each task of a pool runs the model on the same pool. */
 typedef struct nested {
     const vit_model *model;
     const vit_executor *executor;

@@ -85,7 +85,7 @@ static void test_cut(const tokenizer_blob *blob) {
     const char
         *words = "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a "
                  "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a";
-    /* With the ids that mark the begin and the end, these 75 words fill the context. */
+    /* These 75 words and the ids for the begin and the end fill the context of 77. */
     const size_t size = strlen(words);
     CHECK(vit_tokenizer_open(blob->data, blob->size, &t) == VIT_OK);
     CHECK(size == 149 && t.context == 77);
@@ -177,7 +177,7 @@ static void test_hostile(const tokenizer_blob *blob, const char *text) {
         }
     }
     CHECK(opened > 100);
-    for (unsigned kind = 1; kind <= 6; kind++) { /* This step has no tables. */
+    for (unsigned kind = 1; kind <= 6; kind++) { /* A step of each kind, without tables. */
         int ids[77], n;
         const size_t list = load_u32(blob->data + 100) ? load_u32(blob->data + 100)
                                                        : load_u32(blob->data + 60);
@@ -315,9 +315,9 @@ static void test_facts(const char *folder) {
     }
 }
 
-/* Tests damaged .model files. A file that is cut short or has a changed byte must be refused or
- * give ids. The file must not cause a crash. If content is lost, there must be a message. A damaged
- * .gz file must be refused, whatever byte is damaged. */
+/* Tests damaged vocabularies. A .model file that is cut short or has a changed byte must be refused
+ * with a message or give ids, without a crash. A damaged .gz file must be refused, whatever byte is
+ * damaged. */
 static void test_damaged(const char *folder) {
     static const struct {
         const char *from, *name;
@@ -359,7 +359,8 @@ static void test_damaged(const char *folder) {
 /* Tests files of SentencePiece that are made here: pieces of bytes, a trie with its keys, and
  * defects. */
 static void test_spiece(const char *folder) {
-    /* The first 3 bytes of each piece are field 1, its size, and field 1 of the piece. */
+    /* Each piece begins with 3 bytes: the tag of field 1, the piece's size, and the tag of its own
+     * field 1. */
     static const struct {
         const char *bytes;
         size_t size;

@@ -15,7 +15,8 @@ check() {
 
 kept() { [ "$(cat "$1")" = before ] && [ -z "$(find "$work" -name '*.tmp-*')" ] && echo yes; }
 
-# writes OUTPUT COMMAND...: runs COMMAND with limits from 0 to one byte less than the whole file
+# writes OUTPUT COMMAND...: runs COMMAND with limits on the file size, from 0 to one byte less than
+# OUTPUT needs
 writes() {
     local output=$1 status
     shift
@@ -60,7 +61,7 @@ writes "$work/l.vit" "$bin/tools/vit-learn" -m "$model" -o "$work/l.vit" "$work/
 writes "$work/g.png" "$bin/tools/vit-look" filters -m "$model" -o "$work/g.png"
 writes "$work/e.csv" "$bin/tools/vit-evaluate" -m "$model" --predictions "$work/e.csv" "$work/set"
 
-# Either all outputs are replaced, or none.
+# If one of the outputs cannot be replaced, all old outputs must stay.
 limit=none
 mkdir "$work/few"
 for name in v.npy v.txt v.json; do echo before >"$work/few/$name"; done
@@ -145,7 +146,7 @@ for command in "tools/vit-run -m $model $photo --logits" "tools/vit-embed -m $mo
 done
 check "$([ ! -e .json ] && [ ! -e .txt ] && echo yes)" "files without a name are left"
 
-# A folder whose images cannot all be read is reported.
+# A folder that is nested too deeply to be read whole is reported.
 deep=$work/deep/$(printf 's/%.0s' {1..33})
 mkdir -p "$deep"
 cp $photo "$deep"

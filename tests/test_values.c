@@ -1,6 +1,6 @@
-/* test_values.c - checks each enum of a model. Values up to the last must be accepted, and all
- * other values must be refused. Each value must give different outputs, so the test reports a new
- * value without effect.
+/* test_values.c - checks each enum of a model. The values of the enum must be accepted, and larger
+ * values refused. No two values may give the same outputs, so the test reports a new value that has
+ * no effect.
  */
 #define VIT_TOOLS
 #include "../vit.h"
@@ -29,7 +29,7 @@ static int run(const tiny_options *o, float scores[NUM_LOGITS]) {
     return output != NULL;
 }
 
-/* Sets the other options that a value requires. */
+/* Sets the options that the field `name` requires for this value. */
 static void prepare(vit_config *c, const char *name, int value) {
     c->num_reg_tokens = 1;
     c->has_qkv_bias = strcmp(name, "attention") != 0;

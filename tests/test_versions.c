@@ -54,7 +54,8 @@ static void run(const char *name, vit_model *model, int isa, const char *kind, c
     params.isa = (vit_isa)isa;
     CHECK(vit_workspace_size(model, &params) <= sizeof workspace);
     CHECK(vit_session_init(&session, model, &params, workspace, sizeof workspace) == VIT_OK);
-    /* The tolerance in this .vit file is for types whose inputs are not rounded. */
+    /* This file stores a tolerance that is too small for types that round their inputs, so its
+     * self-test fails. */
     if (strcmp(kind, "narrow") == 0)
         CHECK(vit_selftest(&session, scratch, logits, &error) == VIT_ERROR_SELFTEST &&
               error < 1e-3f);

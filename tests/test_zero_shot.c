@@ -17,8 +17,8 @@ enum { TEXTS = 4, DIM = 3 };
 static const float vectors[TEXTS * DIM] = { 3, 4, 0, 0, 2, 0, -1, 0, 0, 1, 2, 2 };
 static const float seen[DIM] = { 4.2f, 5.6f, 0 };
 
-/* These are the cosines text . seen / |text| / |seen|, then softmax(5 cosine), and then 1 / (1 +
- * exp(4 - 10 cosine)). */
+/* The expected results: cosines[i] = text . seen / |text| / |seen|, softmax(5 cosines), and
+ * 1 / (1 + exp(4 - 10 cosines[i])). */
 static const double cosines[TEXTS] = { 1, 0.8, -0.6, 0.73333333 };
 static const double softmax[TEXTS] = { 0.612815676, 0.225442289, 0.000205577, 0.161536458 };
 static const double sigmoid[TEXTS] = { 0.997527377, 0.98201379, 0.000045398, 0.965554804 };

@@ -70,9 +70,9 @@ static inline void *tiny_allocate(size_t size) {
     return p;
 }
 
-/* Allocates a block of exactly `size` bytes, at a multiple of 64 except on Windows. Sanitizers thus
- * detect an access to the next byte. posix_memalign is declared here, because strict -std=c99 hides
- * it, and because tests must not define a feature macro that vit.h does not require. */
+/* Allocates a block of exactly `size` bytes, at a multiple of 64 except on Windows. Sanitizers can
+ * then detect an access beyond the block. posix_memalign is declared here, because strict -std=c99
+ * hides it, and because tests must not define a feature macro that vit.h does not require. */
 #if defined(_WIN32)
 static inline int tiny_memalign(void **block, size_t size) {
     *block = malloc(size); /* the block begins at a multiple of 16, which is enough */

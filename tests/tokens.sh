@@ -5,9 +5,9 @@
 #     MODELS="a.model ..." bash tests/tokens.sh [COUNT [SEED]]
 #
 # BPE requires ftfy and Debian's python3-regex, JSON requires the npm package tokenizers, and MODELS
-# requires Debian's python3-sentencepiece. Without one of these variables, its part is skipped. The
-# script compares 100,000 texts at a time. The last line is "N passed, N failed", where N counts
-# parts.
+# requires Debian's python3-sentencepiece. If one of these variables is not set, the part of the
+# test that uses it is skipped. The script compares 100,000 texts at a time. The last line is "N
+# passed, N failed", where N counts parts.
 set -u
 cd "$(dirname "$0")/.."
 count=${1:-1000000}

@@ -64,7 +64,7 @@ done
 
 # --- the example, against native builds ---------------------------------------------------------
 
-# Prints lines in the form of tools/vit-classify.
+# same_lines prints its results in the form of tools/vit-classify.
 same_lines() {
     diff <(tools/vit-classify examples/cat.ppm) \
         <(node examples/web/vit/run.mjs "$@" examples/cat.ppm)
@@ -101,10 +101,10 @@ relaxed=examples/web/vit/vit-relaxed.wasm
 relaxed_flags=(--experimental-wasm-relaxed-simd --no-liftoff)
 [ -e $relaxed ] || echo "no clang-19, so relaxed SIMD is not tested"
 
-# "calibrated" means int8 models whose weights obey the rule of section "fits16", on which relaxed
-# SIMD relies. The largest measured difference is 1e-6. The difference is larger for types with
-# coarse steps, where a number may be rounded to the next step: bf16 3.9e-3, int8 8.6e-3, int4
-# 1.3e-2.
+# A "calibrated" model is an int8 model whose weights obey the rule of section "fits16". Relaxed
+# SIMD relies on this rule. The largest measured difference is 1e-6. The difference is larger for
+# types with coarse steps, where a number may be rounded to the next step: bf16 3.9e-3, int8 8.6e-3,
+# int4 1.3e-2.
 for type in f32:1e-5 f16:1e-5 bf16:0.02 int8:0.05 calibrated:0.05 int4:0.05; do
     dtype=${type%:*} tolerance=${type#*:}
     model=$work/$dtype.vit

@@ -3,7 +3,7 @@
 //     node tests/wasm_compare.mjs KIND MODEL.vit SAME.txt NEAR.txt TOLERANCE [THREADS]
 //
 // SAME and NEAR are outputs of wasm_reference. SAME comes from a build without fused multiply-add,
-// and WebAssembly must give the same bits. NEAR comes from a build with fused multiply-add.
+// so WebAssembly must give the same bits. NEAR comes from a build with fused multiply-add.
 // WebAssembly's logits must agree with NEAR to within TOLERANCE of the largest logit, and the best
 // class must be the same. The last line is "N passed, N failed".
 import { readFileSync } from 'node:fs';

@@ -71,6 +71,6 @@ for (let i = 0; i < 30; i++) {
     const { logits } = busy.run(photo, { logits: true });
     check(logits.every((x, k) => Object.is(x, wanted[k])), `run ${i}: other bits`);
 }
-// The pool is not closed, because waiting workers must not keep the program running.
+// The pool stays open at the end, to test that waiting workers do not keep the program running.
 
 summary();

@@ -2,8 +2,8 @@
 # windows.sh [NAME...] - runs programs and tests that MinGW-w64 has built, under Wine: the C tests,
 # the scripts that test programs, and tests for Windows alone. With arguments, it runs only the
 # tests whose names begin with one of them. The same tests also run on Linux. A table at the end has
-# the counts on both systems. For each difference, this script must contain a reason. `make
-# test-windows` builds the programs that this script needs.
+# the counts on both systems. For each difference between them, this script must contain a reason.
+# `make test-windows` builds the programs that this script needs.
 set -u
 cd "$(dirname "$0")/.."
 . tests/jobs.sh
@@ -15,8 +15,8 @@ wine=/usr/lib/wine/wine64
 mkdir -p "$work" "$WINEPREFIX"
 [ -d "$WINEPREFIX/drive_c" ] || $wine wineboot --init >/dev/null 2>&1
 
-# For each program, makes a script of the name that the tests use. The script runs the .exe beside
-# itself or, if there is none, the .exe in build/windows.
+# For each program, makes a script with the name that the tests call. The script runs the .exe in
+# its own folder or, if there is none, the .exe in build/windows.
 for program in tools/vit-bench tools/vit-convert tools/vit-info tools/vit-run tools/vit-classify \
     tools/vit-evaluate tools/vit-embed tools/vit-get tools/vit-learn tools/vit-search tools/vit-look tests/test_parity; do
     mkdir -p "$work/bin/${program%/*}"
@@ -30,8 +30,8 @@ EOF
 done
 ln -sfn "$PWD/models" "$bin/models"
 
-# The programs for Linux are in a similar folder, so that the scripts run in the same way on both
-# systems.
+# The programs for Linux get a folder with the same layout, so that the test scripts run in the same
+# way on both systems.
 linux=$work/linux
 mkdir -p "$linux"
 ln -sfn "$PWD/tools" "$PWD/examples" "$linux"
@@ -40,7 +40,7 @@ ln -sfn "$PWD/build/plain/tests" "$linux/tests"
 # Only parts of long tests are run, as in tests/run.sh.
 declare -A part=([test_damage]=10 [test_match]=6 [test_structure]=20 [test_random]="120 10 20")
 
-# The reasons why a test does not run, or counts differently than on Linux.
+# For each test that does not run under Wine, or has other counts there than on Linux: the reason.
 declare -A why=(
     [test_api]="failures of pthreads, of mmap and of what the CPU says"
     [test_bench]="Wine has its own folder for temporary files"
@@ -77,7 +77,8 @@ declare -A why=(
 
 scripts="cli convert search look options own bench parity layouts modules shards learning"
 
-# The bits and the best tier must be those of the build for Linux.
+# The build for Windows must give the same bits as the build for Linux, and choose the same best
+# tier.
 same_bits() {
     local output bits
     # shellcheck disable=SC2086 # several words

@@ -1,5 +1,5 @@
-// access.mjs - tests accessibility: axe-core in the light page, in the dark page and on a phone;
-// the page without a mouse. No element may be wider than the screen.
+// access.mjs - tests accessibility: axe-core in the light page, in the dark page and on a phone,
+// and the use of the page without a mouse. No element may be wider than the screen.
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { cat, pathOf } from './files.mjs';
@@ -119,7 +119,7 @@ async function keyboard() {
         await tabTo('tab-attention');
         for (const tab of [...tabs.slice(1), 'Words', tabs[0]]) {
             const press = () => page.keyboard.press('ArrowRight');
-            if (tab === 'Words') await press(); // there is nothing to compute
+            if (tab === 'Words') await press(); // without photos, "Words" computes nothing
             else await visited.work(press);
             const name = tab.toLowerCase();
             same(await page.evaluate(() => document.activeElement.id), `tab-${name}`, 'the focus');

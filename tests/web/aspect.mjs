@@ -145,7 +145,7 @@ export default async function aspect() {
             const caption = await on.text(`#${key}-caption`);
             if (tab === 'Rollout') {
                 const images = look('attention', pathOf('aspect1.vit'), files, '--rollout');
-                sameRange(caption, { images }, 1); // the last that was dropped
+                sameRange(caption, { images }, 1); // the photo that was dropped last
             }
             same(await page.locator('#views-empty').isVisible(), false, 'a message instead');
             return caption;

@@ -1,6 +1,6 @@
 // bits.mjs - tests vit/vit.mjs in the browser. The pixels of PNGs must equal those of Node and of a
-// native build with VIT_NO_FMA, bit for bit. The logits of every module, for every type of weights,
-// must equal theirs in the same way.
+// native build with VIT_NO_FMA, bit for bit. The same holds for the logits of every module, for
+// every type of weights.
 import { readFileSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { decode } from '../../examples/web/decode.mjs';

@@ -1,5 +1,5 @@
 // checkpoints.mjs - drops a checkpoint on the page, fills in the form, opens the model and
-// downloads it. The file must have the bytes that vit-convert writes.
+// downloads it. The downloaded file must have the bytes that vit-convert writes.
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { basename, resolve } from 'node:path';

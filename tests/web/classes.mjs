@@ -29,8 +29,8 @@ function brightness() {
     return { mean: sum / side ** 2, most: Math.round(most) };
 }
 
-/** Decoders of JPEG give different pixels, so probabilities may differ by `apart` percentage
- * points. */
+/** Browsers and tools decode a JPEG to slightly different pixels, so probabilities may differ by
+ * `apart` percentage points. */
 async function compare(page, photo, modelPath, apart) {
     const { top } = json('tools/vit-classify', '-m', modelPath, '--json', photo);
     const shown = await shownClasses(page);

@@ -2,7 +2,7 @@
 // and status. It covers files that are read and written in pieces, damaged files, little memory and
 // wrong arguments.
 //
-// node tests/web/convert.mjs VIT_CONVERT a native program, built with VIT_NO_FMA
+// node tests/web/convert.mjs VIT_CONVERT  (a native program, built with VIT_NO_FMA)
 //
 // WEB_TEST_DATA may name a folder with deit_tiny_patch16_224.safetensors, which is then converted
 // too.
@@ -207,7 +207,7 @@ const again = await converter.convert(
 const output = new Output();
 const text = Buffer.alloc(3.5 * (1 << 20), 'pieces of a file; ');
 for (let at = 0; at < text.length; at += 70000) output.write(at, text.subarray(at, at + 70000));
-output.write(1 << 20, Buffer.from('PIECES'));   // back into a part that is already a Blob
+output.write(1 << 20, Buffer.from('PIECES'));   // changes a part that is already a Blob
 text.write('PIECES', 1 << 20);
 const inMemory = output.pieces.filter((piece) => piece instanceof Uint8Array);
 check(inMemory.length === 1 && output.size === text.length, `${inMemory.length} in memory`);

@@ -1,5 +1,5 @@
 // exports.mjs - calls the module's exports with invalid numbers: invalid pointers, pointers into
-// other data, arbitrary lengths. Each call must return or trap, and so must the next allocation.
+// other data, arbitrary lengths. Each call, and the allocation after it, must return or trap.
 // Releasing memory twice must trap.
 //
 //     node tests/web/exports.mjs MODEL.vit WIDE.vit

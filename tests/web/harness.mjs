@@ -7,7 +7,7 @@ import { extname, resolve } from 'node:path';
 import { handler } from '../../examples/web/serve.mjs';
 
 const PATIENCE = 30000; // milliseconds that a test waits at most
-const QUIET = 60; // milliseconds without a change after which work is over
+const QUIET = 60; // milliseconds without a change after which the page counts as idle
 export const built = resolve('build/web');
 export const made = resolve(built, 'made');
 const require = createRequire(`${built}/`);
@@ -96,8 +96,8 @@ async function startServer({ isolation = true, useless = false, lacks = null } =
     return { url, requests, close: () => { server.closeAllConnections(); server.close(); } };
 }
 
-/** Starts the proxy for every host except localhost. A request that arrives at the proxy would have
- * left the machine. */
+/** Starts the proxy for every host except localhost. Without this proxy, each
+ * request that it receives would leave the machine. */
 async function startTrap() {
     const caught = [];
     const server = createServer((request, response) => {
@@ -140,9 +140,10 @@ export async function closeAll() {
     for (const server of Object.values(servers)) server.close();
 }
 
-/** The servers, in this order: with the headers for threads; without these headers; without the
- * headers and with a service worker that does not add them; without the best module; without
- * compressed modules; without any module; without the example; without words.wasm. */
+/** The servers, in this order: one that sends the headers for threads; one without these headers;
+ * one without the headers and with a service worker that does not add them; without the best
+ * module; without compressed modules; without any module; without the example; without
+ * words.wasm. */
 export const servers = {
     isolated: await startServer(),
     plain: await startServer({ isolation: false }),
@@ -182,7 +183,7 @@ function observe() {
 /** A visit to the page in a new browser profile. */
 export class Visit {
     /**
-     * `flags` go to the browser. `isolation` is true if the server sets the headers.
+     * `flags` are flags of the browser. `isolation` is true if the server sets the headers.
      * `serviceWorkers` is 'allow' or 'block'. `query` is part of the page's address. All other
      * options are Playwright's.
      */
@@ -200,7 +201,7 @@ export class Visit {
         visit.requests = [];
         visit.watch();
         visit.page = await visit.context.newPage();
-        visit.page.on('filechooser', () => {}); // from now on there is no dialog
+        visit.page.on('filechooser', () => {}); // prevents the browser's file dialog
         visit.cdp = await visit.context.newCDPSession(visit.page);
         await visit.page.addInitScript(observe);
         await visit.page.goto(visit.server.url + path + query);

@@ -44,7 +44,7 @@ async function tryToLeave(page) {
         }));
         const worker = new Worker('/made/leaving.mjs', { type: 'module' });
         tried.push(await new Promise((done) => { worker.onmessage = ({ data }) => done(data); }));
-        navigator.sendBeacon(outside, 'x'); // returns true in any case
+        navigator.sendBeacon(outside, 'x'); // sendBeacon may return true even for a blocked request
         return tried;
     });
 }

@@ -1,6 +1,6 @@
 // learn.mjs - compares vit-learn in WebAssembly, which gets embeddings, with the native vit-learn,
-// which gets photos. The bytes, messages and reports must be the same. The files must open in
-// native programs and give the classes. Wrong input must be refused.
+// which gets photos. The bytes, messages and reports must be the same. Native programs must open
+// the learnt files and give the right classes. Wrong input must be refused.
 //
 //     node tests/web/learn.mjs NATIVE MODEL...   the folder of native programs, built with VIT_NO_FMA
 //

@@ -50,7 +50,7 @@ function folderOf(instead) {
     return { base, requests, asked: (name) => requests.filter((other) => other === name).length };
 }
 
-/** Returns the module that runs, or the message. */
+/** Returns the name of the module that runs, or the error message. */
 async function opens(options) {
     try {
         const model = await Model.open(tiny, { threads: 1, ...options });
@@ -79,7 +79,7 @@ const damages = {
     'is another module': (name) => files.get(`convert.wasm${isPacked(name) ? '.gz' : ''}`),
 };
 for (const [what, damage] of Object.entries(damages)) {
-    // The engine makes different modules of one file for use with and without threads.
+    // From one file, the engine makes one module for use with threads and another for use without.
     const both = folderOf((name, bytes) => (isBest(name) ? damage(name, bytes) : null));
     for (const threads of [1, 2, 1]) {
         is(await opens({ base: both.base, threads }), next.kind, `the best ${what}`);

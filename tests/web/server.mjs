@@ -10,7 +10,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { handler } from '../../examples/web/serve.mjs';
 import { expect, same, servers, test } from './harness.mjs';
 
-/** Returns { status, headers, body }. The path is sent unchanged. */
+/** Returns { status, headers, body }. The path is sent unchanged, so it may contain "..". */
 function ask(path, { headers = {}, method = 'GET', server = servers.isolated } = {}) {
     const { hostname, port } = new URL(server.url);
     return new Promise((done, fail) => {

@@ -1,6 +1,7 @@
 // teach.mjs - teaches the page classes from photos in boxes, by mouse, keyboard and camera. The
-// file must have the bytes that vit-learn writes, and must open in native programs. The next visit
-// must show the same boxes, until they are cleared. The suite also covers wrong boxes.
+// taught model's file must have the bytes that vit-learn writes, and must open in native programs.
+// The next visit must show the same boxes, until they are cleared. The suite also covers wrong
+// boxes.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
@@ -63,7 +64,7 @@ async function downloaded({ page }) {
 const equal = (a, b, what) => expect(Buffer.compare(a, b) === 0,
     `${what}: ${a.length} bytes, expected the ${b.length} of vit-learn`);
 
-/** Returns the numbers of boxes, photos and lessons that the browser keeps. */
+/** Returns the numbers of boxes, photos and lessons in the browser's database. */
 const stored = ({ page }) => page.evaluate(() => new Promise((done, fail) => {
     const request = indexedDB.open('vit-teach', 1);
     request.onerror = () => fail(request.error);

@@ -151,7 +151,7 @@ export default async function views({ references: update }) {
 
     await test('attention: every head of every block', async () => {
         const squeezed = await page.locator('#matrix').evaluate((matrix) => {
-            matrix.style.height = '6rem';   // the canvases of many heads are smaller
+            matrix.style.height = '6rem';   // as small as with many heads
             const [{ clientHeight, firstChild }] = matrix.children;
             matrix.style.height = '';
             return clientHeight < firstChild.clientHeight;

@@ -49,8 +49,8 @@ async function name(visited, texts, template = '') {
 const found = ({ page }) => page.locator('#found button').evaluateAll((buttons) =>
     buttons.map(({ title, dataset }) => ({ name: title, cosine: Number(dataset.cosine) })));
 
-/** Checks that values agree to within APART and have the same order. Two values that differ by less
- * than APART may change places. */
+/** Checks that values agree to within APART and have the same order. The order of two values that
+ * differ by less than APART is not checked. */
 function compare(shown, native, value, what) {
     same(shown.map((one) => one.name).sort(), native.map((one) => one.name).sort(), what);
     for (const [i, { name: at, [value]: is }] of shown.entries()) {

@@ -177,7 +177,8 @@ function makeFiles() {
     for (const folder of ['album', 'nothing']) mkdirSync(pathOf(folder), { recursive: true });
 }
 
-/** Damages files and drops them in groups of `together`. The seed makes all runs equal. */
+/** Damages files and drops them in groups of `together`. The random changes are the same in each
+ * run. */
 async function damagedFiles(what, bytes, ending, together) {
     await test(`${damages} damaged ${what}: the page stays usable`, async () => {
         const visited = await Visit.open();

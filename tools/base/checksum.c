@@ -92,8 +92,8 @@ static void sha256_expand(uint32_t w[64], const uint8_t *block) {
 }
 
 /* Runs round i of a group of eight rounds. In the standard, each round moves all eight words of the
- * state by one place. Here, each round uses other indices instead: the word a is s[-i], the word b
- * is the next word, and so on. Thus only two words change. */
+ * state by one place. Here, the words stay and the indices move: in round i, the word a is
+ * s[(8 - i) % 8], the word b is the next word, and so on. Thus a round changes only two words. */
 static inline void sha256_round(uint32_t s[8], int i, uint32_t key) {
     const uint32_t a = s[(8 - i) & 7], b = s[(9 - i) & 7], c = s[(10 - i) & 7];
     const uint32_t e = s[(12 - i) & 7], f = s[(13 - i) & 7], g = s[(14 - i) & 7];

@@ -18,7 +18,7 @@ uint32_t crc32_add(uint32_t crc, const void *data, size_t size);
 /* === SHA-256 === */
 
 /* These functions compute the SHA-256 (FIPS 180-4) of data that come in pieces. A converted file
- * contains the digest of its checkpoint. sha256sum writes lists of such digests. */
+ * contains the digest of its checkpoint. sha256sum prints the same digests. */
 
 typedef struct sha256 {
     uint32_t state[8];

@@ -231,8 +231,8 @@ static bool json_parse_key(json_parser *p, const char **key) {
     return json_fail(p, "':' expected");
 }
 
-/* Reads the items of an array or the members of an object. Arrays and objects differ in the closing
- * character, and only an object has keys. */
+/* Reads the items of an array or the members of an object. One function reads both, because they
+ * differ only in the closing character and in the keys of an object. */
 static bool json_parse_children(json_parser *p, json_value *parent, int depth) {
     bool object = parent->kind == JSON_OBJECT;
     json_value **end = &parent->u.first;

@@ -39,8 +39,9 @@ void memory_free(memory_arena *arena) {
     arena->used = 0;
 }
 
-/* Adds a block to the arena. Each block is twice as large as the block before it. Thus a small file
- * needs little memory, and a large file needs few blocks. */
+/* Adds a block to the arena. Each block is twice as large as the block before it, up to
+ * MEMORY_LARGEST_BLOCK, or larger if a piece needs more. Thus a small file needs little memory, and
+ * a large file needs few blocks. */
 static bool memory_add_block(memory_arena *arena, size_t at_least) {
     size_t size = arena->blocks ? arena->blocks->size * 2 : MEMORY_FIRST_BLOCK;
     memory_block *block;
@@ -165,7 +166,8 @@ uint16_t bytes_to_half(float value) {
         rest -= 0x38000000;
         return (uint16_t)(sign | (rest + 0x0FFF + (rest >> 13 & 1)) >> 13);
     }
-    /* This addition rounds to the ten bits of a subnormal half. */
+    /* With 0.5 added, the last bit of a float is 2^-24, so the sum is rounded like a subnormal
+     * half. */
     magnitude = bytes_float(rest) + 0.5f;
     memcpy(&rest, &magnitude, sizeof rest);
     return (uint16_t)(sign | (rest - 0x3F000000));

@@ -22,9 +22,9 @@ void *memory_take(memory_arena *arena, size_t size); /* returns NULL if fewer by
 /* Copies `size` bytes and adds a NUL. */
 char *memory_copy_text(memory_arena *arena, const char *text, size_t size);
 
-/* Makes space for one more item in a malloc'ed array of `count` items; a full array is doubled.
- * Returns the array, which may have moved. Returns NULL if memory is exhausted; the old array then
- * stays valid. */
+/* Makes space for one more item in a malloc'ed array of `count` items. If the array is full,
+ * doubles its capacity. Returns the array, which may have moved. Returns NULL if memory is
+ * exhausted; the old array then stays valid. */
 void *memory_grow(void *items, size_t item_size, size_t count, size_t *capacity);
 
 /* === Sizes and bytes === */

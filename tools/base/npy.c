@@ -404,7 +404,7 @@ bool npy_map_rows(const char *path, npy_array *array, report *r) {
 /* Writes the header with its dictionary. Spaces at the end make the elements start at a multiple of
  * 64 bytes. They also leave space for a larger first dimension, which can thus be changed later. */
 static size_t format_header(char *text, size_t size, npy_type type, const int64_t *dims, int ndim) {
-    enum { LARGEST = 21 }; /* NumPy reserves as many digits for the first dimension. */
+    enum { LARGEST = 21 }; /* NumPy also reserves 21 digits for the first dimension. */
     size_t length = MAGIC_SIZE + 4;
     memset(text, ' ', size);
     memcpy(text, MAGIC "\x01\x00", MAGIC_SIZE + 2);

@@ -42,8 +42,9 @@ bool npy_read(const char *path, npy_array *array, report *r);
 bool npy_parse(const void *data, size_t size, npy_array *array, report *r);
 
 /* Does the same as npy_read, but maps a regular file of <f4 in C order, such as a file of
- * npy_write, instead of copying its elements. Opening gigabytes then takes no time, and processes
- * share the memory pages. A process that writes to array->data changes only its own copy. */
+ * npy_write, instead of copying its elements. Opening a file of gigabytes then takes almost no
+ * time, and processes that map the same file share its memory. A process that writes to array->data
+ * changes only its own copy. */
 bool npy_map(const char *path, npy_array *array, report *r);
 
 /* Does the same as npy_map, but also maps a regular file of <f2. For such a file it sets
@@ -72,7 +73,7 @@ enum { NPY_MAX_HEADER = 12 + 65536 };
  * at least NPY_MAX_HEADER bytes, or the whole file. */
 bool npy_read_header(const void *data, size_t available, uint64_t size, npy_header *out, report *r);
 
-/* The type of the written values: <f4; or <f2, to which the values are then rounded. */
+/* The type of the written values: <f4, or <f2, for which floats are rounded. */
 typedef enum npy_type { NPY_F32, NPY_F16 } npy_type;
 
 /* Writes an array as <f4. Returns false if a write failed (errno then has the reason), or if ndim

@@ -34,9 +34,9 @@ typedef struct report {
 
 report report_make(void); /* returns a report without a failure */
 
-/* The failure functions return false, so a function can end with `return report_fail(...)`. The
- * macros show this result to compilers and analysers, which read one file at a time. If a call is a
- * whole statement, cast its result to void. */
+/* The functions that store a failure return false, so a function can end with `return
+ * report_fail(...)`. Macros below make this result visible to compilers and analysers, which read
+ * one file at a time. If a call is a whole statement, cast its result to void. */
 bool report_fail(report *r, const char *format, ...) REPORT_PRINTF(2, 3);
 bool report_no_memory(report *r);
 /* Stores a message that already contains the name of the file, such as vit_model.detail after
@@ -44,8 +44,8 @@ bool report_no_memory(report *r);
 bool report_detail(report *r, const char *detail);
 /* Adds the file's name to the failure: `return parse(text, r) || report_file(r, path)`. */
 bool report_file(report *r, const char *file);
-/* Adds a line to the message of a failure with several causes. If the line and `spare` more bytes
- * do not fit, leaves out the line and returns false. */
+/* Adds a line to the message of a failure with several causes. If less than `spare` bytes would
+ * remain after the line, leaves it out and returns false. */
 bool report_line(report *r, size_t spare, const char *text);
 #define report_fail(...)         (report_fail(__VA_ARGS__), false)
 #define report_no_memory(r)      (report_no_memory(r), false)
@@ -62,7 +62,7 @@ void report_error(const char *program, const char *file, const char *format, ...
 
 /* === UTF-8, and its printable characters === */
 
-/* These functions read UTF-8, and find the characters that a terminal may show. */
+/* These functions read UTF-8, and find the characters that are not safe to print on a terminal. */
 
 /* Returns the number of bytes of the UTF-8 sequence at `text`; 0 if the sequence is invalid. */
 size_t text_utf8_length(const char *text, size_t size);
@@ -79,8 +79,8 @@ bool text_is_control(uint32_t c);
  * text_show writes as much of the text `from` as fits into `size` bytes and `columns` columns of a
  * terminal. It returns the number of columns used. */
 int text_show(char *to, size_t size, int columns, const char *from);
-/* Writes only the first character of the text, and sets *columns to its width. Returns the number
- * of bytes that the character has in the text. */
+/* text_show_first writes only the first character of the text, and sets *columns to its width.
+ * Returns the number of bytes that the character has in the text. */
 enum { TEXT_SHOWN_SIZE = 8 }; /* enough for "\u202e" and a NUL */
 size_t text_show_first(const char *text, size_t size, char shown[TEXT_SHOWN_SIZE], int *columns);
 

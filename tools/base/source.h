@@ -9,7 +9,7 @@
 
 #include "base/report.h"
 
-/* A file, memory, or a part of one of these. */
+/* A source: a file, a range of memory, or a part of either. */
 typedef struct source {
     const char *name;
     const uint8_t *memory; /* NULL if the source is a file */
@@ -64,7 +64,7 @@ typedef struct tar_header {
     char type;     /* '0' for a file, also if an old archive has a zero byte */
     uint64_t size; /* number of bytes of the data that follow, up to 2^63 - 1 */
     char name[TAR_HEADER_NAME + 1];
-    bool extended; /* true for a sparse file of GNU tar, whose header continues */
+    bool extended; /* true if more header blocks follow, as for some sparse files of GNU tar */
 } tar_header;
 
 /* Reads a header. Returns false if the checksum or the size is damaged. */

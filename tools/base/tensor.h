@@ -9,8 +9,8 @@
 
 /* tensor_dtype_name returns the name of a type, such as "f16" for VIT_F16. tensor_find_dtype is the
  * reverse; it also accepts PyTorch's "float16" and similar names, and returns -1 for an unknown
- * name. To add a type, add its name as a row in tensor.c. The compiler then reports the switches
- * over vit_dtype that lack the type. */
+ * name. To add a type, add its name as a row in tensor.c. After vit_dtype has the new type, the
+ * compiler reports each switch that does not handle it. */
 const char *tensor_dtype_name(vit_dtype dtype);
 int tensor_find_dtype(const char *name);
 

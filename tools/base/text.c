@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Prints the text in one piece. Standard error has no buffer, and other processes may write to it
- * between two pieces. */
+/* Prints the text in one piece. Standard error has no buffer, so another process could write to the
+ * terminal between two pieces. */
 void text_print(FILE *file, const char *format, ...) {
     char text[REPORT_SIZE], out[REPORT_SIZE + 16];
     const size_t before = strspn(format, "\n");
@@ -41,8 +41,8 @@ bool text_is_name(const char *text, size_t size) {
     return true;
 }
 
-/* True if the text begins like a decimal number. This check comes before strtol and strtod, because
- * they also accept leading white space and hexadecimal numbers. */
+/* True if the text begins like a decimal number. Callers check this before they call strtol or
+ * strtod, which also accept leading white space and hexadecimal numbers. */
 static bool looks_decimal(const char *text) {
     size_t length = strlen(text);
     return length > 0 && length < 64 && strspn(text, "0123456789+-.eE") == length;

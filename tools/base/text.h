@@ -15,7 +15,7 @@ bool text_is_name(const char *text, size_t size);
 
 /* Prints like fprintf, but makes control characters and invalid UTF-8 visible as report.h
  * describes, because people read the text. Only newlines at the beginning or the end of the format
- * begin a new line. "..." replaces the text beyond REPORT_SIZE bytes. */
+ * begin a new line. A text of more than REPORT_SIZE bytes is cut short and ends with "...". */
 void text_print(FILE *file, const char *format, ...) REPORT_PRINTF(2, 3);
 
 /* A list of strings. The list does not own the strings, which may be those of argv. text_list_free
@@ -44,12 +44,13 @@ bool text_matches(const char *pattern, const char *text);
  * other. Only the first 79 bytes of a text count. */
 int text_distance(const char *a, const char *b);
 
-/* Takes the first field from a line of CSV (RFC 4180; separator ',') or TSV (separator '\t').
- * Returns the field without its quotes, which are removed in place. Returns NULL if a quote is not
+/* Takes the next field, at *at, from a line of CSV (RFC 4180; separator ',') or TSV (separator
+ * '\t'). Returns the field; quotes around it are removed in place. Returns NULL if a quote is not
  * closed. *at moves to the next field, and becomes NULL after the last field. */
 char *text_take_field(char **at, char separator);
 
-/* Appends as much of the formatted text as fits into the `size` bytes of `text`. */
+/* Formats like printf, and appends as much of the result to `text` as fits into its `size`
+ * bytes. */
 void text_append(char *text, size_t size, const char *format, ...) REPORT_PRINTF(3, 4);
 
 /* Writes a number with commas: "5,717,416" for 5717416. */

@@ -209,11 +209,13 @@ static void run_plain(uint64_t rounds) {
 /* Which loop                                                                */
 /* ------------------------------------------------------------------------- */
 
-enum { SUMS = 12, SUMS_512 = 24 }; /* The numbers of sums of a loop, except on NEON. */
+/* the number of sums of a loop without and with AVX-512; a NEON loop has 20 */
+enum { SUMS = 12, SUMS_512 = 24 };
 
-/* The loop for each instruction set and type. The first matching row is used. `isa` is the
- * beginning of the instruction set's name. `dtype` is the beginning of the type's name, or NULL for
- * any type. An instruction set without its own row ("avx512-fp16") uses the row of its family. */
+/* The loop for each instruction set and type of weights. The first matching row is used. `isa` is
+ * the beginning of the instruction set's name. `dtype` is the beginning of the type's name, or NULL
+ * for any type. An instruction set without its own row ("avx512-fp16") uses the row of its
+ * family. */
 static const struct {
     const char *isa, *dtype;
     peak_loop loop;
@@ -259,8 +261,7 @@ typedef struct peak_job {
     double rates[MAX_THREADS];
 } peak_job;
 
-/* Measures on one thread. All tasks take the same time. This function is the task of each
- * thread. */
+/* Measures on one thread. Each thread runs this task once, for the same time. */
 static void peak_task(void *arg, int index) {
     enum { CHUNK = 10000 }; /* takes some 20 microseconds, far longer than reading the clock */
     peak_job *job = arg;

@@ -31,9 +31,9 @@ typedef struct peak_loop {
 } peak_loop;
 
 /* Returns the loop for an instruction set and a type of weights. isa is a name that vit_isa_name
- * returns, and dtype is a name for `vit-convert --dtype`. Types that kernels widen to f32 have the
- * loop of f32. The result is never NULL: if there is no special loop, it is a loop in plain C with
- * vectors of four floats. */
+ * returns, and dtype is a name for `vit-convert --dtype`. For types that the kernels convert to f32
+ * before they multiply, this is the loop of f32. The result is never NULL: if there is no special
+ * loop, it is a loop in plain C with vectors of four floats. */
 const peak_loop *peak_find(const char *isa, const char *dtype);
 
 /* Runs the loop on every thread of the executor for `ms` milliseconds. Returns the sum of the
@@ -50,8 +50,8 @@ double bench_operations(const vit_config *config);
 
 /* === A model of random weights === */
 
-/* A model of random weights allows a measurement without a checkpoint. Its tensors have the same
- * types as in files of vit-convert. */
+/* A model of random weights allows a measurement without a checkpoint. Each tensor has the type
+ * that vit-convert would give it. */
 
 bool bench_write_random(FILE *file, const vit_config *config, vit_dtype dtype, report *r);
 

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
 # mca.sh [aarch64|x86_64] - simulates the inner loops of vit.h's register tiles on several CPUs, as
-# gcc and clang compile them. For each loop, prints the percentage of the throughput of its
-# multiplications that the loop reaches. Below 97, also prints the limit: llvm-mca's name of the
-# busiest unit, "front end" (too many instructions), or "latency". MCA=llvm-mca-22 selects another
-# version.
+# gcc and clang compile them. For each loop, prints its speed as a percentage of the speed that its
+# multiplications alone would have. Below 97, also prints the limit of the loop: llvm-mca's name of
+# the busiest unit, "front end" (too many instructions), or "latency". MCA=llvm-mca-22 selects
+# another version.
 #
-# The throughput of the multiplications includes only the multiplications and the additions of their
-# products, with all operands in registers. The CPU's units limit this throughput.
+# The multiplications alone are the multiplications and the additions of their products, with all
+# operands in registers. Only the CPU's units limit their speed.
 set -eu
 cd "$(dirname "$0")/../.."
 work=build/mca
 mkdir -p $work
 mca=${MCA-llvm-mca-19}
 
-# simulate TRIPLE CPU FILE: prints the simulated cycles of an iteration, the cycles by throughput
-# alone, and the limit
+# simulate TRIPLE CPU FILE: prints the simulated cycles of an iteration, the cycles if only the
+# throughput of the units counted, and the limit
 simulate() {
     "$mca" -mtriple="$1" -mcpu="$2" -iterations=1000 -instruction-info=0 "$3" 2>"$3.log" | awk '
         /^Total Cycles/ { cycles = $3 / 1000 }

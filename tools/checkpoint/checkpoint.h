@@ -74,8 +74,8 @@ typedef struct checkpoint_tensor_info {
     checkpoint_dtype dtype; /* stored type; checkpoint_read always converts to float */
     int ndim;               /* 0 (one element) .. CHECKPOINT_MAX_DIMS */
     int64_t dims[CHECKPOINT_MAX_DIMS];
-    /* The distance between neighbours along each dimension, in elements. 0 for an expanded
-     * dimension. */
+    /* The distance in the storage between neighbours along each dimension, in elements. It is 0
+     * along a dimension whose elements are all the same stored element. */
     int64_t strides[CHECKPOINT_MAX_DIMS];
     int64_t count;          /* product of dims */
     size_t storage;         /* private to the reader */
@@ -92,7 +92,7 @@ typedef struct checkpoint_metadata_entry {
     const char *value; /* the value as text */
 } checkpoint_metadata_entry;
 
-/* An attribute of a module in a model that was saved whole. */
+/* An attribute of a module, from a file that holds a whole model with its modules. */
 typedef struct checkpoint_attribute {
     /* Path of the module, as in the names of its tensors; "" for the whole model. */
     const char *module;
@@ -109,8 +109,8 @@ typedef struct checkpoint_attribute {
 /* Opens a file or folder and checks its whole structure. On failure *out is NULL. */
 bool checkpoint_open(const char *path, checkpoint **out, report *r);
 
-/* Does the same, but opens the state dict at the path `weights` of a file with several state dicts.
- * If `weights` is NULL, opens the usual state dict. */
+/* Does the same as checkpoint_open, but chooses the state dict at the path `weights` if a file has
+ * several. If `weights` is NULL, opens the usual state dict. */
 bool checkpoint_open_weights(const char *path, const char *weights, checkpoint **out, report *r);
 
 /* Opens a file that is in memory. The memory must outlive the checkpoint. `name` is used only in
@@ -131,9 +131,8 @@ const char *checkpoint_kind(const checkpoint *c);
  * "state_dict.module"; "" for the whole file. */
 const char *checkpoint_wrapper(const checkpoint *c);
 
-/* Return the state dicts to choose from, as paths such as "model" and "model_ema".
- * checkpoint_wrapper returns the chosen path. The count is 0 if the file has only one state
- * dict. */
+/* Return the paths of the state dicts in a file with several, such as "model" and "model_ema".
+ * checkpoint_wrapper returns the chosen path. The count is 0 if the file has only one. */
 size_t checkpoint_choice_count(const checkpoint *c);
 const char *checkpoint_choice(const checkpoint *c, size_t i);
 
@@ -143,8 +142,8 @@ size_t checkpoint_count(const checkpoint *c);
 const checkpoint_tensor_info *checkpoint_tensor(const checkpoint *c, size_t i);
 const checkpoint_tensor_info *checkpoint_find(const checkpoint *c, const char *name);
 
-/* Return the files that were read. An index of shards precedes the shards. The provenance lists the
- * hashes of these files. */
+/* Return the files that were read. An index of shards precedes the shards. A converted file records
+ * their hashes. */
 size_t checkpoint_file_count(const checkpoint *c);
 const checkpoint_file_info *checkpoint_file(const checkpoint *c, size_t i);
 
@@ -184,8 +183,8 @@ const char *const *checkpoint_labels(const checkpoint *c);
 /* Reads elements `first` .. `first` + `count` - 1 of the tensor in row-major order, for any
  * strides, as float. f16 and bf16 are converted exactly, f64 and integers are rounded to nearest,
  * and bool becomes 0 or 1. Contiguous tensors are streamed through a small buffer. A strided tensor
- * needs a part of its storage in memory, and a deflated zip entry must be in memory whole. The part
- * or entry stays in memory until another one is needed. */
+ * needs a part of its storage in memory, and a deflated zip entry must be in memory whole. This
+ * part or entry stays in memory until another part or entry is needed. */
 bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *tensor, int64_t first,
                      int64_t count, float *destination, report *r);
 
@@ -193,9 +192,10 @@ bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *tensor, int64_
  * function finds damaged weights, because checkpoint_open checks only the parts that it reads. */
 bool checkpoint_verify(checkpoint *c, report *r);
 
-/* Renames tensors, so that a model with other names matches a known layout. Each rule is
- * "theirs=ours". The n-th '*' in `theirs` stands for any text, which replaces the n-th '*' in
- * `ours`. The first rule that matches a name applies; a rule without a match is an error. */
+/* Renames tensors, so that a model whose author chose other names matches a known layout. Each rule
+ * is "theirs=ours". A '*' in `theirs` matches any text. The text that the n-th '*' matches replaces
+ * the n-th '*' in `ours`. The first rule that matches a name applies; a rule without a match is an
+ * error. */
 bool rename_tensors(checkpoint *c, const text_list *rules, report *r);
 
 #endif

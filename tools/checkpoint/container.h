@@ -22,8 +22,8 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/zip.h"
 
-/* A range of bytes in a source. `bytes` is an entry of a zip archive, or describes plain bytes of a
- * file as an entry that is stored and has no CRC. */
+/* A range of bytes in a source. `bytes` is an entry of a zip archive. Plain bytes of a file have
+ * the form of an uncompressed entry without a CRC. */
 typedef struct checkpoint_storage {
     size_t file; /* index of its source in the checkpoint's list */
     zip_entry bytes;
@@ -33,8 +33,8 @@ typedef struct checkpoint_storage {
     bool big_endian;
 } checkpoint_storage;
 
-/* The inflated bytes [start, start + size) of the storage with index `storage`. A checkpoint has at
- * most one such cache. */
+/* A cache of inflated data: the bytes [start, start + size) of the storage with index `storage`. A
+ * checkpoint has at most one cache. */
 typedef struct checkpoint_cache {
     uint8_t *data;
     size_t storage;
@@ -109,13 +109,13 @@ bool checkpoint_add_choice(checkpoint *c, const char *path, report *r);
 bool checkpoint_add_attribute(checkpoint *c, const char *module, const char *name,
                               const char *value, report *r);
 
-/* Allocates memory for the decoded bytes of a storage. checkpoint_close frees the memory. The total
- * is at most 32 times the size of the files, plus 16 MiB, because one part of a file could be
- * decoded many times. */
+/* Allocates memory for the decoded bytes of a storage. checkpoint_close frees the memory. All
+ * blocks together have at most 32 times the size of the files, plus 16 MiB. Without this limit, a
+ * hostile file could have one part decoded many times. */
 uint8_t *checkpoint_add_block(checkpoint *c, uint64_t size, report *r);
 
 /* Opens the file `name` in the folder of the source number `file`, unless it is open already.
- * *index receives the index of its source. The name must not lead out of the folder. */
+ * *index receives the index of the file's source. The name must not lead out of the folder. */
 bool checkpoint_open_beside(checkpoint *c, size_t file, const char *name, size_t *index, report *r);
 
 /* === For open.c === */

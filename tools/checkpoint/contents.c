@@ -31,8 +31,8 @@ void checkpoint_contiguous_strides(checkpoint_tensor_info *t) {
 }
 
 /* Checks the dimensions. The number of elements must fit an int64. The product of the dimensions
- * other than 0 must also fit an int64, because the strides of an empty tensor depend on this
- * product. */
+ * other than 0 must also fit an int64, because the strides of a tensor without elements are
+ * computed from this product. */
 static bool checkpoint_check_dims(checkpoint_tensor_info *t, report *r) {
     const uint64_t most = INT64_MAX / 16;
     uint64_t product = 1;
@@ -218,8 +218,8 @@ static bool checkpoint_sort_names(const checkpoint_tensor_info *tensors, size_t 
 
 /* === The limit of repeated tensors === */
 
-/* The largest accepted ratio of the bytes of all tensors to the stored bytes. Blocks with shared
- * weights and expanded tables require a large ratio. */
+/* The largest accepted ratio of the bytes of all tensors to the stored bytes. The ratio exceeds 1
+ * if tensors share stored bytes, as blocks with shared weights and expanded tables do. */
 #define CHECKPOINT_MOST_REPEATS 64
 #define CHECKPOINT_FREE_REPEATS ((uint64_t)64 << 20)
 
@@ -233,8 +233,8 @@ static int checkpoint_compare_storages(const void *a, const void *b) {
     return x->bytes.size < y->bytes.size ? 1 : x->bytes.size > y->bytes.size ? -1 : 0;
 }
 
-/* Adds up the bytes of all storages in *stored. A byte of a file that several storages use counts
- * once. */
+/* Sets *stored to the number of bytes of all storages. Storages that begin at the same byte of a
+ * file count once, with the largest size. */
 static bool checkpoint_count_stored(const checkpoint *c, uint64_t *stored, report *r) {
     const checkpoint_storage **sorted = malloc((c->storage_count + 1) * sizeof *sorted);
     size_t i;
@@ -252,8 +252,8 @@ static bool checkpoint_count_stored(const checkpoint *c, uint64_t *stored, repor
 }
 
 /* Checks that the tensors are not much larger than the file. A tensor with stride 0 can have any
- * size although the file stores a single element. A file of a few kilobytes must not fill a
- * disk. */
+ * size although the file stores a single element, and the conversion of a file of a few kilobytes
+ * must not fill a disk. */
 static bool checkpoint_check_repeats(const checkpoint *c, report *r) {
     const checkpoint_tensor_info *largest = c->tensors;
     uint64_t stored, most, all = 0;

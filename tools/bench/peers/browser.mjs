@@ -4,8 +4,8 @@
 //     node tools/bench/peers/browser.mjs [--rounds 24] [--cold 5] [--markdown FILE]
 // ViT-Ti/16 with random weights, f32 and int8, one and two threads, each runtime in a worker of a
 // page. A cold start lasts from the navigation to the first class. Each runtime has its own
-// profile. In warm measurements, both run in one page: each round has one run of each runtime, in
-// alternating order. The measured time is from normalized pixels to logits.
+// profile. In warm measurements, both runtimes are in one page, and each round runs each of them
+// once, in alternating order. The measured time is from normalized pixels to logits.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';

@@ -1,6 +1,6 @@
-/* read_memory.c FILE THREADS RUNS - measures the shortest possible search through FILE. The threads
- * map the file, share its bytes, and add up the bytes as integers. Prints the milliseconds of each
- * run, for search_speed.py.
+/* read_memory.c FILE THREADS RUNS - measures how fast threads can read FILE from memory, which
+ * bounds the speed of a search. The threads map the file, share its bytes, and add up the bytes as
+ * integers. Prints the milliseconds of each run, for search_speed.py.
  */
 #define _POSIX_C_SOURCE 200809L
 

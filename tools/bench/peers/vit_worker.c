@@ -53,8 +53,8 @@ static int read_images(worker *w) {
     return (int)fread(w->input, w->image_bytes, (size_t)w->batch, w->images);
 }
 
-/* Writes the outputs of every image of the file, `width` values each; then returns to the first
-   image. */
+/* Writes the outputs of every image of the file, `width` values each. Then reads the first batch
+ * again, for the next run. */
 static int write_outputs(worker *w, const char *path, const float *outputs, int width) {
     FILE *to = fopen(path, "wb");
     int good = to != NULL, n;

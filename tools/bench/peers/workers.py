@@ -163,8 +163,8 @@ class Worker:
         self.runtime, self.dtype, self.times = runtime, dtype, []
         env = dict(os.environ)
         if runtime == "PyTorch":
-            # OpenBLAS with OpenMP shares PyTorch's threads; with threads of its own, OpenBLAS would
-            # compete with PyTorch.
+            # OpenBLAS with OpenMP shares PyTorch's threads; otherwise OpenBLAS would start its own
+            # threads, which would compete with PyTorch's.
             env["LD_LIBRARY_PATH"] = ":".join(glob.glob("/usr/lib/*/openblas-openmp"))
             env.update(LIMITS[isa][0] if isa in LIMITS else {})
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
