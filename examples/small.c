@@ -11,7 +11,7 @@
 #include "model.h"
 #define VIT_BARE_METAL    /* no files, no malloc, no threads */
 #define VIT_NO_PREPROCESS /* frames have the model's size */
-#define VIT_NO_SIMD       /* MODEL_WORKSPACE_LOW bytes are enough for plain C */
+#define VIT_NO_SIMD       /* SIMD may need more than MODEL_WORKSPACE_LOW */
 #define VIT_LOW_MEMORY
 #define VIT_IMPLEMENTATION
 #include "vit.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the distance of each type of weights from f32, as rows of the table in models/README.md.
+# Compares each type of weights with f32, and prints the rows of the table in models/README.md.
 #
 #     models/accuracy.sh CALIBRATE REPORT CHECKPOINT [options of vit-convert]
 #

@@ -165,7 +165,7 @@ class Muon(torch.optim.Optimizer):
                 buf = state["momentum"].mul_(momentum).add_(p.grad)
                 g = p.grad.add(buf, alpha=momentum)          # Nesterov
                 by_shape.setdefault(p.shape, []).append((p, g))
-            # Equal shapes go through one batched iteration, a few at a time.
+            # Matrices of the same shape are iterated together, up to three at a time.
             jobs = [pairs[i:i + 3] for pairs in by_shape.values()
                     for i in range(0, len(pairs), 3)]
             list(run(lambda job: self.update(group, job), jobs))
@@ -354,7 +354,7 @@ class Attention(nn.Module):
     def forward(self, x):
         b, n, d = x.shape
         qkv = self.qkv(x).view(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
-        # unbind is used because its gradient is one stack; the gradient of three indexings is slow.
+        # unbind is faster than three indexings, because its gradient is a single stack.
         q, k, v = qkv.unbind(0)
         a = ((q * self.scale) @ k.transpose(-2, -1)).softmax(-1)
         return self.proj((a @ v).transpose(1, 2).reshape(b, n, d))
@@ -581,7 +581,7 @@ class Decay:
             self.times = (self.times + [seconds])[-101:]
         left = self.total - step
         if self.deadline and len(self.times) > 20:
-            # The mean of the middle half is robust against pauses, and unbiased under load.
+            # The middle half's mean ignores single pauses, but follows the load.
             t = sorted(self.times)[len(self.times) // 4:-len(self.times) // 4]
             left = (self.deadline - time.time()) / (sum(t) / len(t))
         progress = step / max(1.0, step + left)

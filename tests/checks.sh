@@ -12,7 +12,7 @@ tried= # the command to report in the next failure, unless its line shows it
 
 # Each line of the source that checks a result counts once, even if it runs often. A check in a loop
 # over several cases (see `wanted`) counts once for each case. A check in a function counts once for
-# each line that calls the function. An assertion has passed if it never failed.
+# each line that calls the function. Such a line has passed if it never failed.
 pass() { : "${assertions["$case ${FUNCNAME[*]:1} ${BASH_LINENO[*]}"]:=0}"; }
 
 fail() { # WHAT: prints it, with the program's $work/err and $work/out

@@ -1,13 +1,13 @@
-/* failing_malloc.c - a library that tests preload into a program. The library makes the program's
- * allocation number FAIL_AT fail. The C library's allocations count too. Without FAIL_AT, the
- * library writes the number of allocations to the file that COUNT_TO names.
+/* failing_malloc.c - a library that tests preload into a program. If FAIL_AT is n, the library
+ * makes the n-th allocation of the program fail; allocations by the C library count too. Without
+ * FAIL_AT, the library writes the number of allocations to the file that COUNT_TO names.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
-/* glibc provides these names so that a program can replace malloc and still allocate memory. */
+/* glibc's own allocators: a program that replaces malloc can still call them. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);

@@ -1,6 +1,6 @@
 /* hostile_model.c MODEL - writes the model to standard output, with hostile labels and provenance.
  * In them, each long run of '@' becomes a forged line and control sequences for terminals. The
- * bytes are put in after the conversion, because the converter checks labels.
+ * program replaces the bytes of a converted file, because the converter checks labels.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
     meta_size = (size_t)bytes[VIT_HEADER_META_SIZE] | (size_t)bytes[VIT_HEADER_META_SIZE + 1] << 8 |
                 (size_t)bytes[VIT_HEADER_META_SIZE + 2] << 16;
     for (size_t i = 0; i < meta_size; i++) {
-        /* If no ten '@' begin here, the next run of '@' gets `hostile` from its first byte. */
+        /* Each run of '@', except its last nine, gets the bytes of `hostile` from the first on. */
         if (memcmp(bytes + i, "@@@@@@@@@@", 10) != 0) next = 0;
         else if (next < sizeof hostile - 1) bytes[i] = (unsigned char)hostile[next++];
     }

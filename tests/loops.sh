@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # loops.sh - checks the inner loops of the register tiles, as gcc and clang compile them for x86-64
 # and 64-bit ARM: no sum may be kept on the stack for lack of registers. The script counts all
-# accesses to the stack. One access per 24 multiplications is allowed, for an address or a count. A
-# sum on the stack would take two accesses. clang's int4 for NEON without dot products may have 3
-# accesses per 24 multiplications. clang's bf16 for SSE2 may have one access for an index. The last
-# line is "N passed, N failed".
+# accesses to the stack. One access per 24 multiplications is allowed, for an address or a count: a
+# sum on the stack would take two. clang's int4 for NEON without dot products may have 3 accesses
+# per 24 multiplications. clang's bf16 for SSE2 may have one access for an index. The last line is
+# "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit
 work=build/loops

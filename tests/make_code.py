@@ -380,7 +380,8 @@ v = ViT(image_size=8, patch_size=4, num_classes=3, dim=20, depth=2, heads=3, mlp
         dim_head=8)
 '''
 
-# A wrapper passes on a dictionary of unknown contents. A generator makes the blocks.
+# A wrapper passes a dictionary, whose contents the code does not show, to the model. A generator
+# makes the blocks.
 WRAPPED = HEAD + '''
 
 class AttentionBlock(nn.Module):

@@ -141,7 +141,7 @@ OPTIONS = {
 }
 CASES.update((case, dict(SMALL, told=True, **changes)) for case, changes in OPTIONS.items())
 
-# timm's dynamic_img_size: the size of the images differs from that of the grid of positions.
+# timm's dynamic_img_size: the images (run) have another size than the positions (img).
 SIZES = {
     "dynamic":        dict(img=(16, 16), run=(24, 12), forms=("pth",)),
     "dynamic_shrink": dict(img=(24, 24), run=(8, 16), cls=False, reg=1, pos="patches", pool="avg"),

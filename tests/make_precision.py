@@ -32,7 +32,7 @@ def numbers(name, values):
 def main():
     drawn = uniform(1, PHOTOS * CLASSES).reshape(PHOTOS, CLASSES)
     chance = uniform(2, PHOTOS * CLASSES).reshape(PHOTOS, CLASSES)
-    # class c has about (c + 1) / 16 of the photos, but the first class has none. The scores of odd
+    # About (c + 1) / 16 of the photos are of class c, but none are of class 0. The scores of odd
     # classes are multiples of 1/16, so that many scores are equal.
     right = chance < (np.arange(CLASSES) + 1) / np.float32(16)
     right[:, 0] = False

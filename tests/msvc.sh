@@ -72,7 +72,7 @@ models() {
     done
 }
 
-# measure ROUNDS RUNS BUILD...: in each round, measures the builds one after the other
+# measure ROUNDS RUNS BUILD...: each round runs each build's speed.c, and adds to its .times
 measure() {
     local rounds=$1 runs=$2 round build
     shift 2
@@ -207,8 +207,8 @@ run_tests() {
 
 # The tests compare each tier with plain C.
 for compiler in $compilers; do run_tests "$compiler" "$compiler" "/DVIT_SCALAR /DVIT_TEXT_ENCODER" "$bits"; done
-# clang may use the command line's instruction sets in any function, so the CPU must have all of
-# them.
+# clang may use the instruction sets of the command line in any function, so the CPU must have them
+# all.
 if grep -qw avx_vnni /proc/cpuinfo && grep -qw avx512_bf16 /proc/cpuinfo; then
     tested="random load" run_tests hidden clang "$hidden /DVIT_SCALAR /DVIT_TEXT_ENCODER" "$bits"
 else

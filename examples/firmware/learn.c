@@ -1,5 +1,5 @@
-/* learn.c - learns classes from single pictures on a microcontroller, and keeps them in flash. The
- * nearest mean of embeddings gives a picture's class. There is no malloc and no C library.
+/* learn.c - learns classes from single pictures on a microcontroller, and keeps them in flash. A
+ * picture gets the class whose mean embedding is nearest. There is no malloc and no C library.
  *
  * Each record of the camera is a byte and a picture. The byte is the number of the held button: 1
  * to 4 teach the class with this number, and 0 prints the picture's class. models/fashion-vit.vit

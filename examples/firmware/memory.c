@@ -1,6 +1,6 @@
 /* memory.c - the functions that C compilers call implicitly. A C library has faster functions.
- * Without volatile, the compiler would turn the loop in a function into a call of the same
- * function. clang calls the __aeabi names, which libgcc lacks.
+ * Without volatile, the compiler would turn the loop of memcpy, for example, into a call of memcpy.
+ * clang calls the __aeabi names, which libgcc lacks.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* fuzz_tar.c - reads the input as an archive of photos: its members, and the samples that they
- * form. The checksums of its headers are corrected first. */
+ * form. The fuzzer first corrects the checksums of the headers. */
 #include "base/source.h"
 #include "fuzz.h"
 #include "../tar_memory.h"

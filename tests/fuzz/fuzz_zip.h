@@ -1,6 +1,5 @@
 /* fuzz_zip.h - zip archives for fuzzers. An archive is made from the input, or is the input itself
- * with corrected checksums. Without this correction, almost every mutation would have a wrong
- * checksum.
+ * with corrected checksums. Without the correction, almost every input would have a wrong checksum.
  */
 #ifndef FUZZ_ZIP_H
 #define FUZZ_ZIP_H

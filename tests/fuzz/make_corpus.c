@@ -265,8 +265,8 @@ static size_t put_gguf_text(uint8_t *to, const char *text) {
     return 8 + strlen(text);
 }
 
-/* Writes a GGUF file with a pair of each type. Its two tensors are a bias of shape [1, 2], and a
- * weight of shape [2, row] whose type is `type`. */
+/* Writes a GGUF file with a pair of each type. It has two tensors: a bias of shape [1, 2], and a
+ * weight of shape [2, row] and of type `type`. */
 static void write_gguf(uint32_t type, uint64_t row, size_t bytes) {
     static const struct {
         const char *key;
@@ -408,7 +408,7 @@ static void write_tokens(int algorithm, uint32_t kind) {
     tplan_step_prepend(&p, &p.steps, "\xe2\x96\x81", true);
     p.first.rows[0][0] = kind;
     if (!tplan_write(&p, &blob, &r)) exit(1);
-    blob.data[16] = (unsigned char)(kind % 3); /* a kind of splitting without the large table */
+    blob.data[16] = (unsigned char)(kind % 3); /* splits words without the large table */
     if (blob.size < 8000) {
         unsigned char *data = realloc(blob.data, blob.size + sizeof text);
         if (!data) exit(1);

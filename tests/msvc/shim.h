@@ -1,6 +1,6 @@
 /* shim.h - adapts MinGW-w64's headers to a compiler of Microsoft's dialect of C, for which the
  * headers have no attributes. This file also adapts the headers to 64-bit ARM, which they do not
- * support. It is included before all other files.
+ * support. It must be included first.
  */
 #if defined(_M_ARM64)
 #include <stdarg.h>
@@ -9,7 +9,7 @@ typedef va_list __gnuc_va_list;
 #endif
 #include <_mingw.h>
 
-#undef __attribute__ /* MinGW-w64 defines it as nothing, but clang's own headers need it */
+#undef __attribute__ /* MinGW-w64 defines __attribute__ as nothing, but clang's headers need it */
 #undef __MINGW_ATTRIB_MALLOC
 #define __MINGW_ATTRIB_MALLOC
 #undef __MINGW_ATTRIB_NORETURN

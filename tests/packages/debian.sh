@@ -30,7 +30,7 @@ if have lintian "what lintian says"; then
     echo "RAN lintian"
 fi
 
-# The packages that the new packages depend on come from this machine.
+# The root gets no other packages: the programs use the libraries of this machine.
 mkdir -p "$root/var/lib/dpkg/"{info,updates} "$root/var/log"
 touch "$root/var/lib/dpkg/"{status,available}
 dpkg_root() { dpkg --root="$root" --force-depends --force-not-root --force-script-chrootless --force-bad-path "$@"; }

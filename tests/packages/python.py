@@ -368,7 +368,7 @@ if torch:
 # --- time ----------------------------------------------------------------------------------------
 
 # ViT-Ti/16 runs in Python and in a C program, by turns. The times vary by more than the cost of
-# Python. This cost is therefore also measured alone, as the time of a call outside the library.
+# Python. So the cost is also measured alone: the time of a call outside the library.
 from vit_h import _native  # noqa: E402
 
 library, inside, outside = _native._run_one, [0.0], {"scores": [], "classify": []}
