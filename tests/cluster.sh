@@ -186,7 +186,7 @@ nodes[node]=$!
 submit --array=0-$((tasks - 1)) >/dev/null # the same again
 until_idle
 same_as_one slurm
-# A task is requeued although it still runs, so two tasks write the same shards.
+# A task is started again while it still runs, so that two tasks write the same shards.
 export OUT=$work/twice
 submit --array=0-$((tasks - 1)) >/dev/null
 wait_for 8 twice

@@ -19,8 +19,8 @@ export function on(name, listener) {
     listeners.get(name).push(listener);
 }
 
-/** Events: 'model', 'photos' (the list), 'photo' (one was read), 'select', 'live', 'settled',
- * 'named' (other classes). */
+/** Events: 'model', 'photos' (the list changed), 'photo' (one was read), 'select', 'live',
+ * 'settled', 'named' (classes changed). */
 export function emit(name, detail) {
     for (const listener of listeners.get(name) ?? []) listener(detail);
 }

@@ -1,7 +1,7 @@
 /* cl.h - makes clang look like Microsoft's compiler. It is included right after shim.h and before
  * everything else. It removes the macros by which vit.h recognises clang. vit.h then uses its code
- * for Microsoft's compiler. That compiler accepts any intrinsic in any function, but clang requires
- * the instruction sets on the command line.
+ * for Microsoft's compiler. That compiler accepts any intrinsic in any function; clang accepts only
+ * those of the command line's instruction sets.
  */
 #include <immintrin.h>
 #include <intrin.h>

@@ -41,8 +41,8 @@
                                                    : emulated_dpbf16)(c, x, w);
 #define EMULATED_IS_DPWSSD(instruction) (strstr(instruction, "vpdpwssd") != NULL)
 
-/* vit__detect_x86() becomes ~0u, which means all instruction sets. The definition, which has the
- * parameter (void), becomes the definition of another function. */
+/* Calls of vit__detect_x86() become ~0u, which means all instruction sets. The macro's other case
+ * renames the function's definition, vit__detect_x86(void). */
 #define vit__detect_x86(parameters) EMULATED_DETECT_##parameters
 #define EMULATED_DETECT_            ~0u
 #define EMULATED_DETECT_void        __attribute__((unused)) vit__detect_real(void)
