@@ -402,8 +402,8 @@ typedef struct feature_map {
     double *data;
 } feature_map;
 
-/* Returns the padding at the start of a side with SAME padding. It is the smaller half of the
- * padding. */
+/* Returns how many pixels SAME padding adds before the first pixel of a side: the smaller half of
+ * all that it adds. */
 static size_t padding(size_t size, size_t kernel, size_t stride) {
     size_t needed = ((size + stride - 1) / stride - 1) * stride + kernel;
     return needed > size ? (needed - size) / 2 : 0;
@@ -1168,8 +1168,8 @@ static void reference_free(reference *f) {
 /* --- vit.h on the same model ---------------------------------------------- */
 
 /* Memory for the outputs of BATCH images: logits, embedding, tokens and attention in one block.
- * `blocks` is the memory for vit_outputs.blocks. This memory receives the tokens and the attention
- * of each block, and then the tokens of the last block after the final norm. */
+ * `blocks` is the memory for vit_outputs.blocks: for the tokens and the attention of each block,
+ * followed by the tokens of the last block after the final norm. */
 typedef struct produced {
     size_t sizes[5], total, each;
     float *data, *blocks;
@@ -1401,7 +1401,7 @@ static void text_options(vit_config *c) {
     c->pool_num_heads = c->pool_mlp_dim = 0;
 }
 
-/* Chooses options of the merger. Its squares must divide the grid. */
+/* Chooses options of the merger. Its squares of m x m patches must divide the grid. */
 static void merger_options(vit_config *c) {
     int m = 2 + (c->embed_dim + c->img_width) % 2;
     while (c->img_height / c->patch_size % m || c->img_width / c->patch_size % m) {
@@ -1414,7 +1414,7 @@ static void merger_options(vit_config *c) {
     c->merge_act = c->img_width % VIT_NUM_ACTIVATIONS;
 }
 
-/* Chooses options of ViTs that people write themselves. */
+/* Chooses options that occur in ViTs that people write themselves. */
 static void own_options(vit_config *c) {
     c->patch_cut = pick(0, VIT_NUM_CUTS - 1);
     if (c->patch_cut) {
@@ -1464,7 +1464,7 @@ static tiny_options random_options(int kind, model_group group, int stem) {
         c->num_heads = 1;
         c->head_dim = pick(1, 3);
     }
-    c->mlp_dim = pick(3, 100); /* With fewer numbers, all of them may be nearly zero. */
+    c->mlp_dim = pick(3, 100); /* With fewer hidden numbers, all of them may be nearly zero. */
     c->num_classes = pick(0, 4) ? pick(1, 70) : 0;
     c->has_dist_token = pick(0, 2) == 0;
     c->representation_dim = !c->has_dist_token && pick(0, 2) == 0 ? pick(1, 50) : 0;

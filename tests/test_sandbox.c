@@ -61,7 +61,7 @@ static void note_pid(void) {
 
 /* --- a decoder that executes the command in its image ---------------------------------------- */
 
-/* The attack changes the grey value of the next images that this child decodes. */
+/* The attack "taint" adds this to the grey value of later images that the same child decodes. */
 static int tainted;
 
 /* Decodes an image of this test. A grey image has four bytes: 'g', the width, the height and
@@ -768,7 +768,7 @@ static void test_input(const char *data) {
 }
 
 /* Tests the processes that a command has started. If the command hangs, these processes must end at
- * the command's time limit. If the command ends early, they must end with it. */
+ * the command's time limit. If the command ends earlier, these processes must end with it. */
 static void test_command(void) {
     static const char *const scripts[] = { "sleep 1000 & echo $! >&2; sleep 1000",
                                            "sleep 1000 & echo $! >&2; exit 7" };

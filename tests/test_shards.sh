@@ -287,7 +287,8 @@ same_output made folder
 
 # --- parts ------------------------------------------------------------------------------------
 
-# part EXPECTED VARIABLES -- OPTIONS: checks the shards of a task in this environment
+# part EXPECTED VARIABLES -- OPTIONS: checks that a task with these environment variables makes the
+# expected shards
 part() {
     local expected=$1 environment=()
     shift
@@ -462,7 +463,7 @@ meanwhile written.vit written dd if=x of=written.vit bs=1 seek=500000 conv=notru
 is 1
 err '^vit-embed: written.vit: the model file changed while it was in use'
 missing written/stats/stats_00001.json
-# While a shard is made again, its record is missing until the other files exist.
+# While vit-embed makes a shard again, the shard's record is missing until its other files exist.
 cp -r made again
 truncate -s -1 again/metadata/metadata_00001.jsonl
 block() { rm again/img_emb/img_emb_00001.npy && mkdir again/img_emb/img_emb_00001.npy; }

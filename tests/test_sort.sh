@@ -32,7 +32,7 @@ is 0
 folders=('a_b_c' '_con' '_hidden' 'Car (3)' 'car (4)' 'what_' 'dots.._' '_x_ _y_ _ _' \
     'caf'$'\303\251' "$(printf 'long%.0s' {1..30})")
 
-# The photos consist of noise in several colours, and have several classes.
+# The photos are noise in several colours, so the model puts them into several classes.
 photo() { # FILE RED GREEN BLUE
     { printf 'P6\n8 8\n255\n'
       for _ in {1..64}; do printf "\\x$(printf %02x "$2")\\x$(printf %02x "$3")\\x$(printf %02x "$4")"; done; } >"$1"
@@ -60,7 +60,7 @@ if [ "$(sed 1d out | cut -d, -f3 | sort -u | wc -l)" -ge 2 ]; then pass; else fa
 declare -A class
 for image in in/*/*.ppm; do class[$image]=$(class_of "$image"); done
 
-# Each label in turn belongs to one photo.
+# The same photo gets each of the ten labels in turn.
 middle=$("$classify" -m m.vit --csv -k 1 in/a/5.ppm | sed -n '2s/.*,1,\([0-9]*\),.*/\1/p')
 for i in {0..9}; do
     { tail -n +$((i + 1)) labels.txt && head -n $i labels.txt; } >turned.txt
@@ -224,7 +224,7 @@ missing s2
 
 # --- failures -------------------------------------------------------------------------------------
 
-# A file has the name of the output folder.
+# A file already has the name of the output folder.
 : >taken
 try "$classify" -m m.vit --sort taken --copy in/a
 is 1

@@ -94,7 +94,7 @@ static void test_odd_scores(void) {
 
 static vit_model model;
 
-/* Reads lists of tags from a file with this text. *r receives the error. */
+/* Writes the text to a file, and reads lists of tags from it. *r receives the error. */
 static bool read_text(const char *text, size_t size, int limit, tag_lists *lists, report *r) {
     char path[] = "/tmp/test_tags.XXXXXX";
     const int file = mkstemp(path);

@@ -1,6 +1,6 @@
 /* test_text.c - compares text encoders with PyTorch. It converts the models of tests/make_text.py
- * to every type, and runs them on every instruction set, with one text and with several, short and
- * padded.
+ * to every type, and runs them on every instruction set, with one text and with several, both short
+ * texts and texts padded to the full context.
  *
  *     test_text tests/data
  */

@@ -336,8 +336,8 @@ static inline void tiny_record(unsigned char *at, const vit_tensor *t, uint64_t 
 }
 
 /* Makes weights whose int8 values could come from a calibration. The first weight of a row is the
- * largest, 127 steps, and the only such weight in its lane. All other weights have at most 31
- * steps. */
+ * largest, 127 steps, and the other weights of its lane are 0. The weights of all other lanes have
+ * at most 31 steps. */
 static inline void tiny_fit16(const vit_tensor *t, float *values) {
     size_t depth = tiny_count(t) / (size_t)t->dims[0];
     for (size_t i = 0; i < tiny_count(t); i++) {

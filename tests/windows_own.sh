@@ -2,7 +2,7 @@
 # windows_own.sh - runs tests for Windows alone, under Wine: names in Greek, paths of more than 260
 # characters, files that another program has opened, full disks, lists with CR and LF, binary pipes.
 # The programs must write the same files as on Linux, and CMake must find the DLL. tests/windows.sh
-# calls it. The last line is "N passed, N failed".
+# runs this script. The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 2
 root=$PWD

@@ -172,7 +172,7 @@ async function keyboard() {
     await visited.close();
 }
 
-/** With forced colours, the backgrounds that carry information must stay. */
+/** With forced colours, a background that shows a value or a choice must still be visible. */
 async function forcedColours() {
     await visit('forced colours: bars, and what is chosen', { forcedColors: 'active' },
         async (visited) => {

@@ -13,8 +13,8 @@ export function shownClasses(page) {
     })));
 }
 
-/** Runs in the page: returns the part of the photo that the model gets, from the large attention
- * map. */
+/** Runs in the page: returns the mean and the largest brightness of the part of the photo that the
+ * model gets, in the large attention map. */
 function brightness() {
     const canvas = document.querySelector('#attention-map canvas');
     const { width, height } = canvas, side = Math.min(width, height);

@@ -34,8 +34,8 @@ const wild = {
 };
 const HALF = 1 << 19; // contents of the bytes at p: zeros, then noise
 
-/** Yields every wrong value of each parameter, with right values of the others. Then yields calls
- * whose parameters are all wrong. */
+/** For each parameter, yields every wrong value together with right values of the other parameters.
+ * Then yields calls whose parameters are all wrong. */
 function* callsOf(signature, right, { m, p }) {
     const pointers = [...wild.p, p, p + HALF, m + 64];
     const valuesOf = (kind) => ('mp'.includes(kind) ? pointers : wild[kind]);

@@ -71,9 +71,9 @@ async function sendMade(name, response, policy) {
 }
 
 /**
- * Serves the page, and under /made/ the files that the tests made. The result's `requests` lists
- * the requested paths. `useless` replaces the service worker by a service worker that does nothing.
- * `lacks` matches the paths of missing files.
+ * Serves the page, and under /made/ the files that the tests made. `requests` of the returned
+ * object lists the requested paths. `useless` replaces the service worker by one that does nothing.
+ * `lacks` is a pattern for the paths of files that are missing.
  */
 async function startServer({ isolation = true, useless = false, lacks = null } = {}) {
     const requests = [];

@@ -1,5 +1,6 @@
-// isolation.mjs - tests the page with and without threads and SIMD. The server sends the headers,
-// or the service worker adds them, or neither does. Some engines lack features.
+// isolation.mjs - tests the page with and without threads and SIMD. The server sends the headers
+// for threads, or the service worker adds these headers, or there are none. Some engines lack
+// features.
 import { cat, model, pathOf } from './files.mjs';
 import { shownClasses } from './classes.mjs';
 import { Visit, expect, same, seen, servers, test, visit } from './harness.mjs';

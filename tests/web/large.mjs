@@ -6,8 +6,8 @@ const WIDTH = 4000, HEIGHT = 3000;
 
 /**
  * Runs in the page. For each EXIF orientation, decodes the photo at its whole size and at a quarter
- * of it, scales the whole photo down to a quarter, and returns the mean difference between the two.
- * For orientation 1, also returns the milliseconds of both decodings.
+ * of it, scales the whole photo down to a quarter, and returns the mean difference between the two
+ * small images. For orientation 1, also returns the milliseconds of both decodings.
  */
 async function decodeInPage({ width, height }) {
     const { decode } = await import('/decode.mjs');
@@ -32,7 +32,7 @@ async function decodeInPage({ width, height }) {
         let sum = 0;
         const ratio = whole.width / part.width;
         for (let y = 0; y < part.height; y++) {
-            for (let x = 0; x < part.width; x++) { // the mean of the pixels that one pixel replaces
+            for (let x = 0; x < part.width; x++) { // the mean of the pixels that (x, y) replaces
                 let mean = 0;
                 for (let down = 0; down < ratio; down++) {
                     for (let right = 0; right < ratio; right++) {

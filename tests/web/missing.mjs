@@ -30,8 +30,8 @@ const [best, next] = choices;
 const cases = new Map();
 const page = Buffer.from('<!doctype html><title>Not found</title><p>Go to the first page.');
 
-/** A folder's function gives the response for a file: null serves the file, a number is a status,
- * and bytes replace the file. */
+/** A folder's function gives the response for a file: null means the file itself, a number is an
+ * HTTP status, and bytes replace the file's content. */
 const server = createServer((request, response) => {
     const [, folder, name] = request.url.split('/');
     const found = cases.get(folder);

@@ -26,7 +26,7 @@ export function noise(width, height, seed = 1) {
     return { width, height, data, format: 'rgb8' };
 }
 
-/** True for the same length and the same bits; all NaNs are equal. */
+/** True if both arrays have the same length and the same bits. All NaNs count as equal. */
 export function equal(a, b) {
     return a.length === b.length && a.every((x, i) => Object.is(x, b[i]));
 }

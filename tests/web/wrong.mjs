@@ -1,5 +1,5 @@
-// wrong.mjs - drops files that are mislabelled, too large, truncated or damaged. The page must name
-// each file in a message and keep working.
+// wrong.mjs - drops files that are mislabelled, too large, truncated or damaged. For each of these
+// files, the page must show a message with the file's name, and keep working.
 import { mkdirSync, readFileSync } from 'node:fs';
 import { deflateRawSync } from 'node:zlib';
 import { convert, damage, model, pathOf, random, write } from './files.mjs';

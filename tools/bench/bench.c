@@ -20,7 +20,7 @@
 /* multiply-add takes four or five cycles, and two of them may begin in each */
 /* cycle. With AVX-512 the loops have 24 sums, because vdpbf16ps takes six   */
 /* cycles, for which twelve sums are only just enough. The loops are written */
-/* in assembly where the compiler supports it. From C, a compiler may keep */
+/* in assembly where the compiler supports it. From C, a compiler may keep   */
 /* the sums in memory, or simplify integer arithmetic. Assembly needs no     */
 /* target attribute, because the assembler knows every instruction, whatever */
 /* the flags of the compiler are.                                            */
@@ -365,7 +365,7 @@ static float base_of(const vit_tensor *tensor) {
 
 /* Changes a row of weights as a calibration for int8 would, because the fastest kernels need such
  * rows (see section "fits16" in vit.h). The first weight becomes the largest, 127 steps. The other
- * weights of its lane become 0. All other weights have at most 31 steps. */
+ * weights of its lane become 0. The weights of all other lanes have at most 31 steps. */
 static void fit_row(float *row, size_t size) {
     const float step = 0.0346f / 31;
     for (size_t k = 0; k < size; k++) row[k] = (float)(int)(row[k] / step) * step;

@@ -13,8 +13,9 @@
 
 /* === The peak of this machine === */
 
-/* The loops measure how fast this machine multiplies and adds. They use only registers. Each loop
- * runs the main instruction of the matrix products for one instruction set and one type of weights.
+/* These loops measure how fast this machine multiplies and adds. Their operands are only in
+ * registers. Each loop runs the main instruction of the matrix products for one instruction set and
+ * one type of weights.
  *
  *     const peak_loop *loop = peak_find("avx512", "f32");
  *     double best = peak_measure(loop, &executor, 30);     GFLOP/s of all its threads at once

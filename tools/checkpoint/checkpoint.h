@@ -68,8 +68,8 @@ typedef enum checkpoint_dtype {
 typedef struct checkpoint_tensor_info {
     const char *name;        /* the key in the state dict; '.' joins the keys of nested dicts */
     const char *stored_name; /* the name before rename_tensors was called */
-    /* The place of the tensor in the file, in the container's terms: shard, zip entry or storage
-     * key. */
+    /* The place of the tensor in the file, as the container names it: a shard, a zip entry or a
+     * storage key. */
     const char *container_name;
     checkpoint_dtype dtype; /* stored type; checkpoint_read always converts to float */
     int ndim;               /* 0 (one element) .. CHECKPOINT_MAX_DIMS */

@@ -159,7 +159,7 @@ async function measureWarm(browser, url, pair) {
 
 const plain = ({ runtime, dtype, threads }) => ({ runtime, dtype, threads });
 
-/** Compares all logits with those of onnxruntime-web in f32 on one thread. */
+/** Compares the logits of each cell with those of onnxruntime-web in f32 on one thread. */
 function compareLogits() {
     const { logits: wanted } = cells.find(({ runtime, dtype, threads }) =>
         runtime === 'onnxruntime-web' && dtype === 'f32' && threads === 1);

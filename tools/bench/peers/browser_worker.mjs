@@ -2,7 +2,7 @@
 // it repeatedly on the same values.
 const SIDE = 224;
 
-/** The input [3, 224, 224] is a pattern from -1.5 to 1.5, which takes no time to make. */
+/** The input [3, 224, 224] is a pattern from -1.5 to 1.5, which needs no file. */
 const input = new Float32Array(3 * SIDE * SIDE);
 for (let i = 0; i < input.length; i++) input[i] = (i % 44) / 22 - 1 + ((i % 1885) / 1885 - 0.5);
 
