@@ -398,8 +398,8 @@ async function wrong() {
         await page.locator('#error p', { hasText: 'words.txt: not a photo' }).waitFor();
         await visited.drop([pathOf('empty.jpg'), pathOf('green0.png')],
             '#boxes > li:nth-child(1)');
-        const refused = await visited.text('#error p');
-        expect(/^empty\.jpg: the image is empty/.test(refused), refused);
+        const text = await visited.text('#error p');
+        expect(/^empty\.jpg: the image is empty/.test(text), text);
     });
 
     await visit('teach: one class, and names as people give them', {}, async (visited) => {
