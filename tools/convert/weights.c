@@ -165,8 +165,8 @@ static bool stream_positions(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Resamples relative positions for another grid. There is one row for each head. The values of the
- * class token are at the end of the row. */
+/* Resamples relative positions for another grid. The table has a row for each head. The last 3
+ * values of a row belong to the class token. */
 static bool stream_relative(stream *s, const layout_item *item, report *r) {
     const vit_config *config = &s->from->model->config;
     const settings_stored *stored = &s->from->model->stored;
@@ -199,8 +199,8 @@ static bool stream_sincos(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Writes zeros in the place of the self-test's outputs. The finished file's outputs replace them
- * later. */
+/* Writes zeros in the place of the self-test's outputs. When the file is complete, the outputs of
+ * the model in it replace the zeros. */
 static bool stream_zeros(stream *s, const layout_item *item, report *r) {
     const size_t count = (size_t)tensor_count(&item->tensor);
     float *zeros = calloc(count, sizeof *zeros);
@@ -209,7 +209,7 @@ static bool stream_zeros(stream *s, const layout_item *item, report *r) {
     return good;
 }
 
-/* Writes a tensor that the calibration provides. The calibration may have changed its values. */
+/* Writes a tensor with the values of the calibration, which may differ from the checkpoint's. */
 static bool stream_calibrated(stream *s, const layout_item *item, report *r) {
     const int64_t depth = (int64_t)tensor_depth(&item->tensor);
     const int index = (int)(s->target - s->writer->tensors);
@@ -262,8 +262,7 @@ static size_t buffer_size(const layout_plan *plan) {
     return (size_t)largest;
 }
 
-/* Writes those tensors of the plan for which `wanted` is true. Writes all tensors if `wanted` is
- * NULL. */
+/* Writes each tensor i of the plan for which wanted[i] is true, or all if `wanted` is NULL. */
 static bool write_items(stream *s, const bool *wanted, report *r) {
     const layout_plan *plan = s->from->plan;
     bool good = true;

@@ -15,7 +15,7 @@
 typedef struct crop {
     int photo_width, photo_height;
     double across, down; /* pixels of the input per pixel of the photo */
-    /* corner of the input in the resized photo, in pixels; negative if the photo is padded */
+    /* top left of the input in the resized photo, in pixels; negative if the photo is padded */
     double left, top;
     int width, height; /* size of the input in pixels */
     /* width and height of the part of the input that patches cover; this part begins at the top
@@ -36,7 +36,7 @@ bool crop_find(crop *c, const vit_config *config, int width, int height, report 
  * numbered row by row. */
 int crop_patch(const crop *c, double x, double y);
 
-/* Finds the part of the photo that the model's input shows, without padding. seen receives the
+/* Finds the part of the photo, excluding padding, that the model's input shows. seen receives its
  * left, top, right and bottom edge in pixels of the photo. */
 void crop_seen(const crop *c, double seen[4]);
 

@@ -50,8 +50,8 @@ static size_t raw_size(const vit_image *raw) {
     return 3 * pixels;
 }
 
-/* Returns false if pairs of pixels share their colours along a side with an odd length, because
- * programs pad such sides in different ways. */
+/* Returns false if the format stores one colour for two neighbouring pixels along a side, and the
+ * length of this side is odd. Programs pad such sides in different ways. */
 static bool sides_fit(const vit_image *raw) {
     if (raw->format == VIT_PIXEL_NV12) return raw->width % 2 == 0 && raw->height % 2 == 0;
     return raw->format != VIT_PIXEL_YUYV || raw->width % 2 == 0;
@@ -103,7 +103,7 @@ void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int sto
     s->left = 0;
 }
 
-/* Reads more bytes of the stream into its buffer. Returns false if the stream has no more bytes. */
+/* Reads more bytes of the stream into its buffer. Returns false at the end or on failure. */
 static bool refill(frame_stream *s) {
     const ptrdiff_t got = s->ended || s->descriptor < 0
                               ? 0
@@ -115,7 +115,7 @@ static bool refill(frame_stream *s) {
     return got > 0;
 }
 
-/* Returns the next byte of the stream, or -1 if there is none. */
+/* Returns the next byte of the stream, or -1 at the end or on failure. */
 static int next_byte(frame_stream *s) {
     if (!s->left && !refill(s)) return -1;
     s->left--;
@@ -163,7 +163,7 @@ static bool take_bytes(const reading *in, size_t count, const char *of) {
 }
 
 /* Appends the next byte of the stream to the frame. Returns the byte, or -1 at the end of the
- * stream. */
+ * stream or on failure. */
 static int take_byte(const reading *in) {
     const int byte = make_room(in, 1) ? next_byte(in->stream) : -1;
     if (byte >= 0) in->f->data[in->f->size++] = (uint8_t)byte;
@@ -177,8 +177,8 @@ static int take_byte(const reading *in) {
 static const char jpeg[] = "a JPEG without an end (FF D9)";
 
 /* Reads up to the next marker. Returns the code of the marker, 0 if the next bytes are no marker,
- * or -1 at the end of the stream. In compressed pixels, FF is followed by 0 or by a restart marker,
- * D0 to D7; both are skipped. Any number of FF may precede a marker. */
+ * or -1 at the end of the stream. If in_pixels is true, skips the compressed pixels, in which FF is
+ * followed by 0 or by a restart marker, D0 to D7. Any number of FF may precede a marker. */
 static int next_marker(const reading *in, bool in_pixels) {
     int byte;
     do {
@@ -223,7 +223,7 @@ static bool take_jpeg(const reading *in) {
 static bool is_space(int c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* Skips white space and comments, then reads a number and the one character that follows it.
- * Returns the number, or -1 if there is no number. */
+ * Returns the number, or -1 if there is no number with white space after it. */
 static int take_number(const reading *in) {
     int value = -1, c = take_byte(in);
     while (c == '#' || is_space(c)) {

@@ -11,12 +11,12 @@
 #define VIT_TOOLS
 #include "vit.h"
 
-/* Chooses the kind of frames from a command line. For raw video, `size` is "640x480" (width,
- * height). `pixels` is the usual name of a pixel format, which frames.c lists; NULL means rgb24.
- * The pixels are tightly packed: no bytes lie between two rows or between two frames. For a stream
- * of images, `size` is "auto" and `pixels` is NULL; raw->width then becomes 0. Each frame is then a
- * JPEG (MJPEG), a PGM or a PPM image, recognised by its first bytes. On failure, the message in *r
- * lists the allowed values. */
+/* Chooses the kind of frames from the values of --frames (`size`) and --pixels. For raw video,
+ * `size` is "640x480" (width, height), and `pixels` is the usual name of a pixel format (frames.c
+ * has a list); NULL means rgb24. The pixels are tightly packed: no bytes lie between two rows or
+ * between two frames. For a stream of images, `size` is "auto" and `pixels` is NULL; raw->width
+ * then becomes 0. Each frame is then a JPEG (MJPEG), a PGM or a PPM image, recognised by its first
+ * bytes. On failure, *r names the wrong option. */
 bool frames_choose(const char *size, const char *pixels, vit_image *raw, report *r);
 
 typedef struct frame {
@@ -31,7 +31,7 @@ void frame_free(frame *f);
 typedef struct frame_stream {
     vit_image raw; /* size and format of the frames, from frames_choose */
     int64_t count; /* number of frames read so far */
-    /* private, like the members below; -1: all bytes of the stream are already at `next` */
+    /* private, like the members below; -1 if all bytes of the stream are already at `next` */
     int descriptor;
     int stop;
     int error; /* errno of the failed read; 0 if no read failed */
@@ -47,15 +47,15 @@ typedef struct frame_stream {
 void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int stop);
 
 /* Reads the whole next frame into the memory of f. Zero *f before the first call; later calls reuse
- * this memory. Returns false at the end of the stream. If the next frame is truncated, if it is not
- * a frame, or if the whole stream is empty, returns false with a message in *r. The message gives
- * the frame's number. The search for the end of a JPEG goes from marker to marker. It skips each
- * segment, such as a thumbnail, by the segment's length. */
+ * this memory. Returns false at the end of the stream. Returns false with a message in *r if
+ * reading fails, if the next bytes are not a complete frame, or if the stream has no frame at all.
+ * To find the end of a JPEG, the function skips each segment by the segment's length, because a
+ * thumbnail in a segment has its own end marker. */
 bool frames_read(frame_stream *s, frame *f, report *r);
 
 /* True if an image in memory is followed by another JPEG, PGM or PPM image. Returns false if the
  * first image announces the other images by MPF (Multi-Picture Format), because the file is then
- * one photo. Such other images are the gain map of an HDR photo, or a preview. */
+ * one photo. The other images are, for example, a preview or the gain map of an HDR photo. */
 bool frames_follow(const void *data, size_t size);
 
 #endif

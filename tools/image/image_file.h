@@ -10,14 +10,15 @@
  * libjpeg-turbo decodes JPEGs if the program was built with it (jpeg.h). Otherwise stb_image 2.27
  * (Sean Barrett and others, public domain; Debian: libstb-dev) decodes them. stb_image always
  * decodes PNG, BMP, GIF (the first frame) and TGA. The code below decodes PGM and PPM. A JPEG
- * without Huffman tables, such as from many webcams, gets the standard tables. Grey, palette,
- * 16-bit and CMYK images become RGB, and alpha is dropped, like in Pillow's convert("RGB").
+ * without Huffman tables, as many webcams send it, gets the standard tables. Grey, palette, 16-bit
+ * and CMYK images become RGB, and alpha is dropped, like in Pillow's convert("RGB"), except for
+ * 16-bit grey (IMAGE_FILE_GREY16).
  *
  * stb_image was not written for hostile files. The code below limits the size of a file, the number
- * of pixels (which the header of the file shows before decoding) and each block of memory. Every
- * failure frees all memory, and damaged or truncated files are refused before or after decoding.
- * Bugs in stb_image's decoders remain: decode untrusted files only in a sandbox (sandbox.h). All
- * programs decode files through photos.c, the only file that includes this header.
+ * of pixels (from the header of the file) and each block of memory. Every failure frees all memory.
+ * Checks before and after decoding refuse truncated files, and damaged ones that a decoder accepts.
+ * Bugs in stb_image remain: decode untrusted files only in a sandbox (sandbox.h). All programs
+ * decode files through photos.c, the only file that includes this header.
  *
  * Include this header in one file of a program. Several threads may use its functions at once.
  *
@@ -41,7 +42,7 @@
 #define IMAGE_FILE_MAX_BLOCK (((size_t)4 << 27) + 65536) /* the decoder uses 4 bytes per pixel */
 #define IMAGE_FILE_NO_EXIF   1u /* keep the stored orientation, as Pillow and timm do */
 #define IMAGE_FILE_STB       2u /* decode even JPEGs by stb_image */
-/* Sets another limit, from 1 to 500 million pixels, and allows files of up to 2047 MiB. */
+/* Limits an image to n million pixels, 1 to 500, and allows files of up to 2047 MiB. */
 #define IMAGE_FILE_MEGAPIXELS(n) ((unsigned)(n) << 8)
 
 typedef struct image_file {
@@ -52,7 +53,7 @@ typedef struct image_file {
     char note[200];
 } image_file;
 
-/* Pillow's convert("RGB") clips the pixels of such images at 255; most pixels become white. */
+/* The note on 16-bit grey: Pillow's convert("RGB") clips at 255, so most pixels become white. */
 #define IMAGE_FILE_GREY16                                                                          \
     "the image is grey with 16 bits a pixel: the upper 8 bits are used; Pillow shows all values "  \
     "above 255 as white"
@@ -186,7 +187,7 @@ static void *image_file__realloc(void *old, size_t size) {
     return grown;
 }
 
-/* Frees everything except the pixels, which then belong to the caller. */
+/* Frees all blocks of this thread except the pixels, which then belong to the caller. */
 static void image_file__release_rest(uint8_t *pixels) {
     void *kept = pixels;
     if (kept) image_file__unlink((image_file__block *)kept - 1);
@@ -197,7 +198,7 @@ static void image_file__release_rest(uint8_t *pixels) {
 /* Messages                                                                  */
 /* ------------------------------------------------------------------------- */
 
-/* The state of all steps below. */
+/* The arguments of all steps below: the file in memory, and the report. */
 typedef struct image_file__job {
     const uint8_t *data;
     size_t size;
@@ -217,8 +218,8 @@ static bool image_file__check_size(const image_file__job *job, int64_t width, in
                            (long long)width, (long long)height,
                            (long long)image_file__pixel_limit(), STBI_MAX_DIMENSIONS);
     }
-    /* A PNG of one bit a pixel and one colour has 8 * 1032 pixels a byte, more than any other
-     * format. With this limit, a short file cannot fill the memory. */
+    /* At most, a file has 8 * 1032 pixels per byte: a PNG of one colour, with one bit a pixel. The
+     * limit of 10000 keeps a short file from filling the memory. */
     if (width * height / 10000 > (int64_t)job->size) {
         return report_fail(job->r,
                            "the image is damaged or truncated: %lld x %lld pixels in %zu bytes",
@@ -245,7 +246,7 @@ typedef struct image_file_kind {
     const char *magic, *name, *suffix, *package, *command; /* `package` is Debian's */
 } image_file_kind;
 
-/* Returns the format of a file; NULL if it is none of these formats. */
+/* Returns the format of a file; NULL if it is none of the formats in the table. */
 static const image_file_kind *image_file_kind_of(const void *data, size_t size) {
     static const image_file_kind kinds[] = {
         { 8, "WEBP", "a WebP image", ".webp", "webp", "dwebp %i -o %o" },
@@ -366,7 +367,7 @@ static bool image_file__pnm(const image_file__job *job, image_file *image) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* PNG: checks that stb_image lacks, or makes unsafely in threads            */
+/* PNG: checks that stb_image lacks, or makes in a way unsafe for threads    */
 /* ------------------------------------------------------------------------- */
 
 static uint32_t image_file__big32(const uint8_t *bytes) {
@@ -377,9 +378,9 @@ static bool image_file__is_png(const image_file__job *job) {
     return image_file__begins(job, "\x89PNG\r\n\x1a\n", 8);
 }
 
-/* Checks the chunks up to IEND. A chunk consists of length, type, data and CRC. Chunks whose first
- * letter is a capital are critical. The first chunk is IHDR, which begins with width, height, bits
- * and colours. */
+/* Checks the chunks up to IEND. A chunk consists of length, type, data and CRC. A chunk whose type
+ * begins with a capital is critical, and is refused if the type is unknown. The first chunk is
+ * IHDR, which begins with width, height, bits and colours. */
 static bool image_file__check_png(const image_file__job *job) {
     static const char used[] = "IHDRPLTEIDATIENDeXIf";
     if (job->size < 33) return report_fail(job->r, "the image is truncated");
@@ -445,8 +446,8 @@ static bool image_file__next_segment(const image_file__job *job, size_t *at,
     return true;
 }
 
-/* Checks the tables in a segment. A table consists of a byte, 16 counts of codes, and the codes.
- * From the 257th code on, stb_image would write beyond the end of its table. */
+/* Checks the Huffman tables in a segment. A table consists of a byte, 16 counts of codes, and the
+ * codes. stb_image would write a 257th code beyond the end of its array. */
 static bool image_file__huffman_ok(const image_file__segment *segment) {
     for (size_t at = 0; at < segment->size;) {
         size_t codes = 0;
@@ -475,8 +476,8 @@ static bool image_file__check_jpeg(const image_file__job *job) {
     return true;
 }
 
-/* A segment with the tables that Motion JPEG may omit (ITU-T T.81, Annex K.3). Each table consists
- * of its class and number, the counts of codes with 1 .. 16 bits, and the values of the codes. */
+/* A segment with the Huffman tables that Motion JPEG may omit (ITU-T T.81, Annex K.3). A table has
+ * its class and number, the counts of codes with 1 .. 16 bits, and the codes' values. */
 /* clang-format off */
 static const uint8_t image_file__tables[] = {
     0xff, 0xc4, 0x01, 0xa2,
@@ -547,12 +548,12 @@ static bool image_file__add_tables(image_file__job *job) {
 }
 
 /* ------------------------------------------------------------------------- */
-/* stb_image for all other formats, with checks for reads past the end          */
+/* stb_image for all other formats, with checks for reads past the end       */
 /* ------------------------------------------------------------------------- */
 
 /* stb_image reads zeros past the end of a file, and therefore accepts many truncated files. These
- * callbacks detect such reads. stb_image refills its buffer with as many bytes as are left, or
- * reads directly into a destination. If it reads directly, all requested bytes must be left. */
+ * callbacks detect such reads. If stb_image refills its own buffer, it may get fewer bytes than
+ * requested, but not 0. If it reads into any other memory, all requested bytes must be left. */
 typedef struct image_file__stream {
     const uint8_t *data;
     size_t size, at;
@@ -573,7 +574,7 @@ static int image_file__read(void *user, char *destination, int size) {
     return (int)count;
 }
 
-/* Skips bytes. Refuses a negative count, from a damaged header, because stb_image would step back
+/* Skips bytes. Refuses the negative count of a damaged header, with which stb_image would step back
  * forever. */
 static void image_file__skip(void *user, int count) {
     image_file__stream *stream = user;
@@ -635,8 +636,8 @@ static uint32_t image_file__tiff_number(const image_file__tiff *tiff, size_t at,
     return value;
 }
 
-/* Returns the orientation from the first directory. Its entries have 12 bytes: tag, type (3: 16
- * bits), count, value. */
+/* Returns the orientation from the first directory of TIFF data; 1 if it has none. An entry has 12
+ * bytes: tag, type (3: 16 bits), count, value. */
 static int image_file__tiff_orientation(const uint8_t *data, size_t size) {
     image_file__tiff tiff = { data, size, size > 0 && data[0] == 'M' };
     size_t directory, count;
@@ -654,7 +655,7 @@ static int image_file__tiff_orientation(const uint8_t *data, size_t size) {
     return 1;
 }
 
-/* Takes the orientation from the first eXIf chunk, which may be before or after the pixels. */
+/* Returns the orientation from a PNG's first eXIf chunk, which may follow the pixels. */
 static int image_file__png_orientation(const image_file__job *job) {
     size_t length;
     for (size_t at = 8; job->size - at >= 12; at += 12 + length) {
@@ -667,8 +668,8 @@ static int image_file__png_orientation(const image_file__job *job) {
     return 1;
 }
 
-/* Returns the orientation, 1 .. 8, from the first Exif segment before a JPEG's pixels; 1 if the
- * segment is missing or invalid. */
+/* Returns the orientation, 1 .. 8, of a PNG, or of a JPEG from the first Exif segment before its
+ * pixels; 1 if the Exif data are missing or invalid. */
 static int image_file__orientation(const image_file__job *job) {
     image_file__segment segment;
     size_t at = 0;
@@ -683,9 +684,9 @@ static int image_file__orientation(const image_file__job *job) {
     return 1;
 }
 
-/* Turns the pixels upright; 5 .. 8 swap width and height. `start` is the stored pixel of the top
- * left corner. `right` and `down` are the numbers of stored pixels of a step to the right and a
- * step down. */
+/* Turns the pixels upright; orientations 5 .. 8 swap width and height. `start` is the index of the
+ * stored pixel that becomes the top left corner. A step to the right or down in the upright image
+ * adds `right` or `down` to the index. */
 static bool image_file__turn(const image_file__job *job, int orientation, image_file *image) {
     const ptrdiff_t w = image->width, h = image->height;
     const bool lies = orientation > 4;
@@ -726,7 +727,7 @@ typedef struct image_file__size {
 
 static int image_file__eighths(void *user, int width, int height, report *r) {
     const image_file__size *size = user;
-    (void)r; /* the report is in the job */
+    (void)r; /* the job has the same report */
     if (!image_file__check_size(size->job, width, height)) return 0;
     if (!size->fraction) return 8;
     return size->lies ? size->fraction(size->user, height, width)
@@ -758,7 +759,7 @@ static void image_file_free(image_file *image) {
 }
 
 /* True if the bytes begin like a file of a format that image_file_decode reads. A TGA file has no
- * magic number. The function therefore checks the fields for its colour map, image type, width,
+ * magic number. It is therefore recognised by valid values of its colour map, image type, width,
  * height and depth. */
 static bool image_file_is_known(const void *data, size_t size) {
     const uint8_t *head = data;

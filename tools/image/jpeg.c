@@ -121,8 +121,8 @@ static void begin(decoder *d) {
 }
 
 /* Converts one row from Adobe's inverted CMYK to RGB, like Pillow: each colour is the product of
- * its ink and black, divided by 255 and rounded. `to` and `row` may be the same memory, which must
- * have four bytes for each pixel. */
+ * its stored ink and the stored black, divided by 255. `to` and `row` may be the same memory, which
+ * must have four bytes for each pixel. */
 static void rgb_from_cmyk(uint8_t *to, const uint8_t *row, int width) {
     for (int x = 0; x < width; x++)
         for (int i = 0; i < 3; i++) {

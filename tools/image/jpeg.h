@@ -13,8 +13,8 @@
 
 #include "base/report.h"
 
-/* Returns the name and version in the headers of the library, such as "libjpeg-turbo 2.1.5"; NULL
- * if stb_image decodes JPEGs. */
+/* Returns the name and version of the library, such as "libjpeg-turbo 2.1.5"; NULL if stb_image
+ * decodes JPEGs. */
 const char *jpeg_library(void);
 
 typedef struct jpeg_request {
@@ -40,7 +40,7 @@ typedef struct jpeg_image {
 
 /* Decodes a JPEG. On failure, returns false with the reason in the report; the caller must free
  * image->pixels even then, unless it is NULL. Damage that libjpeg repairs and Pillow accepts causes
- * only a warning. A truncated file is refused. */
+ * only a warning. A file that ends before its last row is refused. */
 bool jpeg_decode(const jpeg_request *request, jpeg_image *image, report *r);
 
 #endif
