@@ -161,10 +161,9 @@ static bool add(finding_list *list, const char *what, const char *why, const cha
 }
 
 /* The harm of an assumption is `wrong` times `effect`. `wrong` is how often the assumed value is
- * wrong. `effect` is how far another value moves the output; it is used if the effect was not
- * measured. Among 21 hand-written models, the activation was wrong for eight, and every other
- * setting of the network for at most one. mean and std are wrong for half of all models. The rows
- * are in falling order of harm. */
+ * wrong. `effect` is how far another value moves the output, if this was not measured. Among 21
+ * hand-written models, the activation was wrong for eight, and every other setting of the network
+ * for at most one. mean and std are wrong for half of all models. The harm falls row by row. */
 static const struct {
     const char *name;
     double wrong, effect;
@@ -213,8 +212,8 @@ static size_t harm_rank(const char *what) {
     return unlisted;
 }
 
-/* Returns the harm of an assumption. An assumption that was read from trained weights is almost
- * certain. It comes after the assumptions about the preprocessing. */
+/* Returns the harm of an assumption. A value that was read from trained weights is almost certain,
+ * so its harm is at most the one of std. */
 static double harm_of(const finding *item) {
     const size_t rank = harm_rank(item->what), last = harm_rank("std=");
     const bool is_shown = !strncmp(item->why, FROM_WEIGHTS, strlen(FROM_WEIGHTS));
@@ -223,8 +222,8 @@ static double harm_of(const finding *item) {
     return harms[rank].wrong * effect;
 }
 
-/* If an effect was not measured, the row in `harms` decides. The settings from attn_root to
- * norm_eps are the same in nearly all models, or affect only the last digits. */
+/* If an effect was not measured, the row in `harms` decides. The rows from attn_root to norm_eps
+ * are settings that nearly all models share, or that change the output little. */
 bool findings_is_minor(const finding *item) {
     const double no_effect = 1e-4;
     const size_t rank = harm_rank(item->what);
@@ -349,8 +348,8 @@ static void add_options(char *give, size_t size, const char *options) {
     }
 }
 
-/* Appends an option with its value if both fit. Writes quotes around the value if a shell would
- * split it. */
+/* Appends an option with its value if both fit and the value has no single quote. Puts the value in
+ * quotes if it has characters that a shell may change. */
 static void add_option(char *give, size_t size, const char *option, const char *name,
                        const char *value, size_t length) {
     static const char plain[] =
@@ -363,8 +362,8 @@ static void add_option(char *give, size_t size, const char *option, const char *
         text_append(give, size, "%s", text);
 }
 
-/* Adds the options for all assumptions in a list such as "mean=0.5 std=0.5". Skips an assumption
- * without an option, and the assumption whose option is --arch. */
+/* Adds the options for all assumptions in a list such as "mean=0.5 std=0.5". Stops at an assumption
+ * that has no option or the option --arch. */
 static void add_assumed(char *give, size_t size, const char *what) {
     subject s;
     while (*what && subject_find(what, strcspn(what, "="), &s) && strcmp(s.option, "--arch")) {
@@ -468,7 +467,7 @@ bool findings_refuse(const findings *f, bool strict, report *r) {
 
 enum { MAX_CHOICES = 32, MAX_NOTE = 160 };
 
-/* One possible answer to a question, and a note about it, or "". */
+/* One possible answer to a question. `note` is a note about it, or "". */
 typedef struct choice {
     char value[64], note[MAX_NOTE];
 } choice;
@@ -497,7 +496,7 @@ static choice *add_choice(choice_list *list, const char *value, size_t length) {
     return c;
 }
 
-/* True if the text is a number or a size, such as "12", "1e-5" or "224x384". */
+/* True if the text looks like a number or a size, such as "12", "1e-5" or "224x384". */
 static bool is_value(const char *text, size_t length) {
     return length > 0 && strspn(text, "0123456789.ex-") >= length;
 }
@@ -516,7 +515,8 @@ static const char *next_separator(const char *at, const char *end) {
     return end;
 }
 
-/* Reads the numbers in a text such as "1, 2 or 4". Stops at the first word that is no number. */
+/* Reads the numbers in a text such as "1, 2 or 4". Stops at a semicolon, or at a word that is no
+ * number. */
 static void add_numbers(choice_list *list, const char *text, const char *end) {
     while (text < end) {
         const char *stop = next_separator(text, end);
@@ -612,7 +612,7 @@ static void read_choices(const subject *s, const char *text, choice_list *list) 
     if (list->count == 1) strcpy(list->suggested, list->items[0].value);
 }
 
-/* Adds the usual choices of a setting if the text contains no choices. */
+/* If the list has no choices yet, adds all words of a WORD setting, or 0 and 1 of a FLAG. */
 static void add_usual(const setting_row *row, choice_list *list) {
     const setting_word *word = row->words;
     if (list->count > 0) return;
@@ -693,7 +693,7 @@ static bool put_each(json_writer *w, const finding *item) {
     size_t length;
     memset(&none, 0, sizeof none);
     if (!subject_find(at, strcspn(at, "="), &s)) return false;
-    if (!s.with_prefix) { /* the value is a name that may contain spaces, such as a file */
+    if (!s.with_prefix) { /* the whole rest is the value, which may contain spaces */
         put_assumed(w, s.name, at + strlen(s.name) + 1, &s, item);
         return true;
     }

@@ -29,7 +29,7 @@ typedef struct subject {
 } subject;
 
 /* Finds the subject of a finding. `name` points to a text such as "num_heads=3", and `length` is
- * the length of "num_heads". Returns false for an assumption that no option can change. */
+ * the length of "num_heads". Returns false if no single option gives the value. */
 bool subject_find(const char *name, size_t length, subject *s);
 
 /* === Evidence of heads === */
@@ -41,7 +41,7 @@ enum { HEADS_MOST = 64, HEADS_TEXT = 320 };
 
 typedef struct heads_candidate {
     int heads;
-    double score; /* 0 or more; a wrong number scores below 7 */
+    double score; /* 0 or more; below 7 if the weights are shuffled */
 } heads_candidate;
 
 typedef struct heads_evidence {
@@ -58,7 +58,7 @@ const char *heads_why(const heads_evidence *evidence, char text[HEADS_TEXT]);
 const char *heads_doubt(const heads_evidence *evidence);
 
 /* Returns the option to give if the number of heads is uncertain: "--set num_heads=N (1, 2, 4 or 8;
- * the weights hint at 4: 6.2, then 8: 3.9)". */
+ * the weights hint at 4: score 6.2, then 8: score 3.9)". */
 const char *heads_option(const heads_evidence *evidence, char text[HEADS_TEXT]);
 
 /* === Findings === */
@@ -123,8 +123,8 @@ bool findings_are_open(const findings *f);
 /* True if there are questions but no problems. A message should then also list the assumptions. */
 bool findings_only_ask(const findings *f);
 
-/* Fails if there are questions or problems. If `strict` is set, also fails if there are
- * assumptions. The message lists all of them. Always returns false. */
+/* Fails with a message that lists the problems, the questions and, if `strict` is set, the
+ * assumptions. At least one of these must exist. Always returns false. */
 bool findings_refuse(const findings *f, bool strict, report *r);
 
 void findings_free(findings *f);
@@ -142,14 +142,13 @@ void findings_free(findings *f);
  *     type        integer, number, flag (0 or 1), word (one of the choices), size (HxW) or text
  *     choices     each has a "value", and a "note" that may be null
  *     suggested   the library's default, the weights' likeliest value, or the only choice; or null
- *     text        the whole question in words
+ *     text        `options` of `finding`: the options to choose from, with notes
  */
 void findings_put_questions(json_writer *w, const findings *f);
 
 /* Writes "assumed", an array of objects with the same members, but with "value" in place of
- * "suggested". In addition, "otherwise" is another value that was tried. "effect" is the distance
- * that this value moves the output, divided by the length of the output. Both may be null. An
- * assumption that no single option can change has the option null. */
+ * "suggested". In addition, they have "otherwise" and "effect", as in `finding`. Both may be null.
+ * An assumption that no single option can change has the option null. */
 void findings_put_assumed(json_writer *w, const findings *f);
 
 /* Writes "wrong": [{"what", "advice"}]. */

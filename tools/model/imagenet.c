@@ -1,6 +1,6 @@
 /* The classes of ImageNet-1k in the order of ILSVRC 2012. Each text has the WordNet id of a class
  * and the first name of the class. If another class has the same first name, the text has all names
- * of the class. */
+ * of this class. */
 #include "model/labels.h"
 
 /* clang-format off */

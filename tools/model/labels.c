@@ -177,8 +177,8 @@ static bool check_descriptions(const json_value *names, const json_value *descri
     return true;
 }
 
-/* Copies a label with spaces in place of newlines. A newline in a label would break every list of
- * labels. */
+/* Copies a label with spaces in place of control characters. A newline in a label would break every
+ * list of labels. */
 static const char *copy_label(label_list *list, const char *text) {
     char *copy = memory_copy_text(&list->memory, text, strlen(text)), *c;
     for (c = copy; c && *c; c++)

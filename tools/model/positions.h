@@ -73,7 +73,7 @@ vit_rotation rope_rotation_mixed(const rope_grid *grid, float first, float secon
  *
  *     HALVES   all sines come before all cosines
  *     COLUMN   each column has its own frequency
- *     DOUBLE   each column has its own frequency, and frequencies fall twice as fast
+ *     DOUBLE   as COLUMN, but column k has the frequency of column 2 k
  *     PLAIN    all columns have the frequency 1
  */
 enum {
@@ -90,8 +90,8 @@ enum {
 /* True if a model of this width can have positions of this kind. */
 bool sincos_fits(int kind, int embed_dim);
 
-/* Fills the table pos_embed [rows, embed_dim]. config->positions decides if the table has a row for
- * each token or only for each patch. */
+/* Fills the table pos_embed [rows, embed_dim]. It has a row for each token if config->positions is
+ * VIT_POS_ALL, and otherwise a row for each patch. */
 void sincos_positions(int kind, const vit_config *config, float *to);
 
 #endif

@@ -34,7 +34,7 @@ static bool is_told(const resolver *m, setting_key key) {
     return settings_origin(m->all, key) >= 0;
 }
 
-/* Returns the value of a setting from --set, --match or the tensors. If none of them gives the
+/* Returns the value of a setting from --set, FROM_MATCH or the tensors. If none of them gives the
  * setting, returns the value of a plain ViT. The name and the configuration are ignored, because
  * the tensors show the place of the final norm more reliably: in timm this place depends on the
  * pooling, which a configuration may have changed. */
@@ -45,8 +45,8 @@ static double shown_of(const resolver *m, setting_key key) {
     return setting_rows[key].plain;
 }
 
-/* Returns the value of the setting. If no source gives the setting, returns the value of a plain
- * ViT. */
+/* Returns the value from the source of highest precedence. If no source gives the setting, returns
+ * the value of a plain ViT. */
 static double value_of(const resolver *m, setting_key key) {
     return value_or(m, key, setting_rows[key].plain);
 }
@@ -98,7 +98,7 @@ static bool check_contradiction(const resolver *m, setting_key key, report *r) {
                        setting_text(key, tensors->value[key], seen));
 }
 
-/* Checks all settings for contradictions. A contradiction about the gate of the MLP is reported
+/* Checks the settings marked CHECKED for contradictions. One about the gate of the MLP is reported
  * first, because the meaning of mlp_dim depends on the gate. */
 static bool check_contradictions(const resolver *m, report *r) {
     int key;
@@ -172,9 +172,9 @@ static bool ask_chans(const resolver *m, int64_t depth, report *r) {
     return ask(m, "in_chans", why, choices_of_chans(depth, options), r);
 }
 
-/* Sets C channels and the patch size P for a 2-D patch weight [D, C * P * P], which shows neither.
- * If neither is given, 3 channels are assumed if this makes the patches squares; otherwise 1
- * channel. */
+/* Sets C channels and the patch size P for a 2-D patch weight [D, C * P * P], whose shape shows
+ * only the product C * P * P. If neither C nor P is given, assumes 3 channels if the patches are
+ * then squares, and otherwise 1 channel. */
 static bool resolve_flat_patch(resolver *m, report *r) {
     settings *tensors = &m->all[FROM_TENSORS];
     const int64_t depth = m->seen->patch_depth;
@@ -221,8 +221,8 @@ static void resolve_scale(resolver *m) {
 }
 
 /* Resolves the heads of a model whose tokens attend only to themselves. Such a model has no heads,
- * so the number may be any divisor of the width that gives heads of a supported width. The bias of
- * the values is added to the bias of attn.proj. */
+ * so the number may be any divisor of the width that gives heads of a supported width. There is no
+ * qkv bias: layout/plan.c adds the bias of the values to that of attn.proj. */
 static bool resolve_self(resolver *m, report *r) {
     vit_config *c = m->config;
     const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
@@ -235,8 +235,8 @@ static bool resolve_self(resolver *m, report *r) {
     return true;
 }
 
-/* Takes the number of heads that the weights show. Without such evidence, takes timm's usual
- * number. */
+/* If no source gives num_heads, takes `by_width`, the number in timm's models of this width or 0.
+ * Notes whether the weights or the width gave the number. */
 static void put_assumed_heads(resolver *m, int by_width) {
     vit_config *c = m->config;
     const bool is_shown = m->seen->heads.is_clear &&
@@ -260,7 +260,7 @@ static bool ask_heads(const resolver *m, int64_t width, report *r) {
 }
 
 /* Resolves num_heads and head_dim. Each of them follows from the other and the width of attention.
- * If neither is given, num_heads is timm's usual number for embed_dim. */
+ * If neither is given, takes num_heads of timm's models of this embed_dim, or asks. */
 static bool resolve_heads(resolver *m, report *r) {
     vit_config *c = m->config;
     const int64_t inner = m->seen->qkv_rows ? m->seen->qkv_rows / 3 : c->embed_dim;
@@ -324,7 +324,7 @@ static double pixels_of(const vit_config *c, int patches) {
     return (patches - 1.0) * patch_step(c) + c->patch_size;
 }
 
-/* Sets the stored grid to the grid of a source's input size. */
+/* Sets the stored grid to that of an input of the size that `told` gives. */
 static void take_grid(resolver *m, const settings *told) {
     m->stored->grid_height = grid_side(m->config, told->value[SETTING_IMG_HEIGHT]);
     m->stored->grid_width = grid_side(m->config, told->value[SETTING_IMG_WIDTH]);
@@ -379,8 +379,8 @@ static bool refuse_size(const resolver *m, const settings *told, bool is_square_
                        told->origin, height, width, m->stored->position_rows, patch);
 }
 
-/* Asks for a setting because the rows of pos_embed are not those of a square grid. The grid may not
- * be a square, or the table may have more rows than there are tokens. */
+/* Asks for a setting because the rows of pos_embed are not those of a square grid. Perhaps the grid
+ * is not a square, or the table has more rows than there are tokens. */
 static bool ask_for_rows(const resolver *m, report *r) {
     const settings_stored *stored = m->stored;
     const int prefix = m->config->num_prefix_tokens, patch = m->config->patch_size;
@@ -401,9 +401,9 @@ static bool ask_for_rows(const resolver *m, report *r) {
         choices_of_size(stored->position_rows - prefix, patch, patch_step(m->config), options), r);
 }
 
-/* Finds the grid of the positions, and whether the prefix tokens have positions too. The
- * configuration or the name decides. The command line may request another size, to which the
- * positions are resampled. So the command line decides only if no other source does. */
+/* Finds the grid of the positions, and whether the prefix tokens have positions too. An input size
+ * from the configuration or the name decides if it fits, otherwise a square grid. The size on the
+ * command line may be one to resample to, so it decides last. */
 static bool find_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     int ways;
@@ -439,8 +439,8 @@ static bool resolve_sincos(resolver *m, report *r) {
     return true;
 }
 
-/* Takes the grid of a source's input size. True if the table of relative positions fits this grid:
- * it has a value for each distance within the grid, and three for the class token. */
+/* Takes the grid of the size that `told` gives. True if the table of relative positions fits this
+ * grid: it has a value for each distance within the grid, and three for the class token. */
 static bool take_relative_grid(resolver *m, const settings *told) {
     if (!gives_size(told)) return false;
     take_grid(m, told);
@@ -502,8 +502,8 @@ static int stride_for(const resolver *m, double height, double width) {
                : 0;
 }
 
-/* Adds " or --set patch_stride=2 (overlapping, 28x28)" for each stride that belongs to a square
- * input of a usual size. Returns the number of these strides. */
+/* Lists options such as "--set patch_stride=2 (overlapping, 28x28)" for the strides that belong to
+ * square inputs of usual sizes. Returns the number of these strides. */
 static int list_strides(const resolver *m, char options[CHOICES_SIZE]) {
     static const int sides[] = { 28, 32, 64, 96, 128, 224, 256, 384 };
     const int patch = m->config->patch_size;
@@ -533,8 +533,8 @@ static void forget_other_size(resolver *m, double height, double width) {
     tensors->given[SETTING_IMG_HEIGHT] = tensors->given[SETTING_IMG_WIDTH] = false;
 }
 
-/* Asks for the stride if patches side by side would make an unusual input size, but overlapping
- * patches would make a usual size. */
+/* Sets the stride that the input size shows. If no source gives this size, asks for the stride if
+ * patches side by side would make an unusual size, but overlapping patches a usual one. */
 static bool resolve_overlap(resolver *m, report *r) {
     int side;
     double height = 0, width = 0;

@@ -14,8 +14,8 @@
 #include "vit.h"
 
 /* Evidence for the order of norms: mean correlations of the weights of norms with the columns of
- * the matrices that read the norms. `pre` supposes that norms come before attention and the MLP;
- * `post` supposes that norms come after the sums. */
+ * the matrices that read the outputs of these norms. `pre` supposes that norms come before
+ * attention and the MLP; `post` supposes that norms come after the sums. */
 typedef struct norm_order_evidence {
     double pre, post;
     bool is_clear; /* true if the evidence decides */
@@ -54,7 +54,7 @@ typedef struct settings_seen {
     const char *library;     /* name of the layout's library */
     bool is_open;            /* see layout->is_open */
     bool is_torch_attention; /* true for torch.nn.MultiheadAttention, whose scale is known */
-    bool is_graph;           /* true for a hand-written model whose tensors are all used */
+    bool is_graph;           /* true for ONNX, whose graph uses all its tensors */
     /* True if the input of attention has the shape [tokens, batch, width], according to the
      * code. */
     bool is_batch_second;
@@ -84,7 +84,7 @@ typedef struct settings_stored {
 typedef struct settings_notes {
     bool heads_by_width;   /* true if num_heads is that of timm's models of this width */
     bool heads_by_weights; /* true if num_heads was read from the weights */
-    /* True if in_chans follows from the number of columns of a linear layer. */
+    /* True if in_chans follows from the number of columns of a 2-D patch embedding. */
     bool chans_by_depth;
     /* True if the patch embedding is changed to other channels or another patch size. */
     bool patches_adapted;
