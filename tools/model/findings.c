@@ -9,7 +9,7 @@
 
 /* === Subjects === */
 
-/* The subjects of questions and assumptions that have no row in the list of settings. */
+/* The subjects of questions and assumptions that are not in SETTING_LIST. */
 static const struct {
     const char *name, *option, *type, *means;
     bool with_prefix;
@@ -315,8 +315,8 @@ void findings_free(findings *f) {
 
 /* === An example of the options to give ===
  * The example contains the first answer to each question: for "--set pool=token (its default) or
- * --set pool=avg", it contains "--set pool=token". The example also contains the assumed values, so
- * it leads to the assumed model. */
+ * --set pool=avg", it contains "--set pool=token". With --strict it also contains the assumed
+ * values, so it leads to the assumed model. */
 
 /* Copies the next word that is not in brackets. False at the end of the text. */
 static bool next_word(const char **at, char *word, size_t size) {

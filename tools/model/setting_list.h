@@ -8,8 +8,8 @@
  *     3. If shown_by names a tensor, add a rule for the tensor to the layouts that have it
  *        (layout/tables*.c). If timm's models take the setting as an argument, add the argument to
  *        config_timm.c.
- *     4. For WORKED_OUT, compute the field in resolve.c. For NO_FIELD, only the code that reads the
- *        setting uses it.
+ *     4. For WORKED_OUT, compute the field in resolve.c. For NO_FIELD, add the code that reads the
+ *        setting.
  * settings.c does not compile if the kind does not fit the field's type. test_settings fails and
  * names the setting if a field has no row, if the presence of the tensor in shown_by contradicts
  * the field, if --set does not reach the field, or if vit-info does not mention the field.
@@ -20,11 +20,11 @@
  *        does not compile, with the message "ACTIVATION_lacks_words".
  *     3. If libraries use other names, add these in lower case to word_aliases (settings.c), which
  *        serves --set, act_layer and hidden_act. For an activation, move the name of its class or
- *        function in layout/attributes.c from unknown_activations to activations, and add it where
- *        code calls it in checkpoint/torch_module.c. Names of pools and blocks go into
- *        config_timm.c.
- *     4. An activation also has a word in WORDS_OF_REPRESENTATION_ACTIVATION. test_convert_units,
- *        test_options and models/README.md list the words of a setting.
+ *        function in layout/attributes.c from unknown_activations to activations, and add the
+ *        function to torch_activations (checkpoint/torch_module.c). Names of pools and blocks go
+ *        into config_timm.c.
+ *     4. Add an activation also to WORDS_OF_REPRESENTATION_ACTIVATION. Add the word to the lists in
+ *        test_convert_units, test_options and models/README.md.
  */
 /* clang-format off */ /* SETTING_LIST is laid out as a table */
 #ifndef SETTING_LIST_H

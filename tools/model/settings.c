@@ -352,7 +352,7 @@ void settings_from_config(settings *s, const vit_config *config) {
     for (key = 0; key < SETTING_COUNT; key++)
         if (setting_rows[key].sources & SETTING_IS_NAMED)
             settings_put(s, (setting_key)key, setting_get_field((setting_key)key, config));
-    /* 0 is timm's method. It is not stored, so that a layout can set its own method. */
+    /* 0 is timm's method. It is not put into *s, so that a layout can set its own method. */
     if (config->pos_resample) settings_put(s, SETTING_POS_RESAMPLE, config->pos_resample);
 }
 
@@ -391,7 +391,7 @@ const char *choices_of_words(setting_key key, const char *others, char text[CHOI
 }
 
 const char *choices_of_heads(int64_t width, const char *others, char text[CHOICES_SIZE]) {
-    /* the usual narrowest head at this width */
+    /* the smallest usual head_dim at this width */
     const int64_t narrowest = width < 8 ? 1 : width < 64 ? 2 : 8;
     int numbers[MAX_CHOICES], count = 0, heads;
     for (heads = 1; heads <= 64 && count < MAX_CHOICES; heads++)
@@ -472,10 +472,9 @@ static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int stor
     return true;
 }
 
-/* Returns the crop_pct that the file stores; 0 if vit.h must instead keep the ratio of the size
- * before the crop to the input size. If the input size is variable, vit.h needs either crop_pct or
- * this ratio to compute the size before the crop. crop_pct is stored if it has few decimals, as in
- * timm. */
+/* Returns the crop_pct that the file stores. 0 if it stores none: vit.h then uses the ratio of the
+ * size before the crop to the input size. crop_pct is stored if the input size is variable, no
+ * source gives the size before the crop, and crop_pct has at most 6 decimals, as in timm. */
 static float kept_crop_pct(const settings all[FROM_COUNT], const vit_config *c, double crop_pct) {
     const bool told = settings_origin(all, SETTING_RESIZE_HEIGHT) >= 0 ||
                       settings_origin(all, SETTING_RESIZE_WIDTH) >= 0;
@@ -536,8 +535,8 @@ bool preprocessing_resolve(const settings all[FROM_COUNT], int stored_chans, vit
 
 /* === Another patch embedding === */
 
-/* Checks that the patches can be turned into other patches. The patches of the checkpoint must be
- * squares side by side. */
+/* Checks that the patch embedding can be changed as requested. The patches of the checkpoint must
+ * be squares; if their size changes, they must also lie side by side. */
 static bool check_cut(const vit_config *c, int chans, int patch, report *r) {
     const char *option = patch != c->patch_size ? "--patch-size" : "--in-chans";
     char word[32];

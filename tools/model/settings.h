@@ -80,8 +80,8 @@ enum {
     QKV_ORDER_VKQ,
 };
 
-/* The values of qkv_interleave: the order in which the rows of a joint weight vary by head, by
- * value of a head, and by query, key and value. */
+/* The values of qkv_interleave: the rows of a joint weight are [3, num_heads, head_dim],
+ * [num_heads, 3, head_dim] or [num_heads, head_dim, 3], where 3 stands for query, key and value. */
 enum { QKV_INTERLEAVE_NONE, QKV_INTERLEAVE_PER_HEAD, QKV_INTERLEAVE_PER_VALUE };
 
 /* The values of merge_act, which are those of vit_activation. */
@@ -126,8 +126,8 @@ void settings_put(settings *s, setting_key key, double value);
 /* Returns the value of a setting's field in a vit_config. */
 double setting_get_field(setting_key key, const vit_config *config);
 void setting_put_field(setting_key key, double value, vit_config *config);
-/* Sets the field of a setting in *config. Fails if the value is out of range. A whole number from
- * tensors or computations may be larger than an int. */
+/* Sets the field of a setting in *config. Fails if a whole number is negative or too large for an
+ * int, as one from tensors or computations may be. */
 bool setting_put_whole(setting_key key, double value, vit_config *config, report *r);
 
 /* Fills *s with the settings that timm's name of an architecture implies: the settings marked

@@ -540,8 +540,8 @@ static const struct {
     { "vit_deit_*", "vit_", "", "", "" },
 };
 
-/* Patterns of timm's names that vit.h cannot run, and the option that vit.h lacks. The first
- * pattern that matches decides. */
+/* Patterns for the names of timm's models that vit.h cannot run, and the option that vit.h lacks.
+ * The first pattern that matches decides. */
 static const struct {
     const char *pattern, *option;
 } lacking[] = {
@@ -574,8 +574,8 @@ static bool arch_same_letter(char a, char b) {
 }
 
 /* Returns Levenshtein's edit distance of two names, computed row by row. Users shorten names more
- * often than they misspell them. So a letter that is missing in `name` costs little, an additional
- * letter costs much, and a missing end costs nothing. */
+ * often than they misspell them. So a letter that is missing in `name` costs little, and an
+ * additional or other letter costs much. If only the end is missing, the distance is 0. */
 static size_t arch_distance(const char *name, const char *full) {
     enum { LACKS = 1, OTHER = 5 };
     size_t row[ARCH_MAX_NAME + 1], length = strlen(full), i, j;
@@ -625,7 +625,7 @@ static arch_result arch_unknown(const char *name, report *r) {
     return ARCH_UNKNOWN;
 }
 
-/* Replaces a retired name by its new name, and sets the tag that the retired name stood for. */
+/* Replaces a retired name by its new name, with the tag that it stood for if `tag` is empty. */
 static void arch_modernise(char name[ARCH_MAX_NAME], char *tag, size_t tag_size) {
     size_t i;
     for (i = 0; i < COUNT(retired); i++) {

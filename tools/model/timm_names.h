@@ -63,7 +63,7 @@ typedef enum arch_norm {
 #define ARCH_NAFLEX        ARCH_OPTION(34) /* the input has the aspect ratio of each photo */
 #define ARCH_PAR           ARCH_OPTION(35) /* pos_embed_ar_preserving=True */
 #define ARCH_FACTORS       ARCH_OPTION(36) /* pos_embed=factorized */
-/* The first of the bits that encode which rotary positions the model has. */
+/* The number of the first bit of those that encode the kind of rotary positions. */
 #define ARCH_ROPE_SHIFT 60
 #define ARCH_ROPE(kind) ((uint64_t)(kind) << ARCH_ROPE_SHIFT)
 

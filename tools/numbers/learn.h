@@ -13,8 +13,8 @@
  *
  * Three ways to learn, from the cheapest to the best:
  *     vit_learn_means    the nearest mean; keeps a sum for each class
- *     vit_learn_ridge    Gaussian classes of one covariance; keeps dim^2 / 2 numbers more. One pass
- *                        over any number of photos
+ *     vit_learn_ridge    Gaussian classes of one covariance; also keeps dim^2 / 2 numbers, and like
+ *                        vit_learn_means reads each photo once
  *     vit_learn_fit      logistic regression, with one or several classes a photo; keeps the photos
  *
  * All arithmetic is done in double, in a fixed order, and with the exp and log of this file.
@@ -54,7 +54,7 @@ VIT_LEARN_API int vit_learn_classify(const double *weights, int num_classes, con
                                      int dim, double *probabilities);
 
 /* These functions compute e^x and the natural logarithm of x, with an error of at most 2 ulp.
- * vit_learn_exp returns 0 for x below -708. vit_learn_log requires x > 0. */
+ * vit_learn_exp returns 0 for x < -708 and e^709 for x > 709. vit_learn_log requires x > 0. */
 VIT_LEARN_API double vit_learn_exp(double x);
 VIT_LEARN_API double vit_learn_log(double x);
 
@@ -88,9 +88,9 @@ VIT_LEARN_API size_t vit_learn_size(int dim, int num_classes);
 
 /* Finds the weights that minimise the sum of the rows' cross-entropies plus |weights|^2 / (2 c),
  * where |weights| excludes the biases, like scikit-learn's LogisticRegression(C=c). L-BFGS (Liu and
- * Nocedal 1989) runs until a step lowers this loss by less than 1e-9 of the loss. With tags, each
- * class is fitted separately, like in OneVsRestClassifier. `memory` must be aligned like a double.
- * Returns the number of steps. */
+ * Nocedal 1989) ends when a step lowers the loss by less than 1e-9 of it, or after 1000 steps. With
+ * tags, each class has its own two-class regression, like in OneVsRestClassifier. `memory` must be
+ * aligned like a double. Returns the number of steps. */
 VIT_LEARN_API int vit_learn_fit(const vit_learn_rows *rows, const vit_learn_options *options,
                                 void *memory, double *weights);
 
@@ -108,7 +108,7 @@ typedef struct vit_learn_sums {
 
 /* vit_learn_sums_size returns the size in bytes of the memory for the sums. `ridge` is 1 if
  * vit_learn_ridge will be called, and otherwise 0. vit_learn_sums_at places the sums in this
- * memory, which must be aligned like a double, and keeps the content. vit_learn_clear sets all sums
+ * memory, which must be aligned like a double, and keeps its content. vit_learn_clear sets all sums
  * to 0. vit_learn_add adds one photo: its embedding x [dim] and the index of its class. */
 VIT_LEARN_API size_t vit_learn_sums_size(int dim, int max_classes, int ridge);
 VIT_LEARN_API vit_learn_sums vit_learn_sums_at(void *memory, int dim, int max_classes, int ridge);
@@ -116,7 +116,7 @@ VIT_LEARN_API void vit_learn_clear(vit_learn_sums *s);
 VIT_LEARN_API void vit_learn_add(vit_learn_sums *s, const float *x, int index);
 
 /* Computes weights [max_classes, dim + 1]. The score of a class is the logarithm of a Gaussian
- * density about the mean of the class. All classes have the same variance in all directions. Terms
+ * density about the mean of the class. One variance serves for all classes and directions. Terms
  * that are the same for all classes are left out. A class without photos gets the score -1e30. If
  * no class has two different photos, the variance within classes is unknown; the function then uses
  * 1 and returns 0. */
@@ -144,7 +144,7 @@ VIT_LEARN_API int vit_learn_ridge(const vit_learn_sums *s, double share, double 
 
 /* === exp, log and products === */
 
-/* Returns x 2^exponent if the result is a normal number. */
+/* Returns x 2^exponent. 2^exponent must be a normal number. */
 static double vit_learn__scale(double x, int exponent) {
     uint64_t bits = (uint64_t)(1023 + exponent) << 52;
     double power;
@@ -268,7 +268,7 @@ typedef struct vit_learn__state {
     double losses[VIT_LEARN__PARTS];
     vit_learn__point here, next;
     /* For each of the latest steps: the change of the weights, the change of the slopes, and the
-     * product of both changes. */
+     * dot product of both changes. */
     double *moves, *turns; /* [PAIRS, size] */
     double products[VIT_LEARN__PAIRS];
     double *way; /* [size] */
@@ -376,7 +376,7 @@ static void vit_learn__rate(vit_learn__state *f) {
     }
 }
 
-/* Multiplies the slopes by the inverse Hessian, estimated from the latest steps (L-BFGS's two
+/* Sets `way` to the slopes times the inverse Hessian, estimated from the latest steps (L-BFGS's two
  * loops). The first step has a length of about 1. */
 static void vit_learn__find_way(vit_learn__state *f) {
     const int first = f->pairs > VIT_LEARN__PAIRS ? f->pairs - VIT_LEARN__PAIRS : 0;
@@ -408,7 +408,7 @@ static void vit_learn__find_way(vit_learn__state *f) {
 }
 
 /* Tries the whole step, then half of it and so on, until the loss falls enough (Armijo). Returns 0
- * if no step lowers the loss measurably. */
+ * if no tried step does this. */
 static int vit_learn__step(vit_learn__state *f) {
     const double slope = vit_learn__dot(f->way, f->here.slopes, f->size);
     double length = 1;
@@ -514,7 +514,7 @@ VIT_LEARN_API void vit_learn_add(vit_learn_sums *s, const float *x, int index) {
     }
 }
 
-/* Returns the number of photos, less one for each class: the degrees of freedom of the
+/* Returns the number of photos, less one for each class with photos: the degrees of freedom of the
  * variances. */
 static double vit_learn__freedom(const vit_learn_sums *s) {
     double freedom = 0;

@@ -45,7 +45,7 @@ INLINE void load_halves(lanes *to, const void *from) {
 }
 
 INLINE void multiply_add(lanes *sum, const lanes *a, const lanes *b) {
-    /* The product is a separate statement, because compilers do not fuse a multiplication with an
+    /* The product is a separate statement, because with -std=c99 compilers do not fuse it with an
      * addition in another statement. */
     const lanes product = *a * *b;
     *sum += product;
@@ -322,7 +322,7 @@ static int64_t rows_of(const nearest_set *set) {
     return rows;
 }
 
-/* Sets at[i] to row first + i, as floats, for i from 0 to count - 1. Rows of halves are widened
+/* Points at[i] to row first + i, as floats, for i from 0 to count - 1. Rows of halves are widened
  * into `room`, which has memory for [count, dim] floats. `room` may be NULL if the set has no
  * halves. */
 static void rows_from(const nearest_set *set, int64_t first, int count, float *room,
@@ -447,7 +447,7 @@ static float row_cosine(const one_search *s, float dot, float square) {
 }
 
 /* Returns a factor f such that dot^2 >= f * square for each row whose cosine is higher than
- * `above`. Returns 0 if `above` excludes no row. */
+ * `above`. Returns 0 if `above` is not positive, because a square hides the sign. */
 static double squared_bound(const one_search *s, float above) {
     const double dot = above > 0 ? (double)above / s->inverse : 0;
     return dot * dot * (1 - 1e-12);
@@ -732,8 +732,8 @@ typedef struct many_search {
     int no_memory;
 } many_search;
 
-/* A block of consecutive rows. A tile always has all its rows. If the set has too few rows, copies
- * of the last row therefore fill the block. */
+/* A block of consecutive rows. If the set has too few rows, copies of the last row fill the block,
+ * because a tile needs all its rows. */
 typedef struct row_block {
     int64_t first;
     int count;
