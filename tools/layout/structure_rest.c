@@ -79,7 +79,7 @@ static bool is_renamed(const structure_parts *p, const structure_part *part) {
     return !p->ordered && strcmp(part->weight->name, part->weight->stored_name) != 0;
 }
 
-/* Returns a description of the shape that the i-th of these names needs; NULL if the part has that
+/* Returns a description of the shape that the i-th name in `ours` needs; NULL if the part has that
  * shape. */
 static const char *misfit(const structure_parts *p, const structure_part *part, size_t i) {
     switch (ours[i].shape) {
@@ -114,8 +114,8 @@ static bool has_name(const structure_part *part, const char *name) {
     return !strcmp(part->path, name) || !strcmp(part->inner, name);
 }
 
-/* If --rename gave the part one of these names, gives the part the role of this name. Fails if the
- * part cannot have that role. */
+/* Gives a role to each part to which --rename gave a name in `ours`. Fails if the shape of such a
+ * part does not fit the name. */
 static bool take_names(const structure_parts *p, report *r) {
     char shape[SHAPE_TEXT_SIZE];
     int i;
@@ -135,8 +135,8 @@ static bool take_names(const structure_parts *p, report *r) {
     return true;
 }
 
-/* Adds a note for each name that the user gave and that led to a role. Fails if a part of a block
- * has a name of layout_own but got another role. */
+/* Adds a note for each part whose name from --rename led to a role with another name. Fails if
+ * --rename gave a part of a block the name of a role, but the part got another role. */
 static bool check_names(const structure_parts *p, report *r) {
     static const char *const in_blocks[] = {
         "norm1",   "attn.qkv", "attn.q", "attn.k",   "attn.v", "attn.proj", "norm2",
@@ -182,15 +182,15 @@ static void name_token(structure_parts *p, structure_part *part) {
     else if (structure_says(part, CLASS_WORDS)) name_once(p, part, "cls_token", structure_by_name);
 }
 
-/* Takes as class token the only bare parameter that is as long as a token and that no word
- * explains. */
+/* Takes a bare parameter that is as long as a token as the class token, if no other such parameter
+ * is left and its name has no word for positions. */
 static void name_last_token(structure_parts *p) {
     structure_part *found = NULL;
     int i;
     for (i = 0; i < p->count; i++) {
         structure_part *part = &p->parts[i];
         if (!is_open(part) || !is_token(p, part) || !part->is_bare) continue;
-        /* this is a bias without a weight */
+        /* a bias without a weight */
         if (strlen(part->path) < strlen(part->weight->name)) continue;
         if (found || structure_says(part, POSITION_WORDS)) return;
         found = part;
@@ -210,8 +210,8 @@ static int64_t table_rows(const structure_parts *p, const structure_part *part) 
                : 0;
 }
 
-/* Names a linear layer whose columns are positions. If another layer has the same size, either of
- * the two may be a layer over the values of a patch; p->unsure then describes the doubt. */
+/* Gives a role to a linear layer whose columns are positions. If another layer has the same size,
+ * this one may be a second layer that reads the values of a patch; p->unsure then says so. */
 static void name_linear_positions(structure_parts *p, structure_part *part) {
     const structure_part *other = NULL;
     int i;
@@ -264,8 +264,8 @@ static const char *patch_reason(const structure_part *part) {
     return structure_says(part, PATCH_WORDS) ? structure_by_name : structure_by_shape;
 }
 
-/* Returns the first part without a role that is of this kind and has this many rows and columns. 0
- * stands for any number. NULL if there is none. */
+/* Returns the first part without a role that is of this kind and has this many rows and columns.
+ * NULL if there is none. The value 0 stands for any number of rows or columns. */
 static structure_part *first_of(const structure_parts *p, part_kind kind, int64_t rows,
                                 int64_t cols) {
     int i;
@@ -278,8 +278,8 @@ static structure_part *first_of(const structure_parts *p, part_kind kind, int64_
     return NULL;
 }
 
-/* Returns the linear layer that makes tokens, found by the words in its name. If no words show this
- * layer, returns the first linear layer whose input is not a token. */
+/* Returns the linear layer that makes tokens, found by the words in its name. If no name has such
+ * words, returns the first layer whose input is not as wide as a token. */
 static structure_part *find_linear_patch(const structure_parts *p) {
     structure_part *found = NULL;
     int i;
@@ -312,8 +312,8 @@ static structure_part *find_bare_patch(const structure_parts *p) {
     return NULL;
 }
 
-/* Gives roles to two layers with nothing between them. The conversion joins the two layers into
- * one. */
+/* Gives roles to the two layers of a patch embedding that has no activation between them. The
+ * conversion joins the two layers into one. */
 static void name_folded_patch(structure_parts *p, structure_part *first, structure_part *second) {
     structure_name(first, "patch_embed.first", patch_reason(first));
     structure_name(second, "patch_embed.second", patch_reason(second));
@@ -322,8 +322,8 @@ static void name_folded_patch(structure_parts *p, structure_part *first, structu
                        "to prove it: --match-input x.npy --match-logits y.npy");
 }
 
-/* Returns the convolution that makes tokens. If there is none, returns the first convolution if a
- * linear layer makes tokens from its output; otherwise NULL. */
+/* Returns the convolution that makes tokens. If there is none, returns the first convolution,
+ * provided that a linear layer makes tokens from its output; otherwise returns NULL. */
 static structure_part *find_conv(const structure_parts *p) {
     structure_part *conv = first_of(p, PART_CONV, p->width, 0);
     if (conv) return conv;
@@ -355,8 +355,8 @@ static void name_patch(structure_parts *p) {
     }
 }
 
-/* Gives a role to a second layer over the same values, whose output is added to that of the first
- * layer. */
+/* Gives a role to a second layer that reads a patch. Its output is added to the output of the first
+ * layer, patch_embed.proj. */
 static void name_patch_added(structure_parts *p) {
     const structure_part *first = with_role(p, "patch_embed.proj");
     int i;
@@ -410,8 +410,8 @@ static void name_norm(const structure_parts *p, structure_part *part, bool has_c
     if (role) name_once(p, part, role, says ? structure_by_name : left_over);
 }
 
-/* Sets *alike to true if two norms have the same values, and these values are not the initial
- * values of a norm. False if the values cannot be read. */
+/* Sets *alike to true if two norms have the same values, and these values are not all equal as they
+ * are before training. Returns false if the values cannot be read. */
 static bool read_alike(const structure_parts *p, const structure_part *a, const structure_part *b,
                        bool *alike, report *r) {
     const size_t size = (size_t)p->width;
@@ -442,8 +442,8 @@ static int list_norms(structure_parts *p, structure_part *norms[MAX_NORMS]) {
     return count;
 }
 
-/* Drops a norm that has the same values as an earlier norm. The same norm is stored twice if it is
- * an attribute of the model and also part of a head that is an nn.Sequential. */
+/* Drops each norm that has the same values as an earlier norm. A norm is stored twice if it is an
+ * attribute of the model and also part of a head that is an nn.Sequential. */
 static bool drop_norm_copies(structure_parts *p, report *r) {
     structure_part *norms[MAX_NORMS];
     char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
@@ -464,8 +464,8 @@ static bool drop_norm_copies(structure_parts *p, report *r) {
     return true;
 }
 
-/* Returns the length of the text with which this path and the path of the first block begin, up to
- * the last dot of this text. */
+/* Returns the length of the longest text that ends in a dot and with which both the path of the
+ * part and the path of the first block begin. */
 static size_t shared_with_blocks(const structure_parts *p, const structure_part *part) {
     const char *path = structure_at(p, 0, 0)->path;
     size_t i, shared = 0;
@@ -539,7 +539,7 @@ static void name_second_norm(structure_parts *p) {
 }
 
 /* Adds a note if a norm was taken for the norm after the blocks, although the file stores the norm
- * in front of the blocks. The model may use this norm there. */
+ * in front of the blocks. The model may run the norm in front of the blocks. */
 static void note_early_norm(structure_parts *p) {
     const structure_part *norm = with_role(p, "norm");
     char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
@@ -575,8 +575,8 @@ static bool name_norms(structure_parts *p, report *r) {
     return true;
 }
 
-/* Returns the number of `part` in the list of layers that also contains the part `list`; -1 if
- * there is no such list. */
+/* Returns the number of `part` in its list of layers; -1 if `part` is not in the same list as
+ * `list`. */
 static int number_in_list(const structure_part *part, const structure_part *list) {
     size_t same = 0;
     while (part->path[same] && part->path[same] == list->path[same]) same++;
@@ -587,8 +587,8 @@ static int number_in_list(const structure_part *part, const structure_part *list
     return atoi(part->path + same);
 }
 
-/* Records the problem if a norm lies between the two layers of a head. Such a norm must not be
- * taken for a norm in front of the head. */
+/* Describes a problem in p->unsure if a norm may lie between the two layers of the head, although
+ * its role is that of a norm in front of both. */
 static void check_between(structure_parts *p, structure_part *const *two) {
     static const char *const roles[] = { "norm", "fc_norm" };
     const int first = number_in_list(two[0], two[1]), last = number_in_list(two[1], two[0]);
@@ -608,7 +608,7 @@ static void check_between(structure_parts *p, structure_part *const *two) {
     }
 }
 
-/* Gives roles to the two layers of the head. If both layers have consecutive numbers in a list,
+/* Gives roles to the two layers of the head. If the two layers have consecutive numbers in a list,
  * there is no activation between them. */
 static void name_head_layers(structure_parts *p, structure_part *const *two) {
     const int number = number_in_list(two[0], two[1]);
@@ -622,8 +622,8 @@ static void name_head_layers(structure_parts *p, structure_part *const *two) {
              two[0]->path, two[1]->path);
 }
 
-/* Gives roles to the remaining matrices, which belong to the head. One matrix makes the classes;
- * there may be one layer in front of it. */
+/* Gives roles to the remaining matrices, which belong to the head. The last matrix makes the
+ * logits; there may be one layer in front of it. */
 static void name_head(structure_parts *p) {
     structure_part *left[3];
     int count = 0, i;
@@ -653,8 +653,8 @@ static void name_head(structure_parts *p) {
     }
 }
 
-/* Drops the decoder of an autoencoder if known logits are given. Only logits can prove that the
- * output of the model is that of the encoder. */
+/* Drops the decoder of an autoencoder if known logits are given. Only known logits can prove that
+ * the output of the model does not depend on the decoder. */
 static void drop_decoder(structure_parts *p) {
     int i;
     for (i = 0; p->is_matched && i < p->count; i++)
@@ -689,10 +689,10 @@ bool structure_name_rest(structure_parts *p, report *r) {
 /* === Arrays without names === */
 
 /* If no name is informative, as in "arr_0", "arr_1" of numpy.savez(*arrays), only the order of the
- * file and the shapes remain. The arrays become layers. A layer is a matrix and the bias after it,
- * or the two vectors of a norm. The longest repetition of layers is taken as the blocks. The layers
- * before the blocks make tokens; the last norm and the head follow the blocks. Each array gets a
- * name that shows its role. The checkpoint is then read like any other checkpoint. */
+ * numbers and the shapes remain. The arrays become layers. A layer is a matrix and the bias after
+ * it, or the two vectors of a norm. The blocks are the repetition of layers that has the most
+ * values. The layers before the blocks make tokens; the last norm and the head follow the blocks.
+ * Each array gets a name that shows its role; the checkpoint is then read as usual. */
 
 enum { NAME_SIZE = 64 };
 
@@ -716,7 +716,7 @@ typedef struct layer {
 /* The state of reading arrays without names: the arrays, and the layers that they form. */
 typedef struct order {
     structure_parts *parts;
-    /* the indices, in the checkpoint, of the arrays that are used, in the order of the file */
+    /* the indices, in parts->ordered, of the arrays that are used */
     int *arrays;
     int array_count;
     layer *layers;
@@ -732,15 +732,15 @@ static checkpoint_tensor_info *array_at(const order *o, int i) {
 
 /* === Recognising uninformative names === */
 
-/* Returns the number of letters in front of the number in a name: 4 for "arr_12". *digits receives
- * the number of digits; 0 if the name has no number. */
+/* Returns the number of characters in front of the number in a name: 4 for "arr_12". *digits
+ * receives the number of digits; 0 if the name has no number. */
 static size_t split_name(const char *name, size_t *digits) {
     const size_t before = strcspn(name, "0123456789");
     *digits = strspn(name + before, "0123456789");
     return before;
 }
 
-/* True if all names differ only in one number, and there are more names than one block has. */
+/* True if all names differ only in one number, and there are more than 8 names. */
 static bool are_unnamed(const checkpoint *c) {
     const size_t count = checkpoint_count(c);
     const char *first = checkpoint_tensor(c, 0)->name;
@@ -767,8 +767,8 @@ static int compare_numbers(const void *a, const void *b) {
 
 /* === Layers === */
 
-/* Returns the kind that an array of this shape may have. A vector may be stored as [1, n]. An array
- * of tokens or positions has three dimensions. */
+/* Returns the kind of layer to which an array of this shape may belong. A vector may be stored as
+ * [1, n]. An array of tokens or positions has three dimensions. */
 static layer_kind kind_of(const checkpoint_tensor_info *t) {
     int last = t->ndim;
     while (last > 2 && t->dims[last - 1] == 1 && t->ndim != 3) last--;
@@ -800,8 +800,8 @@ static bool has_bias(const order *o, int at) {
     return length == t->dims[0] || (kind_of(t) == LAYER_MATRIX && length == t->dims[1]);
 }
 
-/* Makes a layer from the array at `at` and perhaps the next array. A single vector is the scale of
- * a norm, or a token. */
+/* Makes a layer from the array with the index `at`, and from the next array if it is the bias. A
+ * single vector is the scale of a norm, or a token. */
 static void read_layer(const order *o, int at, layer *l) {
     memset(l, 0, sizeof *l);
     l->kind = kind_of(array_at(o, at));
@@ -858,7 +858,7 @@ static bool layer_is_norm(const layer *l) {
     return l->kind == LAYER_NORM || l->kind == LAYER_VECTOR;
 }
 
-/* True if these layers include a norm and at least two matrices, and no layer that makes tokens. */
+/* True if these layers are only norms and matrices: at least one norm and two matrices. */
 static bool may_be_block(const order *o, int first, int period) {
     int norms = 0, matrices = 0, i;
     for (i = first; i < first + period; i++) {
@@ -884,8 +884,8 @@ static int count_repeated(const order *o, int first, int period) {
     return end - first;
 }
 
-/* Returns the first layer of the blocks. If the layer in front of the blocks is equal to the last
- * layer of a block, there are several possible first layers. Returns the first norm among them. */
+/* Returns the index of the first layer of the blocks. The blocks may begin up to `slack` layers
+ * after `first`; the first norm among these layers is taken. */
 static int first_of_blocks(const order *o, int first, int slack) {
     int i;
     for (i = first; i <= first + slack; i++)
@@ -964,8 +964,8 @@ static int count_alike(const order *o, int at, int end) {
     return i - at;
 }
 
-/* Returns the number of matrices if the next matrices are the query, key and value of several
- * heads; otherwise 0. */
+/* Returns how many matrices, from this one on, hold the query, key and value of several heads; 0 if
+ * this matrix is not one of these. */
 static int count_heads(const order *o, int at, int end) {
     const int count = count_alike(o, at, end);
     return count >= 6 && count % 3 == 0 ? count : 0;
@@ -987,8 +987,8 @@ static void name_block(order *o, int block) {
     }
 }
 
-/* The layers found in front of the blocks: which one has the positions, and how many there are of
- * each other kind. */
+/* The layers outside the blocks: which one has the positions, and how many of each other kind have
+ * got names so far. */
 typedef struct front {
     int table; /* index of the layer with the positions; -1 if there is none */
     int tokens, norms, matrices;
@@ -1002,8 +1002,8 @@ static bool is_rows(const order *o, const layer *l) {
     return l->bias < 0 && t->dims[t->ndim - 1] == o->width && t->count > o->width;
 }
 
-/* Returns the index of the layer with the positions. Its array has three dimensions. If there is no
- * such array, returns the last matrix without a bias, provided that another layer makes tokens.
+/* Returns the index of the layer with the positions: a table of at least three dimensions. If there
+ * is none, returns the last matrix without a bias, provided that another layer makes tokens.
  * Otherwise returns -1. */
 static int find_table(const order *o) {
     int last = -1, makers = 0, i;

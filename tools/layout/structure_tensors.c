@@ -27,7 +27,7 @@ enum { NEW_NAME_SIZE = 64 };
 typedef struct new_tensor {
     checkpoint_tensor_info view;
     char name[NEW_NAME_SIZE];
-    char *stored; /* the malloc'ed name; NULL if the name is that of the view */
+    char *stored; /* the malloc'ed stored_name; NULL for that of `view` */
     const char *reason;
 } new_tensor;
 
@@ -63,8 +63,8 @@ static bool add_view(new_tensors *n, int block, const char *role, const char *le
     return t != NULL;
 }
 
-/* The values of a new tensor [rows, cols], or [rows] if cols is 0. `from` is the name of the tensor
- * that the report gives as its source. */
+/* The values of a new tensor [rows, cols], or [rows] if cols is 0. `from` is the name that the
+ * report gives as the source of the new tensor. */
 typedef struct new_values {
     const float *values;
     int64_t rows, cols;
@@ -114,8 +114,8 @@ static checkpoint_tensor_info matrix_view(const structure_part *part) {
     return view;
 }
 
-/* Makes the view of a table as [1, N, D]. The dimension of the D values may be the first, with a
- * grid after it, or the last. False if the other dimensions cannot be merged into one. */
+/* Makes the view of a table as [1, N, D]. The dimension of the D values may be the last, or may
+ * precede those of a grid. False if no dimension has D values or the others cannot be merged. */
 static bool table_view(const checkpoint_tensor_info *t, int64_t width,
                        checkpoint_tensor_info *view) {
     int64_t rows = 1, stride = 0;
@@ -157,8 +157,8 @@ static void name_list(const structure_parts *p, const structure_part *first, cha
     snprintf(text, size, "%.*s*%s", (int)same, path, path + end);
 }
 
-/* Stacks a list of layers, one for each head. If no names distinguish query, key and value, the
- * list has three layers for each head. */
+/* Stacks a list of layers: one for each head, or three for each head if no names distinguish query,
+ * key and value. */
 static bool add_heads(new_tensors *n, const structure_part *first, const char *role) {
     const int count = first->heads, each = !strcmp(role, "attn.stacked") ? 3 : 1;
     const int groups = !strcmp(role, "attn.qkv") ? 3 : !strcmp(role, "attn.kv") ? 2 : 1;
@@ -182,7 +182,7 @@ static bool add_heads(new_tensors *n, const structure_part *first, const char *r
     return good;
 }
 
-/* Joins two layers to one layer. The layer `second` reads the output of the layer `first`. */
+/* Adds one layer that replaces two: `second` reads the output of `first`. */
 static bool add_chain(new_tensors *n, const structure_part *first, const structure_part *second,
                       const char *role) {
     fold_layer a = { NULL, NULL, 0, 0 }, b = a, both = a;
@@ -204,8 +204,8 @@ static bool add_chain(new_tensors *n, const structure_part *first, const structu
     return good;
 }
 
-/* Joins two steps to one. In the first step, query, key and value each pass through a separate
- * layer. In the second step, each passes through its rows of the fused layer. */
+/* Adds layers for query, key and value that each replace two steps: each of the three first passes
+ * through a separate layer, and then through its rows of `fused`. */
 static bool add_before(new_tensors *n, const structure_part *fused) {
     static const char *const before[] = { "attn.before.q", "attn.before.k", "attn.before.v" };
     static const char *const roles[] = { "attn.q", "attn.k", "attn.v" };
@@ -260,7 +260,7 @@ static bool add_identity(new_tensors *n, int block) {
     return good;
 }
 
-/* Adds a bias of zeros to each of these layers that has none, if any of them has a bias. */
+/* If any layer in `roles` has a bias, adds a bias of zeros to each of the others that has none. */
 static bool fill_biases(new_tensors *n, int block, const char *const *roles, size_t count) {
     const structure_parts *p = n->parts;
     bool any = false;
@@ -299,8 +299,8 @@ static bool add_simple(new_tensors *n, const structure_part *part, const char *r
            (!part->bias || add_view(n, part->block, role, ".bias", part->bias, part->reason));
 }
 
-/* True if the table has positions for the class token and the patches, but none for the
- * registers. */
+/* True if a table of `rows` positions has positions for the class token and the patches, but none
+ * for the registers. */
 static bool skips_registers(const new_tensors *n, int64_t rows) {
     const structure_part *registers = structure_with_role(n->parts, -1, "reg_token");
     int side;
@@ -350,7 +350,7 @@ static bool add_patch_chain(new_tensors *n) {
     return !first || add_chain(n, first, second, "patch_embed.proj");
 }
 
-/* If the model has only one norm, gives its values to each norm of a block. */
+/* If the model has only one norm, adds its values as the norms of the block. */
 static bool add_shared_norm(new_tensors *n, int block) {
     static const char *const roles[] = { "norm1", "norm2" };
     const structure_part *norm = n->parts->shared_norm;
@@ -440,7 +440,7 @@ static bool is_of_training(const structure_part *part) {
                                 "criterion");
 }
 
-/* Appends a line with the options that give a name to a remaining part or drop it. */
+/* Appends a line with the options that name or drop a part without a role. */
 static void put_remedies(const structure_parts *p, report *r) {
     char names[STRUCTURE_NAMES_SIZE] = "", line[STRUCTURE_NAMES_SIZE + 200];
     bool droppable = false;
@@ -517,8 +517,8 @@ static bool is_numpy_list(const checkpoint *c) {
     return !strcmp(checkpoint_kind(c), "npz") && checkpoint_find(c, "arr_0");
 }
 
-/* Returns the layout of the code that made the checkpoint. The names of two layers together show
- * which code it was. Returns layout_own for any other code. */
+/* Returns the layout of the code that made the checkpoint. Names from numpy.savez, or the names of
+ * two layers, show which code it was. Returns layout_own for any other code. */
 static const layout *layout_of(const structure_parts *p) {
     static const struct {
         const layout *layout;

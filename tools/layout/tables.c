@@ -249,8 +249,7 @@ static const layout_extra lacking[] = {
     { NULL, NULL }
 };
 
-/* These names show which half of the MLP is the gate. timm and DINOv2 apply SiLU to the gate, and
- * no other activation. */
+/* Models with these names have a gated MLP. Their gate always has SiLU, in timm and in DINOv2. */
 static const layout_default defaults[] = {
     { "activation=silu", "{b}mlp.fc1_g.weight" },
     { "activation=silu", "{b}mlp.w12.weight" },
@@ -667,7 +666,7 @@ const layout layout_hf_siglip = {
 /* === The image encoders of llama.cpp and clip.cpp === */
 
 /* The towers of CLIP, SigLIP and InternVL. Some programs that write such files drop the last block
- * and the norm after it, because language models do not read their output. */
+ * and the norm after it, because language models read the output of the block before. */
 
 static const char *const llama_cpp_prefixes[] = { "v.", NULL };
 static const char *const llama_cpp_blocks[] = { "blk.{i}.", NULL };
@@ -751,7 +750,8 @@ const layout layout_llama_cpp = {
 
 #endif
 
-/* The text encoders of CLIP and SigLIP. SigLIP's text encoder contains its projection, `head`. */
+/* The text encoders of CLIP and SigLIP. SigLIP's text encoder has its projection inside, under the
+ * name `head`. */
 
 static const char *const text_prefixes[] = {
     "module.", "_orig_mod.", "model.", "text_model.", "clip.", "siglip.", NULL

@@ -4,8 +4,8 @@
 /* === torch.nn === */
 
 /* Models that contain a torch.nn.TransformerEncoder or a list of its layers. Only the names inside
- * the encoder are standard. The other names are names that people often choose; their tensors are
- * beside the encoder or beside the module that holds it. */
+ * the encoder are standard. The other names are ones that people often choose for tensors beside
+ * the encoder or beside the module that holds it. */
 
 static const char *const prefixes[] = { "*.", NULL };
 
@@ -15,8 +15,8 @@ static const char *const list_blocks[] = { "{i}.", NULL };
 
 #define BESIDE(tensor, name)                                                                     \
     LAYOUT_FROM(tensor, name), LAYOUT_FROM(tensor, "../" name), LAYOUT_FROM(tensor, "../../" name)
-/* The rules for the layer over a patch: a convolution, a linear layer, or a bare matrix by which
- * patches are multiplied. */
+/* The rules for the layer that reads a patch: a convolution, a linear layer, or a bare matrix by
+ * which patches are multiplied. */
 #define PATCH_AT(key)                                                                            \
     LAYOUT_VIEW("patch_embed.proj.weight", key ".weight", "dcpq>dcpq"),                          \
     LAYOUT_VIEW("patch_embed.proj.weight", key ".weight", "d(patch)>dcpq"),                      \
@@ -94,7 +94,7 @@ static const layout_rule rules[] = {
     LAYOUT_END
 };
 
-/* The defaults norm_first=False and activation="relu" are those of torch itself. */
+/* As in torch, whose defaults are norm_first=False (post_norm) and activation="relu". */
 static const layout_default defaults[] = {
     { "norm_eps=1e-5", NULL }, { "block_type=post_norm", NULL }, { "activation=relu", NULL },
     { "positions=all", ":pos_embed" }, { "pool=token", ":cls_token" },
@@ -125,10 +125,10 @@ const layout layout_torch_nn_list = {
 
 /* === ViT, since 2021-03 ===
  * The values of a patch are ordered (p1 p2 c). Until 2023-02 the stem is only a linear layer. Since
- * 1.0 a norm of the raw patch precedes this layer, and a norm of the token follows it. Until
+ * then (1.0) a norm of the raw patch precedes this layer, and a norm of the token follows it. Until
  * 2023-08 there is a norm after the pooling and none after the blocks. With mean pooling, the mean
- * covers all tokens; since 2025-11 a model with mean pooling has an empty class token. If a model
- * has a single head as wide as a token, the model has no to_out. */
+ * covers all tokens; since 2025-11 such a model has a tensor cls_token without values. If a model
+ * has a single head as wide as a token, attention has no layer to_out. */
 
 static const char *const lucidrains_blocks[] = { "transformer.layers.{i}.", NULL };
 
@@ -328,9 +328,9 @@ const layout layout_lucidrains_first = {
 
 /* === einops and nn.Sequential ===
  * The model is an nn.Sequential of the stem (0), the blocks (1) and the head (2). The two residual
- * branches of block i are 1.{i}.0 and 1.{i}.1. The tutorial's attention divides by the root of
- * embed_dim after the softmax. Many copies divide before the softmax, which the tensors do not
- * show. */
+ * branches of block i are 1.{i}.0 and 1.{i}.1. The tutorial divides the probabilities by the root
+ * of embed_dim, after the softmax. Many copies divide the scores instead, before the softmax; the
+ * tensors do not show this. */
 
 static const char *const einops_blocks[] = { "1.{i}.", NULL };
 
@@ -382,7 +382,7 @@ const layout layout_einops = {
 };
 
 /* === nn.MultiheadAttention in hand-written blocks ===
- * Blocks of two popular courses. Both courses have a norm, attention, a norm and an nn.Sequential.
+ * The blocks of two popular courses. Each block has a norm, attention, a norm and an nn.Sequential.
  * The first course cuts patches with a convolution. The second course cuts patches with a reshape,
  * channel by channel. */
 
@@ -517,15 +517,15 @@ static const layout_default own_defaults[] = {
     USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL },
     { NULL, NULL }
 };
-/* The defaults norm_first=False and activation="relu" are those of torch itself. */
+/* As in torch, whose defaults are norm_first=False (post_norm) and activation="relu". */
 static const layout_default torch_defaults[] = {
     USUAL, { "activation=relu", NULL }, { "block_type=post_norm", NULL },
     { NULL, NULL }
 };
 
-/* The defaults of two kinds of models. Models that follow transformers' code have the first GELU of
- * that code, gelu_tanh. Models written with NumPy are assumed to have the same GELU, because NumPy
- * lacks erf. */
+/* The defaults of two kinds of models. Models that follow transformers' code use gelu_tanh, the
+ * GELU that this code defines first. Models written with NumPy are assumed to have the same GELU,
+ * because NumPy lacks erf. */
 static const layout_default tanh_defaults[] = {
     USUAL, { "activation=gelu_tanh", NULL }, { "block_type=pre_norm", NULL },
     { NULL, NULL }

@@ -161,7 +161,7 @@ static const layout_extra open_clip_lacking[] = {
     { NULL, NULL }
 };
 
-/* Only the archives that OpenAI itself published have these integers next to the weights. */
+/* Only the archives that OpenAI itself published store this integer next to the weights. */
 #define OPENAI "../input_resolution"
 
 static const layout_default open_clip_defaults[] = {
@@ -216,7 +216,7 @@ const layout layout_pe = {
     .company = company, .lacking = open_clip_lacking, .defaults = pe_defaults
 };
 
-/* The text encoder of OpenAI's CLIP and of open_clip. For SigLIP, its projection is a layer with a
+/* The text encoder of OpenAI's CLIP and of open_clip. In SigLIP, the projection is a layer with a
  * bias. */
 
 static const char *const text_prefixes[] = { "module.", "_orig_mod.", "model.", "text.", NULL };
@@ -330,8 +330,8 @@ static const char *const qwen_prefixes[] = {
     "module.", "model.", "visual.", "vision_tower.", "thinker.", NULL
 };
 
-/* guess_layout tries only the first path, which no Qwen model has. So this layout is never guessed
- * for a checkpoint without its probe. */
+/* guess_layout tries only the first of these paths, which no Qwen model has. So this layout is
+ * never guessed for a checkpoint without its probe. */
 static const char *const qwen_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 static const layout_rule qwen_rules[] = {
@@ -423,9 +423,9 @@ static const char *const radio_prefixes[] = {
     "module.", "radio_model.model.", "base_model.", "model.", NULL
 };
 
-/* Hand-written code also has blocks with these names. guess_layout tries only the first path,
- * which no RADIO model has. So this layout is never guessed for hand-written code, which lacks
- * the probe. */
+/* Hand-written code also has blocks with these names. guess_layout tries only the first of these
+ * paths, which no RADIO model has. So this layout is never guessed for hand-written code, which
+ * lacks the probe. */
 static const char *const radio_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 #define RADIO_TOKENS "patch_generator.cls_token.token"
@@ -724,7 +724,7 @@ static const char *const jax_blocks[] = {
     LAYOUT_FROM(tensor ".weight", key "/scale"), LAYOUT_FROM(tensor ".bias", key "/bias")
 #define JAX_DENSE(tensor, key)                                                                   \
     LAYOUT_VIEW(tensor ".weight", key "/kernel", "io>oi"), LAYOUT_FROM(tensor ".bias", key "/bias")
-/* Query, key and value have a separate axis for the heads, after the input or before the output. */
+/* Kernels have an axis for the heads: after the input axis, but in `out` before the output axis. */
 #define JAX_ATTENTION(key)                                                                       \
     LAYOUT_ROWS3("{b}attn.qkv.weight", "dhk>hkd", key "/query/kernel", key "/key/kernel",        \
                  key "/value/kernel"),                                                           \

@@ -100,8 +100,8 @@ static bool read_outer(checkpoint *c, const layout_item *item, int64_t first, in
     return true;
 }
 
-/* Computes values of a linear layer applied to a constant. The product of two floats is exact in a
- * double (24 + 24 <= 53 bits), so only the sum is rounded to float. */
+/* Computes values of a linear layer applied to a constant vector, parts[0]. The product of two
+ * floats is exact in a double (24 + 24 <= 53 bits), so only the sum is rounded to float. */
 static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                         float *to, report *r) {
     const int64_t depth = item->parts[0].view.count;
@@ -125,13 +125,13 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
 /* === Pooling that is narrower than the tokens === */
 
 /* vit.h pools at the full width of a token, so the heads and the output of the narrower pooling are
- * filled up with zeros. The norm after the pooling then divides by the deviation of more values, so
- * the norm's input is multiplied by the root of the ratio of widths. The norm also subtracts the
- * mean of more values, so the layer in front of the norm already subtracts the mean. The queries
- * are multiplied too, because vit.h divides by the root of a wider head. */
+ * filled up with zeros. The norm after the pooling then has the mean and deviation of more values.
+ * So the layer in front of it subtracts the mean and multiplies by the root of the ratio of the
+ * widths, and the weight of the norm is divided by this root. The queries are multiplied by the
+ * root too, because vit.h divides by the root of a wider head. */
 
-/* Returns the index of a value in the pooling's heads for an index in vit.h's wider heads. -1 if
- * the value is one of the zeros. */
+/* Returns the index, in the heads of the narrower pooling, of the value `place` of vit.h's wider
+ * heads; -1 if this value is one of the zeros. */
 static int64_t narrow_place(const layout_item *item, int64_t wide, int64_t place) {
     const int64_t ours = wide / item->pool_heads, theirs = item->narrow / item->pool_heads;
     return place % ours < theirs ? place / ours * theirs + place % ours : -1;
@@ -205,9 +205,10 @@ static bool read_narrow(checkpoint *c, const layout_item *item, int64_t first, i
     return good;
 }
 
-/* Reads a row of values for each head. The library indexes this row by query minus key, but vit.h
- * indexes it by key minus query. This difference reverses both axes of the distances, and therefore
- * the whole row. Only the class token's three values at the end of the row keep their places. */
+/* Reads the biases of relative positions, a row for each head. The library indexes a row by query
+ * minus key, but vit.h indexes it by key minus query. This difference reverses both axes of the
+ * distances, and therefore the whole row. Only the class token's three values at its end keep their
+ * places. */
 static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                          float *to, report *r) {
     const int64_t columns = item->parts[0].view.count / item->tensor.dims[0];
@@ -225,15 +226,15 @@ static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, 
     return good;
 }
 
-/* Returns a distance between query and key on a logarithmic scale. `place` is the index of the
- * distance along one axis. */
+/* Returns the distance between query and key along one axis, on a logarithmic scale. `place` is the
+ * index of the distance. */
 static double log_distance(int64_t place, int64_t side) {
     const double distance = (double)(side - 1 - place);
     return copysign(log1p(fabs(distance)), distance);
 }
 
-/* Computes a row of values for each head, in the same order as read_rel_pos. The class token's
- * values are 0. */
+/* Computes the biases of relative positions with an MLP, in the same order as read_rel_pos. The
+ * class token's values are 0. */
 static bool read_rel_pos_mlp(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                              float *to, report *r) {
     const int64_t hidden = item->parts[1].view.count, columns = item->tensor.dims[1];
@@ -262,8 +263,8 @@ static bool read_rel_pos_mlp(checkpoint *c, const layout_item *item, int64_t fir
     return good;
 }
 
-/* Returns the rotation of one pair of values in a head. If blocks and heads have their own
- * frequencies, `given` holds them as [2 axes, depth, heads, pairs]. */
+/* Returns the rotation of one pair of values in a head. `given` is NULL, or holds periods, or the
+ * frequencies of all blocks and heads as [2 axes, depth, heads, pairs]. */
 static vit_rotation rotation_of(const layout_item *item, const float *given, int64_t head,
                                 int64_t pair) {
     const rope_grid *grid = &item->rope;
@@ -308,8 +309,7 @@ static bool read_rope(checkpoint *c, const layout_item *item, int64_t first, int
     return true;
 }
 
-/* Returns a constant of differential attention for the block with this number (arXiv
- * 2410.05258). */
+/* Returns the constant lambda_init of differential attention (arXiv 2410.05258) for a block. */
 static double lambda_init(int block) { return 0.8 - 0.6 * exp(-0.3 * block); }
 
 /* Computes the only value of LAYOUT_LAMBDA. The parts are the vectors q1, k1, q2, k2. */
@@ -401,8 +401,8 @@ static bool read_batch_norm(checkpoint *c, const layout_item *item, int64_t firs
     return true;
 }
 
-/* Computes the biases of a convolution without a bias that is joined with the batch norm after it:
- * y = (x - mean) factor + bias. */
+/* Computes the biases that a convolution without a bias gets if it includes the batch norm after
+ * it: y = (x - mean) factor + bias. */
 static bool read_batch_shift(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                              float *to, report *r) {
     double v[LAYOUT_MAX_PARTS] = { 0 };
@@ -458,8 +458,8 @@ typedef struct folding {
 
 enum { FOLDED_ROWS = 16, FOLDED_VALUES = 65536 };
 
-/* Computes rows of the product in `sums`. Each sum is in the order of the inner dimension. Products
- * of floats are exact in a double. */
+/* Computes rows of the product in `sums`. The terms of a sum are added in the order of the inner
+ * dimension. Products of floats are exact in a double. */
 static bool sum_rows(const folding *f, int64_t first, int64_t rows, report *r) {
     checkpoint *c = f->checkpoint;
     const int64_t v = 2 * f->inner; /* rows of q and k come before those of v */
@@ -530,8 +530,8 @@ bool layout_read(checkpoint *c, const layout_item *item, int64_t first, int64_t 
 }
 
 /* === The pseudo-inverse of resizing one side ===
- * A resize of both sides is the Kronecker product of two resizes of one side. Its inverse is the
- * Kronecker product of their inverses. */
+ * A resize of both sides is the Kronecker product of two resizes of one side. Its pseudo-inverse is
+ * the Kronecker product of their pseudo-inverses. */
 
 /* Fills b [to, from] with the share of each old pixel in each new pixel, by resizing unit vectors.
  * False if memory is exhausted. */
@@ -564,7 +564,7 @@ static void make_gram(const double *b, int rows, int columns, bool of_columns, d
 }
 
 /* Replaces x [n, columns] by gram^-1 x, with Gauss-Jordan elimination. No rows are swapped, because
- * gram is positive definite. False if there is no solution. */
+ * gram is positive definite. False if gram is nearly singular. */
 static bool solve(double *gram, double *x, int n, int columns) {
     int i, j, k;
     for (i = 0; i < n; i++) {
@@ -589,8 +589,8 @@ static void transpose(const double *from, int rows, int columns, double *to) {
 }
 
 /* Computes the pseudo-inverse of the resize B, which `work` [new, old] holds. If the patch grows,
- * it is (B' B)^-1 B'. Otherwise it is B' (B B')^-1, which is the transpose of the solution x of
- * (B B') x = B. `work` has space for a matrix [n, n] behind B. */
+ * it is (B' B)^-1 B'. Otherwise it is B' (B B')^-1, the transpose of the solution x of (B B') x =
+ * B. Behind B, `work` has space for B' B or B B'. */
 static bool invert(const adaptation *a, double *work) {
     const int old = a->from.side, new = a->to.side;
     const bool grows = new > old;

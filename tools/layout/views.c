@@ -79,8 +79,8 @@ bool layout_take_block(checkpoint_tensor_info *view, int i) {
 
 /* === Axes === */
 
-/* Writes the letters of the source's next dimension without brackets, and returns the text after
- * it. Returns NULL after the last dimension. */
+/* Writes the letters of the next dimension in `axes`, without brackets, to `letters`. Returns the
+ * text after this dimension; NULL if '>' showed that there is none. */
 static const char *next_dim(const char *axes, char *letters, size_t size) {
     size_t length = 1;
     if (*axes == '>') return NULL;

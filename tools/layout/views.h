@@ -11,7 +11,7 @@
 
 #include "checkpoint/checkpoint.h"
 
-/* The sizes of dimensions that only the settings of the model give. */
+/* The settings that give the sizes of dimensions which a tensor stores merged into one. */
 typedef struct layout_sizes {
     int64_t patch, chans, heads, head_dim;
 } layout_sizes;
@@ -33,7 +33,7 @@ int layout_axes_ndim(const char *axes);
 /* Returns the letters after the '>' of `axes`: the dimensions in the order of the .vit file. */
 const char *layout_file_order(const char *axes);
 
-/* Returns the size of the view's dimension that has only this letter; 0 if there is none. */
+/* Returns the size of the view's dimension named only `letter` in `axes`; 0 if there is none. */
 int64_t layout_axis_size(const char *axes, const checkpoint_tensor_info *view, char letter);
 
 /* Puts the dimensions of the view into the order of the .vit file. Returns false if the view does
@@ -56,8 +56,8 @@ typedef struct fold_layer {
     int64_t rows, cols;
 } fold_layer;
 
-/* Reads a weight and its bias. All dimensions but the first count as columns. `is_transposed` means
- * that the weight is stored as [cols, rows]. */
+/* Reads a weight and its bias. All dimensions of the weight but the first count as one.
+ * `is_transposed` means that the weight is stored as [cols, rows]. */
 bool fold_read(checkpoint *c, const checkpoint_tensor_info *weight,
                const checkpoint_tensor_info *bias, bool is_transposed, fold_layer *layer,
                report *r);
@@ -70,9 +70,10 @@ fold_layer fold_rows(const fold_layer *layer, int64_t first, int64_t rows);
 /* Makes one layer *result that computes second(first(x)). */
 bool fold_chain(const fold_layer *first, const fold_layer *second, fold_layer *result, report *r);
 
-/* Stacks the layers of all heads. If `is_diagonal` is set, each layer reads only its own columns.
- * If `groups` > 1, each layer has this many kinds of rows, such as queries, keys and values. The
- * result then has all rows of the first kind, followed by all rows of the next kind. */
+/* Stacks the layers of all heads. If `is_diagonal` is set, each layer reads other columns of the
+ * input; otherwise all layers read the same columns. If `groups` > 1, each layer has this many
+ * kinds of rows, such as queries, keys and values. The result then has all rows of the first kind
+ * first. */
 bool fold_heads(const fold_layer *heads, int count, bool is_diagonal, int groups,
                 fold_layer *result, report *r);
 

@@ -48,7 +48,7 @@ typedef struct look_choices {
 
 /* A photo, and the values that the command computes for its tokens. */
 typedef struct look_photo {
-    const char *name; /* name of the photo, memory of look_job.photos */
+    const char *name; /* name of the photo, which look_job.photos owns */
     view shown;
     vit_config config; /* configuration of the model at the input size for this photo */
     int before;        /* total number of patches of all photos before this photo */
@@ -159,7 +159,7 @@ int look_all_patches(const look_job *j);
 vit_grid look_grid_of(const vit_config *config);
 /* Returns false if the model has no block with the number of --block. */
 bool look_check_block(const look_job *j, report *r);
-/* Finds the patch of a photo at the point that --at gives. *patch receives its index. */
+/* Sets *patch to the index of the patch at the point that --at gives. Fails if there is none. */
 bool look_patch_at(const look_job *j, const view *v, int *patch, report *r);
 const float *look_patch_token(const look_photo *s, int patch);
 

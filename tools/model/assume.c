@@ -59,13 +59,13 @@ static bool assume(const assumer *a, setting_key key, double value, const char *
 
 /* === The network === */
 
-/* True if the pooling reads vectors of tokens, and the model has prefix tokens. Then the head's
- * input depends on whether the prefix tokens are pooled too. */
+/* True if the model has prefix tokens, and a pooling that may include them. Then the setting
+ * pool_prefix changes the head's input. */
 static bool may_pool_prefix(const vit_config *c) {
     return c->num_prefix_tokens > 0 && c->pool != VIT_POOL_TOKEN && c->pool != VIT_POOL_TOKEN_AVG;
 }
 
-/* Writes and returns the reason why the norms have this order. */
+/* Writes and returns the reason for the assumed order of norms. */
 static const char *order_why(const assumer *a, char text[HEADS_TEXT]) {
     const norm_order_evidence *order = &a->seen->norm_order;
     const bool pre = order->pre > order->post;
@@ -151,8 +151,8 @@ static bool assume_seen_keys(const assumer *a) {
                   keys->is_by_head ? QKV_INTERLEAVE_PER_HEAD : QKV_INTERLEAVE_NONE, why);
 }
 
-/* Adds an assumption for each setting that was read from trained weights. Figures show how clear
- * the evidence is. */
+/* Adds an assumption for each setting that was read from trained weights. Figures in each reason
+ * show how clear the evidence is. */
 static bool assume_evidence(const assumer *a) {
     return assume_seen_heads(a) && assume_seen_patch_order(a) && assume_seen_keys(a);
 }
@@ -168,7 +168,7 @@ static bool assume_eps(const assumer *a) {
     return assume(a, SETTING_NORM_EPS, 1e-5, why);
 }
 
-/* Adds the usual value as an assumption for each setting that the library does not give. */
+/* Adds the usual value as an assumption for each of four settings, if nothing gives the setting. */
 static bool assume_usual(const assumer *a) {
     const vit_config *c = &a->model->config;
     const bool by_width = a->model->notes.heads_by_width && !a->model->notes.heads_by_weights;
@@ -183,8 +183,8 @@ static bool assume_usual(const assumer *a) {
            assume(a, SETTING_ACTIVATION, c->activation, "timm's usual value");
 }
 
-/* Adds the image size as an assumption. Positions show the number of patches, but not whether
- * patches overlap. */
+/* Adds the image size as an assumption. Positions show the number of patches, but the image size
+ * also depends on whether patches overlap. */
 static bool assume_size(const assumer *a) {
     const vit_config *c = &a->model->config;
     char what[64], why[128];
@@ -399,8 +399,8 @@ void settings_from_arch(settings *s, const arch_choice *choice) {
     s->mean_count = s->std_count = 3;
 }
 
-/* The settings of a conversion, for trying architectures of timm. Each architecture in turn
- * replaces the settings of the given name. */
+/* The settings of a conversion, for trying architectures of timm. The settings of each architecture
+ * in turn are stored as all[FROM_NAME]. */
 typedef struct trial {
     settings all[FROM_COUNT];
     const settings_seen *seen;

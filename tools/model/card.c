@@ -57,7 +57,7 @@ static const char *phrase_by_hand(setting_key key, const vit_config *c, char tex
 static const char *phrase_of(setting_key key, const vit_config *c, char text[PHRASE_SIZE]) {
     const setting_row *row = &setting_rows[key];
     if (*phrase_by_hand(key, c, text)) return text;
-    /* the phrase of has_final_norm describes this norm */
+    /* the phrase of has_fc_norm replaces this one */
     if (key == SETTING_FINAL_NORM && c->has_fc_norm) return "";
     if (key == SETTING_QKV_BIAS && c->attention == VIT_ATTENTION_SELF) return "";
     if (key == SETTING_POOL_PREFIX && c->pool == VIT_POOL_TOKEN) return "";
@@ -118,8 +118,8 @@ int card_count_synsets(const vit_model *model) {
     return count;
 }
 
-/* The beginning of the lines of the provenance that are assumptions. Every line of the provenance
- * has the form "key: value". */
+/* Every line of the provenance has the form "key: value". This is the key of the lines that are
+ * assumptions. */
 static const char assumed_key[] = "assumed: ";
 
 bool card_next_line(const char **at, const char **line, int *length, bool *is_assumed) {
@@ -263,7 +263,7 @@ static void hash_option(vit_hash *hash, const char *name, uint32_t bits) {
                                            "selftest_tolerance" };
     for (size_t i = 0; i < sizeof of_head / sizeof of_head[0]; i++)
         if (!strcmp(name, of_head[i])) return;
-    /* options that vit.h gains later must not change the hashes of older files */
+    /* 0 is skipped: an option that vit.h gains later must not change the hashes of older files */
     if (!bits) return;
     hash_text(hash, name);
     hash_number(hash, bits);

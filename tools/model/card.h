@@ -68,16 +68,16 @@ int card_count_synsets(const vit_model *model);
 const char *card_layout_name(vit_layout layout);
 
 /* Takes the next line "key: value" from the provenance at *at, and moves *at to the next line.
- * *length receives the length of the line. *is_assumed becomes true for an assumption; *line then
- * points behind the key. Returns false at the end of the text. */
+ * *length receives the length of the line. *is_assumed becomes true for an assumption; *line and
+ * *length then leave out the key. Returns false at the end of the text. */
 bool card_next_line(const char **at, const char **line, int *length, bool *is_assumed);
 
 /* True for the tensors that change if the head is replaced: those of the head, and those of the
  * self-test. */
 bool card_is_of_head(const char *tensor_name);
 
-/* Returns the XXH64 of everything that affects an embedding: the options, and all tensors but those
- * of the head and the self-test. */
+/* Returns the XXH64 of everything that affects an embedding: all options and tensors but those of
+ * the head and the self-test. */
 uint64_t card_backbone(const vit_model *model);
 
 /* Bits of `lists`: the lists that card_put adds. */

@@ -106,8 +106,8 @@ static bool put_vector(const json_value *value, const char *key, double *out, in
     return true;
 }
 
-/* Sets the preprocessing. Photos are resized to the size of the input, so the crop removes only
- * pixels that lie outside this size. */
+/* Sets the preprocessing. open_clip resizes photos directly to the size of the input, so crop_pct
+ * is 1: the crop removes only pixels outside this size. */
 static bool put_preprocessing(settings *s, const json_value *preprocess, report *r) {
     static const struct {
         const char *name;
@@ -152,7 +152,7 @@ bool config_open_clip_apply(config_file *config, settings *s, report *r) {
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* === Models and image processors ===
- * The default values of transformers, which its files omit. */
+ * The tables hold default values of transformers, which its files may omit. */
 
 /* An image processor of transformers, with its default values. */
 typedef struct hf_processor {
@@ -211,7 +211,7 @@ static const hf_model models[] = {
     { "vit_msn", "gelu", 1e-6, 12, BY_VIT },
     { "ijepa", "gelu", 1e-12, 12, BY_VIT },
     { "dinov2", "gelu", 1e-6, 12, BY_DINOV2 },
-    /* the default values of DINOv2, its backbone */
+    /* the values are those of DINOv2, its backbone */
     { "depth_anything", "gelu", 1e-6, 12, BY_DINOV2 },
     { "dinov2_with_registers", "gelu", 1e-6, 12, BY_DINOV2 },
     { "dinov3_vit", "gelu", 1e-5, 6, BY_DINOV3 },
@@ -330,8 +330,8 @@ static bool put_pooler_act(settings *s, const json_value *object, report *r) {
                                           json_string(value, "?"));
 }
 
-/* Sets the base of the frequencies of rotary positions. Newer files store it in a separate
- * object. */
+/* Sets the base of the frequencies of rotary positions. Newer files store the base in the object
+ * rope_parameters. */
 static bool put_rope(settings *s, const json_value *object, report *r) {
     double base;
     if (config_is_null(json_get(object, "rope_theta")))
@@ -519,8 +519,8 @@ static int64_t nearest_multiple(int64_t side, int64_t multiple) {
     return 2 * rest == multiple ? 0 : side - rest + (2 * rest > multiple ? multiple : 0);
 }
 
-/* Sets the sizes of DPT's processor, whose sides are multiples of a number of pixels. If photos
- * keep their aspect ratio, vit_find_crop computes these sizes for each photo. */
+/* Sets the sizes for DPT's processor, which makes the sides of photos multiples of a number. If
+ * photos keep their aspect ratio, vit_find_crop computes these sizes for each photo. */
 static bool put_multiples(settings *s, const json_value *root, hf_frame *input, report *r) {
     const json_value *given = json_get(root, "ensure_multiple_of");
     const int64_t multiple = config_is_null(given) ? 1 : json_integer(given, 0);
@@ -658,8 +658,8 @@ static const hf_processor *find_processor(const json_value *root, const hf_model
     return NULL;
 }
 
-/* Refuses fields that might add a step. The function accepts the fields that are read, and the
- * fields that cannot change the input. Any other field that is on, such as do_pad,
+/* Refuses fields that might add a step to the preprocessing. Accepts the fields that are read, and
+ * those that cannot change the input. Any other field that is neither null nor false, such as
  * do_flip_channel_order, crop_pct or offset, might add a step. */
 static bool check_fields(const json_value *root, const hf_processor *processor, report *r) {
     static const char *const of_dpt[] = { "do_pad", "ensure_multiple_of", "keep_aspect_ratio",
@@ -834,13 +834,12 @@ typedef struct own_reader {
         char name[OWN_NAME];
     } levels[OWN_DEPTH];
     int depth;
-    /* the numbers of the innermost section that are on separate lines, with commas between them; or
-     * "" */
+    /* the numbers that the innermost section has on separate lines, joined with commas */
     char list[OWN_VALUE];
 } own_reader;
 
-/* True if this section describes another part than the encoder, so that its numbers must be
- * ignored. */
+/* True if the name shows that the section describes something other than the encoder. The numbers
+ * of such a section are ignored. */
 static bool is_foreign_section(const char *name) {
     static const char *const words[] = { "decoder", "optim", "sched", "teacher", "discriminator" };
     size_t i;
@@ -897,7 +896,7 @@ static void pass_json(own_reader *o, const json_value *object) {
 /* === YAML === */
 
 /* Cuts off a comment at the end of a line and the spaces in front of the comment. Returns a pointer
- * to the first letter that is no space. */
+ * to the first character that is no space. */
 static char *trim(char *text) {
     char quote = '\0', *at, *end = text;
     text += strspn(text, " \t");

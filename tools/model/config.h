@@ -81,7 +81,7 @@ bool config_open_clip_apply(config_file *config, settings *s, report *r);
 /* === transformers' config.json === */
 
 /* These functions read config.json of Hugging Face transformers ("model_type": "vit"), and its
- * preprocessor_config.json. Both contain settings that the tensors do not show. */
+ * preprocessor_config.json. Both files contain settings that the tensors do not show. */
 
 /* True for a configuration of any transformers model. */
 bool config_hf_is(const json_value *root);
@@ -99,9 +99,9 @@ bool config_hf_apply(config_file *config, settings *s, const char *path, report 
 /* Reads a text in JSON, or in the part of YAML that people use for settings: lines "key: value" at
  * any depth, words with or without quotes, lists of numbers. Calls `take` for each number, word and
  * list. `key` is the last part of the setting's name, and `value` is the value as text: "12",
- * "true", "(0.5, 0.5, 0.5)". Skips the sections of a decoder or an optimizer, and lines that it
- * cannot parse. The text is changed. The function fails if `take` returns false or memory is
- * exhausted. */
+ * "true", "(0.5, 0.5, 0.5)". Skips the sections of other parts, such as a decoder or an optimizer,
+ * and lines that it cannot parse. The text is changed. The function fails if `take` returns false
+ * or memory is exhausted. */
 typedef bool config_take(void *user, const char *key, const char *value);
 bool config_read_own(char *text, size_t size, config_take *take, void *user);
 

@@ -6,9 +6,9 @@
 
 /* === Tables === */
 
-/* How the value of a key is read. */
+/* How the value of a key is read. For every key, null leaves the settings unchanged. */
 typedef enum key_action {
-    TO_SETTING,    /* the value of `setting`, a number or a flag; null leaves `setting` unchanged */
+    TO_SETTING,    /* the value of `setting`, a number or a flag */
     TO_SIZE,       /* the image size, n or [height, width] */
     TO_TRUE,       /* true sets the flag `setting`; false leaves the flag unchanged */
     TO_SQUARE,     /* the value of `setting`, as n or [n, n] */
@@ -17,7 +17,7 @@ typedef enum key_action {
     TO_MEAN,
     TO_STD,
     TO_PRE_NORM,  /* false means that the patch embedding has a bias */
-    TO_ABSENCE,   /* null or false clears the flag `setting`; a number sets the flag */
+    TO_ABSENCE,   /* false clears the flag `setting`; any other value sets the flag */
     TO_POSITIONS, /* one of pos_embed, use_abs_pos_emb and no_embed_class */
     /* use_rot_pos_emb: false means that there are no rotary positions; true does not name their
      * type */
