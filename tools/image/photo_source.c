@@ -90,8 +90,8 @@ static bool check_line(const photo_paths *paths, size_t length, report *r) {
     return report_file(r, paths->lists.items[paths->next_list - 1]);
 }
 
-/* Reads the next line of the open list into paths->line, without its separator. The last line may
- * end with the file. Returns false if there are no more lines. */
+/* Reads the next line of the open list into paths->line, without its separator. The last line needs
+ * no separator. Returns false at the end of the list or after a failure. */
 static bool take_line(photo_paths *paths, size_t *length, report *r) {
     size_t count = 0;
     int c;
@@ -186,7 +186,7 @@ static bool read_wanted(frame_reader *reader) {
     return false;
 }
 
-/* Turns the frame that was read into a photo. The photo takes over the memory of the frame. */
+/* Makes a photo of the frame that was just read. The photo takes over the memory of the frame. */
 static bool make_photo(frame_reader *reader, photo *p, frame_facts *facts) {
     frame *f = &reader->incoming;
     char name[32];
@@ -208,8 +208,8 @@ static bool make_photo(frame_reader *reader, photo *p, frame_facts *facts) {
     return true;
 }
 
-/* Decodes a frame before another thread takes it. A failure is not reported here, because the
- * thread that takes the frame decodes it again and reports the reason. */
+/* Decodes a photo before the caller takes it. A failure is not reported here, because the caller
+ * then decodes the photo again and reports the reason. */
 static void decode_ahead(const frame_reader *reader, photo *p, frame_facts *facts) {
     const double start = cli_now_ms();
     report r = report_make();
@@ -217,8 +217,8 @@ static void decode_ahead(const frame_reader *reader, photo *p, frame_facts *fact
     facts->decode_ms = cli_now_ms() - start;
 }
 
-/* Waits until the previous photo has been taken, so that there is a free slot for the next photo.
- * Returns false if the reader has been stopped. */
+/* Unless `realtime` is true, waits until the caller has taken the previous photo, so that the slot
+ * `latest` is free. Returns false if the reader has been stopped. */
 static bool wait_for_room(frame_reader *reader) {
     bool room;
     pthread_mutex_lock(&reader->lock);
@@ -322,8 +322,8 @@ bool frame_reader_open(frame_reader *reader, const char *path, report *r) {
                        strerror(errno));
 }
 
-/* Stops the reading thread and waits for its end. The thread may be waiting for a free slot, or for
- * a frame that never comes. */
+/* Stops the reading thread and waits for its end. The thread may be waiting for the slot `latest`,
+ * or for a frame that never comes. */
 void frame_reader_close(frame_reader *reader) {
     pthread_mutex_lock(&reader->lock);
     reader->stopped = true;
@@ -359,7 +359,7 @@ static bool add_folder(labelled_photos *set, const char *root, int index, report
     return true;
 }
 
-/* Keeps `limit` of the photos and frees the others. The photos are chosen as in photos_find. */
+/* Keeps `limit` photos, evenly spaced as in photos_find, and frees the others. 0 keeps all. */
 static void thin_out(labelled_photos *set, int limit) {
     const int all = set->photos.count;
     int kept = 0;

@@ -32,7 +32,7 @@ typedef struct photo {
 /* Decodes the photo and fills in p->image, unless the source has filled it in. p->image belongs to
  * the photo: free the photo by photo_free, even after a failure. */
 bool photo_decode(photo *p, photo_decoder *decoder, report *r);
-/* Computes the model's input for the photo, as photos_input does, and also for raw pixels. */
+/* Computes the model's input for the photo. Unlike photos_input, also accepts raw pixels. */
 bool photo_input(const photo *p, photo_decoder *decoder, const vit_model *model, float *input,
                  report *r);
 void photo_free_pixels(photo *p); /* frees p->image and p->data, and keeps p->name */
@@ -42,19 +42,19 @@ void photo_free(photo *p);
  * *user. */
 typedef struct photo_source {
     void *user;
-    uint64_t count; /* number of photos; 0 if the number is unknown before the last photo */
+    uint64_t count; /* number of photos; 0 if it is known only after the last photo */
     /* Gives the next photo. *p is zeroed before the call. Returns false after the last photo, and
      * on failure with a message in *r. Only one thread at a time calls this function, and other
-     * threads wait until the call returns. The function therefore does not decode the photo;
-     * photo_decode decodes it later. */
+     * threads wait until the call returns. `next` therefore does not decode photos; threads call
+     * photo_decode later, in parallel. */
     bool (*next)(void *user, photo *p, report *r);
 } photo_source;
 
 /* === Paths on the command line, then paths in list files === */
 
 typedef struct photo_paths {
-    photo_list list;     /* paths from the command line; photo_paths_close frees the list */
-    text_list lists;     /* list files, which have a path in each line; "-" is standard input */
+    photo_list list;     /* images of operands and listed folders; photo_paths_close frees them */
+    text_list lists;     /* paths of files that list images; "-" is standard input */
     char separator;      /* the character at the end of each path in a list file: '\n' or '\0' */
     int next, next_list; /* private, like the members below */
     FILE *file;
@@ -81,8 +81,8 @@ bool photo_paths_open(photo_paths *paths, const text_list *operands, const text_
 void photo_paths_close(photo_paths *paths);
 photo_source photo_paths_source(photo_paths *paths);
 
-/* Finds all images of the operands and of the list files, and puts their paths into *list. The call
- * fails if a folder has no images, or if no image is found. */
+/* Puts the paths of all images that the operands and list files name into *list. The call fails if
+ * a folder has no images, or if no image is found. */
 bool photo_paths_all(photo_list *list, const text_list *operands, const text_list *lists,
                      char separator, report *r);
 
@@ -134,11 +134,11 @@ typedef struct frame_reader {
     report failure;
 } frame_reader;
 
-/* Opens the file or pipe, and starts the thread. "-" is standard input. Before the call, the caller
- * sets the public members and zeroes the others. On failure there is nothing to close. */
+/* Opens the file or pipe `path` ("-": standard input), and starts the thread. Before the call, the
+ * caller sets the public members and zeroes the others. On failure there is nothing to close. */
 bool frame_reader_open(frame_reader *reader, const char *path, report *r);
 /* Returns a source that gives a photo for each frame. The name of a photo is "frame 7", for
- * example. The source ends when frames_read ends the stream, and fails when frames_read fails. */
+ * example. The source ends with the stream, and fails if frames_read fails. */
 photo_source frame_reader_source(frame_reader *reader);
 /* Closes the reader, even before the end of the stream. If the thread is waiting for a frame, the
  * thread stops waiting. */

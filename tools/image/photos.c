@@ -87,7 +87,7 @@ static bool each_entry(photo_list *list, const char *folder, visitor *visit, int
     return good || report_file(r, folder);
 }
 
-/* Adds an image to the list. If the name is a folder, adds the images in the folder. Links to
+/* Adds an image to the list. If the entry is a folder, adds the images in the folder. Links to
  * folders are not followed, because such a link could lead back to a parent folder. A missing
  * image, such as a broken link, is added and reported when it is read. Any other entry that cannot
  * be inspected is a failure, because the entry may be a folder of images. */
@@ -228,7 +228,7 @@ bool photos_prepare(const vit_model *model, const vit_image *image, float *input
 }
 
 /* Moves an unreadable image from the list to the skipped images. Returns false if the list has no
- * other image, or if the failure was not the image's fault. */
+ * other image, or if memory was exhausted, which is not the image's fault. */
 static bool skip(photo_list *list, int i, report *r) {
     char *path = list->paths[i];
     if (r->no_memory || list->count == 1) return false;
@@ -256,7 +256,7 @@ size_t photos_max_bytes(const photo_options *options) {
     return image_file_max_bytes(flags_of(options));
 }
 
-/* === Decoding in processes of their own === */
+/* === Decoding in confined processes === */
 
 /* The parameters that `work` receives. The model has no weights, because vit_preprocess does not
  * need them. */
@@ -267,9 +267,9 @@ typedef struct task {
 
 typedef char task_fits[sizeof(task) <= SANDBOX_MAX_PARAMETERS ? 1 : -1];
 
-/* Returns the number of eighths of its full size at which to decode the photo. The decoded sides
- * are at least twice the sides of the resized photo. The decoder's box filter then removes only
- * detail that the resize also removes. */
+/* Returns the least size, in eighths of the full size, at which the sides of the decoded photo are
+ * at least twice those of the resized photo; 8 if there is none. The decoder's box filter then
+ * removes only detail that the resize also removes. */
 static int least_eighths(const void *user, int width, int height) {
     const task *t = user;
     int eighths = 1;
@@ -373,8 +373,7 @@ static bool split_command(command *c, report *r) {
     return c->count > 0 || report_fail(r, "--decoder: the command names no program");
 }
 
-/* Prepares the command before the first photo, so that all problems of the command are reported at
- * once. */
+/* Prepares the command before the first photo, so that a wrong command is reported at once. */
 static bool open_command(command *c, const photo_options *options, uint64_t memory, report *r) {
     c->text = command_text(options);
     c->memory = memory;
@@ -426,8 +425,8 @@ static bool write_file(const char *path, const void *data, size_t size, report *
                                os_error(errno));
 }
 
-/* Writes ": " and the last line that the command printed into `line`. `path` is the file of the
- * command's messages. If the command printed nothing, `line` becomes "". */
+/* Sets `line` to ": " and the last of the command's messages, which are the lines of the file
+ * `path`. If there are none, `line` becomes "". */
 static void last_line(const char *path, char *line, size_t line_size) {
     report r = report_make();
     unsigned char *data;
@@ -535,8 +534,8 @@ struct photo_decoder {
     /* The sandbox, or NULL to decode in this process. */
     sandbox *box;
     command other;
-    /* `lacked` is the number of photos that need a command although none was given. `said_grey16`
-     * is 1 once the note about 16-bit grey images was printed. Several threads change both. */
+    /* `lacked` is the number of photos that need a command when none was given. `said_grey16` is 1
+     * once the note about 16-bit grey images was printed. Several threads change both. */
     int lacked, said_grey16;
 };
 
@@ -753,7 +752,7 @@ bool photos_input(const char *name, const void *data, size_t size, photo_decoder
 void photos_free_image(vit_image *image) {
     image_file file;
     memset(&file, 0, sizeof file);
-    /* This pointer is a copy of the pointer in *image. */
+    /* The cast drops the const of `pixels`: allocate_pixels or the decoder allocated them. */
     file.pixels = (uint8_t *)(uintptr_t)image->pixels;
     image_file_free(&file);
     memset(image, 0, sizeof *image);

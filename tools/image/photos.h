@@ -19,12 +19,12 @@ typedef struct photo_list {
     size_t capacity; /* private */
 } photo_list;
 
-/* Finds the images that operands name. An operand is a file, whatever it contains, or a folder. A
- * folder stands for all images in it and in its subfolders. The images are recognised by their
- * suffixes and sorted by path; hidden files are left out. Images of formats that cannot be decoded
- * are included, because the program must report them. If there are more than `max` images, keeps
- * `max` of them, evenly spaced, so each class keeps its share of the images. A folder without
- * images is an error. */
+/* Finds the images that the operands name. An operand is a file, whatever it contains, or a folder,
+ * which stands for all images in it and in its subfolders. Images in folders are recognised by
+ * their suffixes and sorted by path; hidden files are left out. Images of formats that cannot be
+ * decoded are included, because the program must report them. If there are more than `max` images,
+ * keeps `max` of them, evenly spaced, so that each folder keeps its share. A folder without images
+ * is an error. */
 bool photos_find(photo_list *list, const text_list *operands, int max, report *r);
 void photos_free(photo_list *list);
 
@@ -43,8 +43,8 @@ bool photos_is_name(const char *name);
  * to standard input, such as /dev/stdin. */
 bool photos_is_folder(const char *path);
 
-/* These functions append to a list; zero the list before the first call. photos_add appends the
- * path of a file unchanged, or the paths of all images of a folder. A folder may have no images.
+/* The next 3 functions append to a list; zero the list before the first call. photos_add appends
+ * the path of a file unchanged, or the paths of all images of a folder, even if it has none.
  * photos_append appends a name without reading anything. */
 bool photos_add(photo_list *list, const char *operand, report *r);
 /* Works like photos_add, but fails if no image is found. */
@@ -64,24 +64,25 @@ typedef struct photo_options {
     const char *command;
 } photo_options;
 
-/* Decodes image files. All programs use such a decoder; no other code in tools/ includes
- * image_file.h. A decoder has confined processes (sandbox.h) for num_threads threads (0: one thread
- * per core), unless the options disable these processes or the system has no sandbox. If the system
- * has a sandbox but no confined process can be started, no image is decoded, and the message gives
- * the reason. Open the decoder before the program starts threads and allocates large data. */
+/* Decodes image files for all programs: in tools/, only photos.c includes image_file.h. A decoder
+ * has a confined process (sandbox.h) for each of num_threads threads (0: one thread per core). It
+ * has none if no_sandbox is set, or if the system has no sandbox. If the system has a sandbox but
+ * no confined process can be started, no image is decoded, and the message gives the reason. Open
+ * the decoder before the program starts threads or allocates large data. */
 typedef struct photo_decoder photo_decoder;
 
-/* The command decodes files of other formats, which are recognised by their first bytes: HEIC,
- * WebP, AVIF, TIFF. The command is split into words as by a shell, but no shell runs it. %i stands
- * for the photo's file; without %i, the command gets the photo on standard input. %o stands for the
- * picture to write; without %o, the command writes to standard output. %% stands for %. The name of
- * %o ends in .png, but the file may be a PNG, JPEG or PPM. This picture is decoded like any other
- * photo, but its EXIF orientation is ignored, because the command must turn the picture upright.
+/* photo_options.command decodes files of all formats that photos.c does not recognise by the first
+ * bytes, such as HEIC, WebP, AVIF and TIFF. The command is split into words as by a shell, but no
+ * shell runs it. %i stands for the photo's file; without %i, the command gets the photo on standard
+ * input. %o stands for the picture to write; without %o, the command writes to standard output. %%
+ * stands for %. The name of %o ends in .png, but the file may be a PNG, JPEG or PPM. The picture is
+ * decoded like any photo, but its EXIF orientation is ignored, because the command must turn the
+ * picture upright.
  *
- * The command runs as this user. rlimits bound the memory and CPU time of each process and the size
- * of each file. After a minute the command is killed, with all processes that it has started. On
- * Linux, unless no_sandbox is set, the command can open no sockets, so it has no network, and it
- * cannot leave its process group. The command can read and write all files of this user. */
+ * The command runs as the user of the program. rlimits bound the memory and CPU time of each
+ * process and the size of each file. After a minute the command is killed, with all processes that
+ * it has started. On Linux, unless no_sandbox is set, the command cannot open sockets (so it has no
+ * network) or leave its process group. It can read and write all the user's files. */
 
 /* Opens a decoder. Returns NULL on failure, with the reason in the report. If Linux offers no
  * sandbox, the function prints a line on stderr with the reason, and the decoder works without a
@@ -136,11 +137,11 @@ const char *photos_library(void);
 enum { PHOTOS_MAX_COMMAND = 200, PHOTOS_DECODING_SIZE = 64 + PHOTOS_MAX_COMMAND };
 const char *photos_decoding(const photo_options *options, char text[PHOTOS_DECODING_SIZE]);
 
-/* These functions decode an image file, or its bytes in memory. Any thread may call them. The file
- * "-" is standard input, which must contain one image and not a stream of frames. For bytes in
- * memory, messages contain `name` in place of the path. Free the image with photos_free_image; on
- * failure the image is empty. If the decoder ignores damage in the file, a message is printed on
- * stderr. */
+/* photos_decode decodes a file, and photos_decode_bytes the bytes of a file. Any thread may call
+ * them. The file "-" is standard input, which must contain one image and not a stream of frames.
+ * For bytes in memory, messages contain `name` in place of the path. Free the image with
+ * photos_free_image; on failure the image is empty. If the decoder ignores damage in the file, a
+ * message is printed on stderr. */
 bool photos_decode(const char *name, photo_decoder *decoder, vit_image *image, report *r);
 bool photos_decode_bytes(const char *name, const void *data, size_t size, photo_decoder *decoder,
                          vit_image *image, report *r);
@@ -156,17 +157,17 @@ bool photos_bytes(const char *name, const photo_decoder *decoder, void **data, s
                   report *r);
 
 /* Decodes and preprocesses an image file in one step. This is faster than two steps, because the
- * confined process returns only the model's input. A JPEG that is much larger than the input is
- * also decoded at a fraction of its size, unless photo_options.exact is set. `data` has the bytes
- * of the file; if `data` is NULL, the file `name` is read. If the decoder ignored damage, r->text
+ * confined process returns only the model's input. In addition, a JPEG much larger than the input
+ * is decoded at a fraction of its size, unless photo_options.exact is set. `data` has the bytes of
+ * the file; if `data` is NULL, the file `name` is read. If the decoder ignored damage, r->text
  * describes it, and r->failed is false. */
 bool photos_input(const char *name, const void *data, size_t size, photo_decoder *decoder,
                   const vit_model *model, float *input, report *r);
 
 /* Reads image i of the list. If `image` is NULL, computes the model's input; otherwise only decodes
- * *image, which the caller frees. If the image is unreadable, its path moves to the skipped images
- * at the end of the list, and the next image becomes image i. If no image would be left, the call
- * fails. Returns false after the last image, and on failure with a message in *r. */
+ * into *image, which the caller frees. If the image is unreadable, its path moves to the skipped
+ * images at the end of the list, and the next image becomes image i. If no image would be left, the
+ * call fails. Returns false after the last image, and on failure with a message in *r. */
 bool photos_read(const vit_model *model, photo_decoder *decoder, photo_list *list, int i,
                  float *input, vit_image *image, report *r);
 

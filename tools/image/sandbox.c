@@ -2,8 +2,8 @@
 
 #include "image/sandbox.h"
 
-/* The sandbox requires the headers of the Linux kernel, which may be missing next to a C library
- * other than glibc. */
+/* The sandbox requires the headers of the Linux kernel, which may be missing if the C library is
+ * not glibc. */
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__)) && defined(__has_include)
 #if __has_include(<linux/seccomp.h>) && __has_include(<linux/filter.h>)
 #define HAS_SANDBOX
@@ -43,7 +43,7 @@ typedef struct exchange {
     uint64_t parameters_size;
     uint64_t parameters[SANDBOX_MAX_PARAMETERS / 8];
     /* The child sets all members from here on. `room` is the number of bytes that the child may
-     * allocate; the child sets it once, when it starts. All other members are the child's answer
+     * allocate; the child sets it once, when it starts. The members after it are the child's answer
      * about the latest image. */
     uint64_t room;
     int good, no_memory; /* `no_memory` is 1 if memory was exhausted */
@@ -102,8 +102,8 @@ static sandbox none;
 #endif
 
 #define LOAD(member) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
-/* Loads one half of a 64-bit argument of the system call. The low half comes first on both
- * supported CPUs. */
+/* These two macros load a half of a 64-bit argument of the system call. The low half comes first on
+ * both supported CPUs. */
 #define LOAD_LOW(i)                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]))
 #define LOAD_HIGH(i)                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]) + 4)
 #define PERMIT                      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
@@ -112,8 +112,8 @@ static sandbox none;
 #define UNLESS_EQUAL_SKIP(value, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, n)
 #define ALLOW(call)                 UNLESS_EQUAL_SKIP(call, 1), PERMIT
 #define DENY(call)                  UNLESS_EQUAL_SKIP(call, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
-/* Clears bits in the low half of an argument. The high half needs no test if the kernel takes the
- * argument as an int. */
+/* CLEAR clears bits of a loaded half. ALLOW_ONE and ALLOW_THREE test only the low half of an
+ * argument, because the kernel takes their arguments as ints. */
 #define CLEAR(bits) BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ~(uint32_t)(bits))
 #define ALLOW_ONE(call, i, value)                                                                  \
     UNLESS_EQUAL_SKIP(call, 4), LOAD_LOW(i), UNLESS_EQUAL_SKIP(value, 1), PERMIT, KILL
@@ -127,10 +127,10 @@ static sandbox none;
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, ~(uint32_t)(bits), 0, 1), KILL
 #define ALLOW_BITS(call, i, bits) UNLESS_EQUAL_SKIP(call, 6), ONLY_BITS(i, bits), PERMIT
 
-/* Installs the filter of system calls. It allows the child to allocate non-executable memory and
- * to use descriptor 0, the socket. malloc and printf need nothing else. Sanitizers also call
- * madvise for fresh memory. They also query the signal stack before longjmp leaves libjpeg after
- * an error. */
+/* Installs the filter of system calls. It allows the child to allocate non-executable memory, to
+ * use descriptor 0, the socket, and to make the few other calls that malloc and printf need.
+ * AddressSanitizer also calls madvise for fresh memory, and queries the signal stack before longjmp
+ * leaves libjpeg after an error. */
 static bool confine(void) {
 #if defined(__SANITIZE_ADDRESS__)
     enum { ADVICE = MADV_DONTDUMP, MORE_ADVICE = MADV_NOHUGEPAGE };
@@ -161,7 +161,7 @@ static bool confine(void) {
         ALLOW_THREE(SYS_clock_gettime, 0, 0, CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_MONOTONIC),
         ALLOW_BITS(SYS_mremap, 3, MREMAP_MAYMOVE),
         ALLOW_BITS(SYS_mprotect, 2, DATA),
-        /* GLIBC_TUNABLES may request huge pages. malloc also works if they are refused. */
+        /* With GLIBC_TUNABLES, malloc may request huge pages. It also works without them. */
         UNLESS_EQUAL_SKIP(SYS_mmap, 15),
         LOAD_LOW(3),
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_HUGETLB, 0, 1),
@@ -177,8 +177,8 @@ static bool confine(void) {
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
-/* Confines the command of the user; see sandbox.h. The system calls of x32 have other numbers than
- * those of x86-64. */
+/* Confines the command of the user; see sandbox.h. Calls of the x32 ABI are fatal, because their
+ * numbers, from 0x40000000, differ from those that the rules deny. */
 bool sandbox_confine_command(void) {
     static struct sock_filter rules[] = {
         LOAD(arch),
@@ -230,8 +230,8 @@ static bool lower(resource_kind resource, rlim_t most) {
     return setrlimit(resource, &limit) == 0;
 }
 
-/* Limits the address space of this process to `before`, its present size in bytes, plus the memory
- * of the settings. *room receives the number of bytes by which the address space may grow. */
+/* Limits the address space of this process to `before`, its present size in bytes, plus
+ * settings.memory. *room receives the number of bytes that it may still allocate. */
 static bool bound(const sandbox *box, uint64_t before, uint64_t *room) {
     struct rlimit space, data;
     if (!lower(RLIMIT_AS, (rlim_t)(before + box->settings.memory)) || !lower(RLIMIT_CORE, 0) ||
@@ -246,7 +246,7 @@ static bool bound(const sandbox *box, uint64_t before, uint64_t *room) {
 /* Moves the socket to descriptor 0 and closes all other files. *space receives the size of the
  * address space in bytes. */
 static bool close_files(int socket, uint64_t *space) {
-    /* The number of possible descriptors, RLIMIT_NOFILE. This limit is lowered only later. */
+    /* The number of possible descriptors, RLIMIT_NOFILE, which `bound` lowers only later. */
     const long most = sysconf(_SC_OPEN_MAX);
     bool closed = false;
     if (dup2(socket, 0) != 0) return false;
@@ -266,7 +266,7 @@ static bool tell(uint32_t what, uint32_t number) {
 /* Waits for the command with this number. Returns false if the parent has ended, or if it has sent
  * any other message. */
 static bool is_told(uint32_t number) {
-    /* The array holds two messages, because a packet that is too long must be detected. */
+    /* The array holds two messages, so that `read` shows if the packet is too long. */
     message got[2];
     return read(0, got, sizeof got) == sizeof got[0] && got[0].what == WORK &&
            got[0].number == number;
@@ -365,13 +365,12 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Waits for a message of the child for at most this number of seconds. The function
- * waits in slices of 0.1 s. A slice that takes longer counts as 0.1 s, so that hours during which a
- * job and its decoders are stopped do not count. */
+/* Waits for a message of the child for at most `seconds`, in slices of 0.1 s. A slice that takes
+ * longer counts as 0.1 s, so that hours during which a job is suspended do not count. */
 static heard hear(const child *c, int seconds, uint32_t what, uint32_t number) {
     static const double slice = 0.1;
     struct pollfd ready = { c->socket, POLLIN, 0 };
-    /* As in is_told, the second message detects a packet that is too long. */
+    /* As in is_told, the array holds two messages to show if the packet is too long. */
     message got[2];
     double waited = 0, start, took;
     ssize_t size;
@@ -467,7 +466,7 @@ static void drop_child(sandbox *box, child *c) {
 
 /* Sets the CPU time after which the kernel ends the child. A child that computes forever then ends
  * even if its parent is gone. Returns false if the child has less CPU time left than an image may
- * take, because a limit was lowered from outside. */
+ * take, because its hard limit (ulimit -t) is lower. */
 static bool limit_time(child *c, int seconds) {
     struct timespec used = { 0, 0 };
     struct rlimit limit;
@@ -482,8 +481,8 @@ static bool limit_time(child *c, int seconds) {
     return !c->short_of;
 }
 
-/* Takes an idle child, unless `must_be_new` is true. If there is no idle child, makes a new one. If
- * no more children can be made, waits until a child becomes idle. */
+/* Takes an idle child, but replaces it if `must_be_new` is true or its CPU time is short. If none
+ * is idle, makes a new child or, at the largest number, waits. Returns NULL on failure. */
 static child *take_child(sandbox *box, bool must_be_new, report *r) {
     const int seconds = box->settings.cpu_seconds;
     child *c;
@@ -513,7 +512,7 @@ static child *take_child(sandbox *box, bool must_be_new, report *r) {
 }
 
 /* Makes a child idle again. The shared memory of a large image is returned to the system, because
- * one child may decode millions of images. The memory of a 12-megapixel photo is kept, because
+ * the child may live for millions of images. The memory of a 12-megapixel photo is kept, because
  * mapping it again would take a tenth of the decoding time. */
 static void return_child(sandbox *box, child *c, size_t used_input, size_t used_pixels) {
     enum { LARGE = 32 << 20 };
@@ -675,7 +674,7 @@ static heard ask(const sandbox *box, child *c, const sandbox_request *request) {
 
 /* Lets a child decode the image, and returns the child. Returns NULL after a failure, with the
  * reason in *r. If a child was killed, the function tries once more with a new child. It takes no
- * other idle child, because a signal that ends a job may have reached all idle children first. */
+ * other idle child, because a signal that ends a job may have killed all children. */
 static child *answered(sandbox *box, const sandbox_request *request, report *r) {
     bool again = false;
     do {
@@ -688,7 +687,7 @@ static child *answered(sandbox *box, const sandbox_request *request, report *r) 
                 "no sandbox is available to decode the image: %s (--no-sandbox decodes "
                 "without a sandbox)",
                 failure.text);
-            r->no_memory = true; /* No memory is left for a child, so the image is not at fault. */
+            r->no_memory = true; /* No child could be started, so the image is not at fault. */
             return NULL;
         }
         last = ask(box, c, request);
@@ -702,9 +701,9 @@ static child *answered(sandbox *box, const sandbox_request *request, report *r) 
     return NULL;
 }
 
-/* KEEPS_REFUSERS is 0 if a child that refused an image is replaced before the next image. This is
- * the rule, because the refused image may control the child. AddressSanitizer is the exception: its
- * malloc may stay locked in a child that was forked while other threads were running. */
+/* A child that refused an image is normally replaced before the next image (KEEPS_REFUSERS is 0),
+ * because the refused image may control it. AddressSanitizer is the exception: its malloc may stay
+ * locked in a child that was forked while other threads were running. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { KEEPS_REFUSERS = 1 };
 #else

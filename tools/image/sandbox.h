@@ -1,21 +1,20 @@
 /* sandbox.h - decodes untrusted images in child processes that cannot do anything else.
  *
- *     sandbox *box = sandbox_open(&settings, &r);   NULL if this system has none; on Linux, r has
-                                                     the reason
+ *     sandbox *box = sandbox_open(&settings, &r);   NULL if there is none (Linux: reason in r)
  *     ...
  *     sandbox_decode(box, &request, &image, &r)             on any thread
  *     ...
  *     sandbox_close(box);
  *
- * A sandbox exists only on Linux. Each thread that decodes has a child process, whose only open
- * file is a socket to the parent. seccomp allows the child to use this socket and the child's own
- * non-executable memory. Any other system call ends the child. rlimits bound the child's memory and
- * time; lower limits that already exist remain. Child and parent exchange bytes and pixels, or a
- * model's input, through memory that only these two processes share. The parent checks everything
- * that the child reports. If a child ends or refuses its image, only that image is lost, and the
- * next image gets a new child. If no child can be made, no image is decoded. Open the sandbox
- * before there are threads, because a child that is forked next to threads depends on an intact
- * malloc.
+ * A sandbox exists only on Linux. Each thread that decodes uses a child process, whose only open
+ * file is a socket to the parent. seccomp ends the child at any system call, except those for this
+ * socket, for non-executable memory, and a few harmless ones, such as exit. rlimits bound the
+ * child's memory and time; lower limits that already exist remain. Child and parent exchange bytes
+ * and pixels, or a model's input, through memory that only these two processes share. The parent
+ * checks everything that the child reports. If a child ends or refuses its image, only that image
+ * is lost, and the next image gets a new child. If no child can be made, no image is decoded. Open
+ * the sandbox before there are threads, because the malloc of a child may stay locked if another
+ * thread held the lock at the fork.
  */
 #ifndef SANDBOX_H
 #define SANDBOX_H
@@ -75,8 +74,8 @@ void sandbox_close(sandbox *box); /* NULL is allowed */
  * limits of the child are too low. */
 bool sandbox_decode(sandbox *box, const sandbox_request *request, vit_image *image, report *r);
 
-/* Confines the command of --decoder; os_command.confine calls this function in the new process. The
- * command can then open no socket, cannot leave its process group, and cannot access other
+/* Confines the command of --decoder; os_run calls it in the new process (os_command.confine). The
+ * command can then open no socket, cannot leave its process group, and cannot trace other
  * processes. Returns false if the system cannot confine the command. Does nothing on systems
  * without a sandbox. */
 bool sandbox_confine_command(void);

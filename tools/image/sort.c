@@ -76,7 +76,7 @@ static void sort_names(const photo_sorter *s, named *sorted) {
     qsort(sorted, (size_t)s->num_names, sizeof *sorted, compare_names);
 }
 
-/* Adds numbers to the names of folders that would be equal. */
+/* Adds the class's number to each name that differs from another name at most in case. */
 static bool tell_apart(photo_sorter *s, const char *const *labels, report *r) {
     const int count = s->num_names;
     named *sorted = malloc((size_t)count * sizeof *sorted);
@@ -144,8 +144,8 @@ static bool same_bytes(const char *a, const char *b) {
     return same;
 }
 
-/* Returns true if `target` is already the photo. If photos are copied, a copy with the same bytes
- * counts too. */
+/* Returns true if the path `target` already leads to the photo or, if photos are copied, to a file
+ * with the same bytes. */
 static bool is_there(const photo_sorter *s, const char *photo, const char *target) {
     os_identity a, b;
     if (!os_identify(photo, &a) || !os_identify(target, &b)) return false;
@@ -203,7 +203,7 @@ static bool move_photo(const char *photo, const char *target, report *r) {
 }
 
 /* Makes a link to a photo. The link contains an absolute path, because a relative path would break
- * when the link or the photo is moved. */
+ * if the link were moved. */
 static bool link_photo(const char *photo, const char *target, report *r) {
     char *path = os_real_path(photo);
     bool good = path || report_fail(r, "%s", os_error(errno)) || report_file(r, photo);

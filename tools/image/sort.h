@@ -23,9 +23,9 @@ typedef struct photo_sorter {
 /* True if this system allows every user to make symbolic links. */
 bool sort_can_link(void);
 
-/* Opens a sorter. The folder of class i has the name labels[i], without the characters that file
- * systems or Windows do not allow in names. If labels[i] is NULL, or if another label differs only
- * in case, the name also has the number of the class. On failure there is nothing to close. */
+/* Opens a sorter. The folder of class i is named labels[i], with '_' for characters that some
+ * systems forbid, or, without a label, "class 7", for example. If labels differ at most in case,
+ * the names also have the classes' numbers. On failure there is nothing to close. */
 bool sort_open(photo_sorter *s, const char *const *labels, int count, report *r);
 void sort_close(photo_sorter *s); /* also accepts a zeroed sorter */
 

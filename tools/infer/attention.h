@@ -9,7 +9,8 @@
 #include "vit.h"
 
 /* Chooses the attention that attention_read computes for one image. The attention map of a head is
- * a matrix [num_tokens, num_tokens], in which a row has the shares of attention of one token. */
+ * a matrix [num_tokens, num_tokens]; row i has the shares of attention that token i gives to
+ * each token. */
 typedef struct attention_choice {
     int block; /* number of the block, from 0 as in timm */
     /* index of the attending token, whose row is read; -1 for the mean over the rows of all
@@ -22,7 +23,7 @@ typedef struct attention_choice {
  * attends only to itself. */
 bool attention_check(const vit_config *config, report *r);
 
-/* Computes the shares of attention that all tokens receive, including the prefix tokens. For a
+/* Computes the share of attention that each token receives, including the prefix tokens. For a
  * block, `shares` is [num_heads, num_tokens], with a row for each head. For a rollout, `shares` is
  * [num_tokens]. `input` is [in_chans, img_height, img_width]. */
 bool attention_read(vit_session *session, const float *input, const attention_choice *choice,

@@ -114,7 +114,7 @@ static bool map_line(class_map *map, const vit_model *model, int number, char *l
     return photos_append(&map->folders, folder, r);
 }
 
-/* Lines of more than 4095 bytes are cut. The pieces then match no folder. */
+/* A line of more than 4095 bytes is read as several lines, which are hardly ever valid. */
 bool class_map_read(class_map *map, const vit_model *model, const char *path, report *r) {
     char line[4096];
     int number = 0;

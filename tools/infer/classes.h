@@ -1,4 +1,4 @@
-/* classes.h - finds the class of a model by the name of a folder, or by a name in a map. */
+/* classes.h - finds a model's class by a folder's name, by a map, or by texts. */
 #ifndef CLASSES_H
 #define CLASSES_H
 
@@ -16,7 +16,7 @@
 enum { CLASS_NONE = -1, CLASS_AMBIGUOUS = -2 };
 
 /* Finds a class by its synset id, its label, one of the names in a label such as "tabby, tabby
- * cat", or its number. These are tried in this order, and the first match decides. Case is ignored,
+ * cat", or its number. The first of these that any class has decides. In labels, case is ignored
  * and '_' equals ' '. Returns CLASS_NONE if no class matches, and CLASS_AMBIGUOUS if several
  * classes match. */
 int class_find(const vit_model *model, const char *name);
@@ -41,7 +41,7 @@ void class_map_free(class_map *map);
 int class_map_find(const class_map *map, const vit_model *model, const char *folder);
 
 /* Finds the classes of all folders; classes [folders->count] receives them. Prints a message on
- * stderr for each folder without a class, at most ten messages. Returns false if any folder has no
+ * stderr for each of the first ten folders without a class. Returns false if any folder has no
  * class. `program` begins the messages. */
 bool class_map_all(const class_map *map, const vit_model *model, const photo_list *folders,
                    const char *program, int *classes);
@@ -63,7 +63,7 @@ typedef struct zero_shot_options {
      * of names); NULL if not given */
     const char *classes, *names;
     text_list templates; /* texts with {} in place of a class, such as "a photo of {}" */
-    /* NaN if not given: the values of the text encoder are then used; without text encoder, 100
+    /* NaN if not given: the values of the text encoder are then used; without a text encoder, 100
      * and 0 */
     double scale, bias;
     bool sigmoid;
@@ -122,8 +122,8 @@ typedef struct zero_shot {
  * a failure. */
 bool zero_shot_open(zero_shot *z, const zero_shot_options *options, const embedding_request *asked,
                     vit_model *model, char **path, embedding_choice *choice, report *r);
-/* Reads the vectors from the file TEXT.npy, without a model. On failure there is nothing to
- * close. */
+/* Reads the vectors of texts from a .npy file (--classes), without a model. On failure there is
+ * nothing to close. */
 bool zero_shot_open_vectors(zero_shot *z, const zero_shot_options *options, report *r);
 void zero_shot_close(zero_shot *z); /* also accepts a zeroed struct */
 
