@@ -188,8 +188,8 @@ no_double() {
         grep -E ' __aeabi_(c?d[a-z0-9]+|u?[il]2d|f2d)$' | nothing
 }
 
-# vit.h has no static variables. The static variables of the program are `model`, `session` and
-# `outputs`.
+# vit.h has no writable static variables. The static variables of the program are `model`,
+# `session` and `outputs`.
 no_variables() {
     arm-none-eabi-nm "$least.o" | grep -i ' [bdc] ' |
         grep -vE ' (main\.)?(model|session|outputs)(\.[0-9]+)?$' | nothing
