@@ -31,9 +31,9 @@ typedef struct crop {
  * VIT_CUT_SQUARES, because a patch then does not correspond to one area of the photo. */
 bool crop_find(crop *c, const vit_config *config, int width, int height, report *r);
 
-/* Returns the patch at a point of the photo, given in pixels from the top left corner, or -1 if no
- * patch is there. If patches overlap, returns the patch with the nearest centre. Patches are
- * numbered row by row. */
+/* Returns the number of the patch at a point of the photo, or -1 if no patch is there. x and y are
+ * in pixels from the top left corner. If patches overlap, returns the patch with the nearest
+ * centre. Patches are numbered row by row. */
 int crop_patch(const crop *c, double x, double y);
 
 /* Finds the part of the photo, excluding padding, that the model's input shows. seen receives its

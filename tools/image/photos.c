@@ -502,8 +502,8 @@ static bool run_files(const command *c, const char *folder, const char *photo, s
     return good;
 }
 
-/* Runs the command on a photo in memory. *made receives the bytes of the picture that the command
- * made. The caller frees them. */
+/* Runs the command on a photo whose bytes are in memory. *made receives the bytes of the picture
+ * that the command made. The caller frees them. */
 static bool by_command(command *c, const void *data, size_t size, size_t max_bytes,
                        unsigned char **made, size_t *made_size, report *r) {
     const image_file_kind *kind = image_file_kind_of(data, size);

@@ -128,7 +128,7 @@ bool zero_shot_open_vectors(zero_shot *z, const zero_shot_options *options, repo
 void zero_shot_close(zero_shot *z); /* also accepts a zeroed struct */
 
 /* Computes logits [count] for a photo's vector [dim]. The logit of a text is scale * cosine + bias,
- * with the cosine of the two vectors. The photo's vector need not have length 1. */
+ * with the cosine between its vector and the photo's. The photo's vector need not have length 1. */
 void zero_shot_logits(const zero_shot *z, const float *vector, float *logits);
 
 /* Turns logits x [count] into probabilities, in place. Uses a softmax (CLIP, arXiv 2103.00020) or,
