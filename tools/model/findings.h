@@ -146,9 +146,9 @@ void findings_free(findings *f);
  */
 void findings_put_questions(json_writer *w, const findings *f);
 
-/* Writes "assumed", an array of objects with the same members, but with "value" in place of
- * "suggested". In addition, they have "otherwise" and "effect", as in `finding`. Both may be null.
- * An assumption that no single option can change has the option null. */
+/* Writes "assumed", an array of objects with the members of a question, but with "value" in place
+ * of "suggested". In addition, they have "otherwise" and "effect", as in `finding`. Both may be
+ * null. An assumption that no single option can change has the option null. */
 void findings_put_assumed(json_writer *w, const findings *f);
 
 /* Writes "wrong": [{"what", "advice"}]. */

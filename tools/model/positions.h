@@ -41,7 +41,7 @@ typedef struct rope_options {
     int reference;
 } rope_options;
 
-/* The numbers from which a table of cosines or sines is computed. */
+/* The numbers from which the rotations are computed. */
 typedef struct rope_grid {
     rope_options options;
     int height, width; /* size of the grid in patches */

@@ -123,9 +123,9 @@ int settings_stem_stride(const settings *s) {
     return stem_stride((int)s->value[SETTING_STEM], stages);
 }
 
-/* Computes mlp_dim from each given mlp_ratio, truncated as by Python's int(). In a gated MLP that
- * is packed, timm's mlp_ratio counts both halves. Only the tensors distinguish a packed MLP from a
- * split one. */
+/* Computes mlp_dim from each given mlp_ratio, truncated as by Python's int(). If a gated MLP is
+ * packed (one matrix for the gate and the values), timm's mlp_ratio counts both halves. Only the
+ * tensors show if it is packed. */
 static void expand_ratio(resolver *m) {
     const double embed_dim = value_of(m, SETTING_EMBED_DIM);
     const double half = m->all[FROM_TENSORS].value[SETTING_MLP_DIM];
@@ -155,7 +155,8 @@ static void fill_mlp_dim(resolver *m) {
 }
 
 /* Turns a patch_size of the configuration into pixels of the input. In a hybrid, timm's patch_size
- * counts pixels of the stem's map. In MobileCLIP, the patch embedding is part of the stem. */
+ * counts pixels of the stem's map. In MobileCLIP, it counts pixels after the patch embedding, whose
+ * stride is 2. */
 static void expand_patch(resolver *m) {
     const settings *tensors = &m->all[FROM_TENSORS];
     const int stride = settings_stem_stride(tensors);
@@ -522,8 +523,8 @@ static int list_strides(const resolver *m, char options[CHOICES_SIZE]) {
     return count;
 }
 
-/* Drops an image size from the options of a training program if it does not fit the grid. It may be
- * the size before a crop. */
+/* Drops an image size that only the options of a training program give, if it does not fit the
+ * grid. It may be the size before a crop. */
 static void forget_other_size(resolver *m, double height, double width) {
     settings *tensors = &m->all[FROM_TENSORS];
     if (settings_origin(m->all, SETTING_IMG_HEIGHT) != FROM_TENSORS || !m->seen->size_is_hint ||

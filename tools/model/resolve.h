@@ -103,7 +103,7 @@ typedef struct settings_resolved {
     settings_notes notes;
     int pos_sincos;         /* kind of computed positions (SINCOS_...); 0 if there are none */
     double context_divisor; /* attn.proj.weight must be divided by this number; 0 if not */
-    rope_options rope;      /* parameters of the tables of rotary positions */
+    rope_options rope;      /* parameters of the rotary positions */
 } settings_resolved;
 
 /* Combines all settings in *model. Refuses settings that contradict the tensors. Missing settings

@@ -69,8 +69,8 @@ extern const setting_row setting_rows[SETTING_COUNT];
  * channel, H the row and W the column within the patch. */
 enum { PATCH_ORDER_CHW, PATCH_ORDER_HWC, PATCH_ORDER_CWH, PATCH_ORDER_WHC };
 
-/* The values of qkv_order: the order of queries, keys and values in the rows, or parts, of a
- * weight. */
+/* The values of qkv_order: the order of queries, keys and values in one joint tensor, or of the
+ * three tensors that have them. */
 enum {
     QKV_ORDER_QKV,
     QKV_ORDER_QVK,

@@ -1,6 +1,6 @@
 /* learn.h - learns classes from embeddings. The result is the weights and biases of a linear layer,
  * which is the head of a Vision Transformer. This single file works with or without vit.h. It needs
- * no other file, no library, no allocation and no global state.
+ * no other file, no allocation, no global state, and only memcpy and memset of the C library.
  *
  * In exactly one .c or .cpp file: #define VIT_LEARN_IMPLEMENTATION, then #include "learn.h".
  *
