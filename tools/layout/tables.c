@@ -47,8 +47,8 @@ static const char *const blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
     { "{b}attn.rel_pos", LAYOUT_REL_POS_MLP, NULL,                                               \
       { path "fc1.weight", path "fc1.bias", path "fc2.weight", path "fc2.bias" }, LAYOUT_ALWAYS }
 
-/* The stems. A ResNet standardises its weights in every forward pass. The converter standardises
- * them once. */
+/* The stems. The ResNet of a hybrid standardises its weights in every forward pass. The converter
+ * does this once. */
 #define STEM "patch_embed.backbone."
 #define UNIT STEM "stages.{s}.blocks.{u}."
 #define STANDARD(name, key) { name, LAYOUT_STANDARD, NULL, { key, NULL, NULL }, LAYOUT_ALWAYS }
@@ -256,7 +256,7 @@ static const layout_default defaults[] = {
     { "activation=silu", "{b}mlp.w1.weight" },
     { "positions=patches", "register_tokens" },
     { "block_type=parallel", "{b}in_proj.weight" },
-    /* the original EVA-02, whose freqs_cos follows from these two settings */
+    /* the original EVA-02, whose table freqs_cos can be computed from these two settings */
     { "rope_type=cat", "{b}attn.rope.freqs_cos" },
     { "ref_feat_shape=16", "{b}attn.rope.freqs_cos" },
     /* the original DINOv3 */
@@ -303,8 +303,8 @@ const layout layout_timm_conv = {
     .harmless = harmless, .company = company, .lacking = lacking, .defaults = defaults
 };
 
-/* NaFlexVit. Positions may be resampled to the grid, or to a square that is then cut ("par"). No
- * tensor shows which of the two a model does. */
+/* NaFlexVit. Positions may be resampled to the grid, or to a square that is then cut ("par",
+ * "parfac"). No tensor shows which of the two a model does. */
 static const layout_default naflex_defaults[] = {
     { "crop_mode=aspect", NULL },
     { "dynamic_img_size=1", NULL },

@@ -81,7 +81,7 @@ static const layout_rule rules[] = {
     LAYOUT_FROM2("{b}mlp.fc2", "{b}linear2"),
     BESIDE("norm.weight", "norm.weight"),
     BESIDE("norm.bias", "norm.bias"),
-    /* the first norm is the encoder's, the second is the head's */
+    /* of two norms, the one inside the encoder follows the blocks, and ../norm is the head's */
     LAYOUT_WHEN2("fc_norm", "../norm", "norm.weight"),
     HEAD("head"),
     HEAD("classifier"),

@@ -125,9 +125,9 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
 /* === Pooling that is narrower than the tokens === */
 
 /* vit.h pools at the full width of a token, so the heads and the output of the narrower pooling are
- * filled up with zeros. The norm after the pooling then has the mean and deviation of more values.
- * So the layer in front of it subtracts the mean and multiplies by the root of the ratio of the
- * widths, and the weight of the norm is divided by this root. The queries are multiplied by the
+ * filled up with zeros. The norm after the pooling then computes mean and deviation over more
+ * values. So the layer in front of it subtracts the mean and multiplies by the root of the ratio of
+ * the widths, and the weight of the norm is divided by this root. The queries are multiplied by the
  * root too, because vit.h divides by the root of a wider head. */
 
 /* Returns the index, in the heads of the narrower pooling, of the value `place` of vit.h's wider
@@ -354,7 +354,7 @@ void layout_standardise(float *row, int64_t depth) {
         const double x = (double)row[k] - mean;
         variance += x * x / (double)depth;
     }
-    /* the row is standard already; another division would only round it */
+    /* the row is standardised already; another division would only round it */
     if (fabs(mean) < 1e-6 && fabs(variance - 1) < 1e-3) return;
     for (k = 0; k < depth; k++) row[k] = (float)(((double)row[k] - mean) / sqrt(variance + 1e-8));
 }

@@ -494,7 +494,7 @@ static bool put_aspect(settings *s, const json_value *root, report *r) {
 }
 
 /* Sets the preprocessing for a processor that keeps the size of each photo. vit.h has no such crop
- * mode, so photos are squashed to one size, which assume.c reports. */
+ * mode, so photos are squashed to one size, and assume.c reports this. */
 static bool put_own_sizes(settings *s) {
     settings_put(s, SETTING_CROP_MODE, VIT_CROP_SQUASH);
     settings_put(s, SETTING_CROP_PCT, 1);
