@@ -20,7 +20,7 @@ enum { LEAST_PICTURES = 24, MAX_PASSES = 4 };
 #define CHANCE        0.01
 #define CHANCE_STRICT 1e-8
 
-/* Differences between two cross-entropies count only if they exceed this number. */
+/* The difference between two cross-entropies that rounding may cause. */
 #define ROUNDING 1e-6
 
 /* === Classes === */
@@ -84,8 +84,8 @@ static int find_class(const folder_name *name, const label_list *labels, int num
     return name->length > 0 && name->length <= 6 && number < num_classes ? number : -1;
 }
 
-/* Finds the class of each folder. If all folders are named after classes, the names decide.
- * Otherwise the sorted order of the folders decides. */
+/* Finds the class of each folder: the class that its name gives or, if any name is not a class, the
+ * folder's place in the sorted order. */
 static bool find_classes(const folder_name *names, int count, const label_list *labels,
                          int num_classes, int *classes, report *r) {
     bool all = true;
@@ -242,8 +242,7 @@ static size_t count_pixels(const vit_config *c) {
     return (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;
 }
 
-/* Returns a hash of the model and of the model's input. Two runs with equal hashes have equal
- * losses. */
+/* Returns a hash of the model and of its input. Two runs with equal hashes have equal logits. */
 static uint64_t hash_input(const match_sorting *s) {
     vit_hash hash;
     vit_hash_init(&hash);
@@ -292,8 +291,8 @@ static bool set_model(match_sorting *s, const match_choice *choice, report *r) {
     return true;
 }
 
-/* Limits the number of pictures in use. The time must be enough to run a few values of each row on
- * all of these pictures. */
+/* Chooses the number of pictures in use: as many as can be run within the time limit with about 4
+ * values of each row, but at least LEAST_PICTURES if there are as many. */
 static void choose_count(match_sorting *s, double picture_ms) {
     const double most = s->seconds * 1e3 / (picture_ms + 1e-3) / (4 * s->table->count + 1);
     s->used = s->pictures->count;
@@ -303,7 +302,7 @@ static void choose_count(match_sorting *s, double picture_ms) {
 
 /* === Comparing two losses === */
 
-/* Returns how much the losses of the first n pictures increase from s->best to s->losses. */
+/* Returns the mean increase of the first n losses, from s->best to s->losses, and its error. */
 static match_difference compare(match_sorting *s, int n) {
     match_difference d = { n, 0, 0 };
     double square = 0;
@@ -315,9 +314,9 @@ static match_difference compare(match_sorting *s, int n) {
     return d;
 }
 
-/* Returns a bound of the mean of n differences, in standard errors. If all differences are random,
- * the probability that any comparison of the table exceeds the bound is `chance`. The bound follows from the normal
- * distribution or, for small n, from Student's distribution. */
+/* Returns a bound for the mean of n differences, in standard errors. If all differences are random,
+ * `chance` is the probability that any value of the table exceeds the bound. The bound follows from
+ * the normal distribution or, for small n, from Student's distribution. */
 static double clear_errors(const match_sorting *s, int n, double chance) {
     double values = 0, tail, square;
     int row;
@@ -327,8 +326,8 @@ static double clear_errors(const match_sorting *s, int n, double chance) {
     return sqrt((n - 1) * (exp(square / (n - 1)) - 1));
 }
 
-/* Returns the smallest difference of losses that counts in this row. If the first value uses a
- * tensor as it is stored, evidence against this value must be stronger. */
+/* Returns the mean difference above which d is clear. This limit is higher if d speaks against the
+ * row's first value and only that value uses a tensor as it is stored. */
 static double limit_of(const match_sorting *s, int row, bool against_first,
                        const match_difference *d) {
     const bool strict = against_first && s->table->rows[row].is_stored;
@@ -397,7 +396,7 @@ static bool measure_chosen(match_sorting *s, report *r) {
     return true;
 }
 
-/* Runs the first choice of settings. A few pictures show first how many pictures the time
+/* Runs the first choice of settings. First measures with a few pictures how many the time
  * allows. */
 static bool measure_first(match_sorting *s, report *r) {
     const int few = s->pictures->count < 4 ? s->pictures->count : 4;
@@ -480,9 +479,9 @@ static bool settle_rows(match_sorting *s, bool asked) {
     return changed;
 }
 
-/* Decides all rows. Open questions come first, because other rows depend on them. Preprocessing and
- * assumptions follow. Repeats this until nothing changes, so the last pass compares every value
- * with the final choice. */
+/* Decides all rows. Open questions come first, because other rows depend on them. Repeats this
+ * until a pass changes nothing and thus compared every value with the final choice. If the passes
+ * or the time run out before that, all rows stay open. */
 static void descend(match_sorting *s) {
     bool changed = true;
     int pass, row;
@@ -516,9 +515,8 @@ static void count_right(match_sorting *s) {
 }
 
 /* Fails if the best settings classify the pictures hardly better than guessing, because the
- * pictures then decide nothing. The likelihood of the answers is compared with the likelihood of
- * guessing. The likelihood of the answers includes one fitted factor. The ratio of both likelihoods
- * bounds the effect of chance. */
+ * pictures then decide nothing. The settings pass if they make the correct classes more than
+ * 1/CHANCE_STRICT times as likely as guessing does. Chance rarely gives such a ratio. */
 static bool check_use(const match_sorting *s, report *r) {
     const double guessing = log(s->model->config.num_classes);
     if ((guessing - s->loss) * s->used > -log(CHANCE_STRICT)) return true;

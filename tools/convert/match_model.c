@@ -63,7 +63,7 @@ static bool take_logits(match_pair *p, report *r) {
            report_file(r, p->logits_path);
 }
 
-/* === The last step of the original, from logits to its numbers === */
+/* === The original's last step, which computes its output from logits === */
 
 /* The bounds of a logit. Beyond these bounds, a float cannot hold the probability, or 1 minus the
  * probability, with enough digits. */
@@ -85,8 +85,8 @@ static double length_of(const float *row, size_t n) {
     return sqrt(sum);
 }
 
-/* Removes the part of the logits that probabilities do not show. This part is everything beyond the
- * bounds. For a softmax it is also a constant that is added to all logits. */
+/* Removes from the logits what probabilities do not show: the part beyond the bounds (for a
+ * softmax, only the lower bound) and, for a softmax, a constant that is added to all logits. */
 static void cut(model_end reading, double *row, size_t n) {
     const bool is_softmax = reading == MODEL_END_SOFTMAX || reading == MODEL_END_LOG_SOFTMAX;
     double mean = 0;
@@ -112,8 +112,8 @@ static void read_original(model_end reading, const float *from, double *to, size
     cut(reading, to, n);
 }
 
-/* Changes the logits of a .vit file so that they can be compared with the original's. Removes
- * everything that the original's last step hides. */
+/* Changes the logits that a .vit file gives so that they can be compared with those of
+ * read_original. Removes everything that the original's last step hides. */
 static void read_output(model_end reading, const float *from, double *to, size_t n) {
     const bool is_softmax = reading == MODEL_END_SOFTMAX || reading == MODEL_END_LOG_SOFTMAX;
     const double less = is_softmax ? log_sum(from, n) : 0;
@@ -123,7 +123,7 @@ static void read_output(model_end reading, const float *from, double *to, size_t
     cut(reading, to, n);
 }
 
-/* True if the numbers could be the result of this last step, up to rounding errors. */
+/* True if the last step `reading` could have given these numbers, up to rounding errors. */
 static bool may_be(model_end reading, const float *row, size_t n) {
     double sum = 0;
     size_t k;
@@ -137,9 +137,8 @@ static bool may_be(model_end reading, const float *row, size_t n) {
     return reading == MODEL_END_SIGMOID || (n > 1 && fabs(sum - 1) < 1e-3);
 }
 
-/* Lists the last steps that could have given the pair's numbers. Rows that add up to 1 are
- * probabilities. Other numbers are ambiguous: logits may all be between 0 and 1, or have the length
- * 1. */
+/* Lists at most two last steps that could have given the pair's numbers. A sigmoid or a scaling to
+ * length 1 is never certain: logits may also be all between 0 and 1, or have the length 1. */
 static void list_readings(match_pair *p) {
     static const model_end forms[] = { MODEL_END_SOFTMAX, MODEL_END_LOG_SOFTMAX, MODEL_END_SIGMOID,
                                        MODEL_END_UNIT, MODEL_END_NONE };
@@ -263,7 +262,7 @@ double match_error_slope(const match_error *error) {
 
 /* In models with fewer weights than SMALL_MODEL, threads cost more time than they save. A model
  * image is the .vit file of a model in memory. If it has more bytes than LARGE_IMAGE, memory holds
- * only a few images. */
+ * only two images. */
 enum { SMALL_MODEL = 1000000, LARGE_IMAGE = 1 << 29 };
 
 /* === The sources of tensors === */
@@ -279,8 +278,8 @@ static void hash_part(vit_hash *hash, const layout_part *part) {
     vit_hash_update(hash, &view->storage_offset, sizeof view->storage_offset);
 }
 
-/* Adds to the hash all settings on which computed tensors depend. Leaves out settings that choose
- * the method of computation. */
+/* Adds to the hash all settings on which computed tensors depend. hash_sources adds the method of
+ * computation. */
 static void hash_computed(vit_hash *hash, const layout_item *item, const settings_resolved *model) {
     const rope_options *rope = &item->rope.options;
     const int numbers[] = {
@@ -319,8 +318,8 @@ static uint64_t hash_item(const layout_item *item, const settings_resolved *mode
     return vit_hash_final(&hash);
 }
 
-/* Returns a hash of the model's settings without the members that do not affect a plan. Every
- * member of vit_config has 4 bytes. */
+/* Returns a hash of the settings that may affect a plan. vit_config has no padding, because each of
+ * its members has 4 bytes. */
 static uint64_t plan_key(const match_model *m) {
     const settings_resolved *model = &m->model;
     const int numbers[] = { model->pos_sincos, (int)model->notes.pos_resample,
@@ -459,7 +458,7 @@ static bool copy_tensor(const match_model *m, const match_image *to, size_t tens
 }
 
 /* Replaces those tensors of the image that differ from the current plan. In a new image, the last
- * tensor is always written, because the writer then treats the file as complete. */
+ * tensor is always written, because vit_writer_finish requires that. */
 static bool update_image(match_model *m, match_image *image, bool is_new, report *r) {
     weights_source from = { .path = m->options->checkpoint, .checkpoint = m->facts.map.checkpoint };
     const size_t count = m->plan->plan.count;

@@ -10,8 +10,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The largest number of patches that is tried if the number of positions does not show the number
- * of patches. */
+/* The largest number of patches that is tried if there are no positions to show the number. */
 enum { MOST_PATCHES = 1024 };
 
 /* === The tables === */
@@ -67,15 +66,15 @@ static bool has_pre_logits(const facts *f) { return value_of(f, SETTING_REPRESEN
 
 typedef struct row_source {
     const char *name;
-    /* The settings of the row, with spaces between them. The row is used only if all of them are
-     * open. */
+    /* The names of the row's settings, with spaces between them. The row is used only if all of
+     * these settings are open. */
     const char *keys;
     /* The values, with bars between them. "key=*" adds all words of the setting that are not
      * listed. */
     const char *values;
     bool (*applies)(const facts *f);
-    /* True if the tensors show that the settings exist, but not how the model uses them. Then the
-     * row is open even if the tensors gave the settings. */
+    /* True if tensors cannot settle the row: they show that there is a norm, but not where it is
+     * used. The row is then open even if the tensors gave values for its settings. */
     bool shown;
     bool is_fine;
 } row_source;
@@ -135,8 +134,8 @@ static const row_source architecture[] = {
 #define MEAN_3(a, b, c, d, e, f) "mean=" a "," b "," c " std=" d "," e "," f
 #define MEAN_1(a, b)             "mean=" a " std=" b
 
-/* The means and deviations of known data sets: ImageNet, CIFAR-10 (over all pixels, then within a
- * picture) and CIFAR-100. MNIST and Fashion-MNIST follow for grey pictures. */
+/* The means and deviations for values from -1 to 1 and from 0 to 1, of ImageNet, CIFAR-10 (over all
+ * pixels, within a picture), CIFAR-100, MNIST and Fashion-MNIST, and for values from 0 to 255. */
 static const row_source preprocessing[] = {
     { "mean", "",
       MEAN_1("0.5", "0.5") "|" MEAN_1("0", "1") "|" MEAN_3("0.485", "0.456", "0.406", "0.229", "0.224", "0.225") "|" MEAN_3(
@@ -282,7 +281,7 @@ typedef struct patch_fit {
     int rows, prefix;
 } patch_fit;
 
-/* Finds the sizes. Returns false if one of them is unknown. */
+/* Finds the sizes. Returns false if a side is unknown or outside its bounds. */
 static bool find_patch_fit(const facts *f, patch_fit *fit) {
     const double chans = value_of(f, SETTING_IN_CHANS);
     fit->rows = f->seen.position_rows;
@@ -322,10 +321,9 @@ static void add_number(match_row *row, int64_t width, int heads) {
 
 enum { CHANCE = 7 }; /* A hint with a lower score could be chance. */
 
-/* Lists the possible numbers of heads, which are the divisors of the attention's width. The number
- * that the weights show comes first. timm's number for this width, the hints of the weights and the
- * other divisors follow. Among the other divisors, those with the most usual width of a head come
- * first. */
+/* Lists the possible numbers of heads: divisors of the attention's width. The order: the number
+ * that the weights show clearly, timm's number for the embedding's width, the numbers that the
+ * weights suggest, and other divisors (those with the most usual width of a head first). */
 static void add_heads(match_row *row, const facts *f) {
     const heads_evidence *hints = &f->seen.heads;
     const int64_t width = f->seen.qkv_rows / 3;
@@ -394,8 +392,8 @@ static bool is_told(const facts *f, const row_source *source) {
            settings_origin(f->all, key) >= 0;
 }
 
-/* Moves the default value of a row with one setting to the front, or adds it if the row lacks
- * it. */
+/* Moves the value that applies without a search to the front of the row. If the row has none, adds
+ * the current value of the row's first setting. */
 static void add_current(match_row *row, const facts *f, const row_source *source) {
     char text[MATCH_TEXT], word[32];
     setting_key key;

@@ -11,8 +11,7 @@
 
 /* ROUNDING is the error that rounding may cause. Settings with little effect are tried only if the
  * error is below NEAR. CLEAR is a share of the old slope (match_error_slope); a step that lowers
- * the slope below this share is taken at once. MAX_TRIES is the largest number of tries that fits
- * into memory. */
+ * the slope below this share is taken at once. MAX_TRIES limits the number of tries in memory. */
 #define ROUNDING 2e-6
 #define NEAR     0.05
 #define CLEAR    0.5
@@ -122,8 +121,8 @@ static bool run_images(match_search *s, int first, int end, match_error errors[2
     return true;
 }
 
-/* Chooses the number of images that each run uses. WANTED_RUNS runs must not take longer than the
- * time limit. */
+/* Chooses the number of images that each run uses. WANTED_RUNS runs should fit into the time limit,
+ * but each run compares at least ENOUGH_NUMBERS numbers. */
 static bool choose_images(match_search *s, report *r) {
     match_error errors[2] = { { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } };
     const double before = cli_now_ms();
@@ -260,8 +259,8 @@ static size_t descend(match_search *s, size_t from, double clear) {
     return best;
 }
 
-/* Tries all choices that differ from try `from` in a single row. Returns the best try, which may be
- * `from`. */
+/* Tries the choices that differ from try `from` in a single row: all of them if `finely` is true,
+ * otherwise no fine rows, and only until one fits. Returns the best try, which may be `from`. */
 static size_t expand(match_search *s, size_t from, bool finely) {
     size_t best = from, i;
     int row;
@@ -352,10 +351,10 @@ static size_t jump(match_search *s, size_t best, bool far) {
     return try_choice(s, &choice);
 }
 
-/* Makes one more attempt after a descent failed. Depending on the round, expands the nearest try
- * that was not expanded, expands the likeliest such try, or descends from a random choice. Given
- * enough time, the expansions of the likeliest tries reach every choice. Returns false if there is
- * no try to expand. */
+/* Makes one more attempt after a descent failed. The round decides which: expand the nearest try
+ * that was not expanded, expand the likeliest one, or descend from a random choice. Given enough
+ * time, the expansions of the likeliest tries reach every choice. Returns false if there is no try
+ * to expand. */
 static bool attempt(match_search *s, int round, size_t best, size_t *found) {
     const bool by_likelihood = round % 4 == 1;
     size_t next = 0;
@@ -383,9 +382,10 @@ static size_t settle_fine_rows(match_search *s, size_t from) {
     return best;
 }
 
-/* Searches on after the first descent. First changes single rows of the likeliest choice, which the
- * descent may have left too early. Then changes two rows at a time, alternately of the best and of
- * the likeliest choice. Gives up if no change gives a model. */
+/* Searches on after the first descent. First changes single rows of the likeliest choice, because
+ * the descent may have left it too early. Then changes two rows at a time, alternately of the best
+ * and of the likeliest choice, and calls `attempt` when no pair is left. Gives up if no choice gave
+ * a model. */
 static size_t look_around(match_search *s, size_t best) {
     size_t found, before;
     int round;
@@ -418,8 +418,8 @@ const match_try *match_search_other(const match_search *s, int row, int value) {
     return place ? &s->tries[place - 1] : NULL;
 }
 
-/* Tries all choices that differ in a single row from the choice of the chosen try. Repeats this
- * until no such choice is better. */
+/* Tries all choices that differ from the chosen try's choice in a single row. Repeats this until no
+ * such choice is better. */
 static void polish(match_search *s) {
     size_t better;
     while (!s->tries[s->chosen].is_expanded_finely && !is_over(s)) {

@@ -176,7 +176,7 @@ static const char *copy_token(parser *p) {
     return text ? text : "";
 }
 
-/* === Expressions === Each parsing function returns NULL only if memory is exhausted. */
+/* === Expressions === A parsed expression is NULL only if memory is exhausted. */
 
 static python_node *parse_test(parser *p);
 
@@ -545,7 +545,7 @@ static python_node *parse_simple(parser *p) {
         n->text = p->now.size == 1 ? "=" : "+=";
         advance(p);
         value = parse_row(p);
-        /* In a = b = c, only the name a is kept. */
+        /* Reads a = b = c as a = c. */
         while (value && take_token(p, "=")) value = parse_row(p);
         n->b = value;
     }

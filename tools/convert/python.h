@@ -1,5 +1,5 @@
-/* python.h - parses Python source into a tree of nodes. python_eval.h evaluates the tree. Neither
- * file runs the Python. */
+/* python.h - parses Python source into a tree of nodes. python_eval.h evaluates the tree. No Python
+ * interpreter is needed. */
 #ifndef CONVERT_PYTHON_H
 #define CONVERT_PYTHON_H
 
@@ -43,7 +43,7 @@ typedef struct python_node {
     const char *text;
     double number;
     struct python_node *a, *b, *c, *next;
-    const char *from, *to; /* begin and end of the source text; only for calls */
+    const char *from, *to; /* begin and end of the source text of a call */
 } python_node;
 
 /* Parses the text of a file. Returns the first statement; `next` links the statements. The nodes

@@ -640,7 +640,7 @@ static bool is_super(const python_node *n) {
     return n->kind == NODE_CALL && n->a && n->a->kind == NODE_NAME && !strcmp(n->a->text, "super");
 }
 
-/* Evaluates super().__init__(...) if the files define the base class. */
+/* Evaluates a call such as super().__init__(...) if the files define the base class. */
 static python_value call_super(python_reader *r, python_scope *s, const python_node *call,
                                const python_list *all) {
     python_value base;
@@ -819,7 +819,7 @@ static python_value evaluate_items(python_reader *r, python_scope *s, const pyth
 }
 
 /* Returns the number of iterations of a loop such as "for x in range(...)". Returns 0 if the number
- * is unknown. */
+ * is unknown or above MOST_TIMES. */
 static int turns_of(python_reader *r, python_scope *s, const python_node *range) {
     python_value first, last;
     if (!range || range->kind != NODE_CALL || strcmp(python_name_of(range->a), "range") != 0 ||
@@ -839,7 +839,7 @@ static int turns_of(python_reader *r, python_scope *s, const python_node *range)
                : 0;
 }
 
-/* Evaluates a comprehension. Evaluates its element only once, as a repeated item. */
+/* Evaluates a comprehension: evaluates its element only once, and makes a repeated item of it. */
 static python_value evaluate_each(python_reader *r, python_scope *s, const python_node *n) {
     python_value v = new_list(r, VALUE_LIST), element;
     const int loops = r->loops++;

@@ -1,8 +1,8 @@
 /* python_eval.h - evaluates the Python of a constructor, as far as it uses plain numbers, names and
  * loops. All other values are unknown.
  *
- * A module is an nn.Module that the Python makes. A scope is a set of variables. A repeated item
- * stands for any number of equal items, because it was made in a loop. */
+ * A module is an nn.Module that the Python code makes. A scope is a set of variables. A repeated
+ * item stands for any number of equal items, because it was made in a loop. */
 #ifndef CONVERT_PYTHON_EVAL_H
 #define CONVERT_PYTHON_EVAL_H
 

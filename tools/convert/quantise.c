@@ -51,8 +51,8 @@ static float to_f16(float x) {
     return x;
 }
 
-/* Rounds the values of one token in place, as an 8-bit input of a layer. The 255 steps cover the
- * range of the values and zero. */
+/* Rounds the values of one token in place, as a layer rounds its 8-bit input. The 255 steps cover
+ * all values and zero. */
 static void input_u8(float *row, int n) {
     float low = 0, high = 0, step, zero;
     int i;
@@ -65,7 +65,7 @@ static void input_u8(float *row, int n) {
     zero = rintf(-low / step);
     for (i = 0; i < n; i++) {
         float q = rintf(row[i] / step) + zero;
-        row[i] = ((q > 255 ? 255 : q) - zero) * step; /* q is exactly 0 for the lowest value */
+        row[i] = ((q > 255 ? 255 : q) - zero) * step; /* q is never below 0 */
     }
 }
 
@@ -134,14 +134,14 @@ static float nearest(const row_grid *grid, float x, float step) {
 
 /* Returns the step that just holds the weights. In int8, `extreme` is the sum of a lane, and the
  * step puts this sum at the limit of a lane. In int4, `extreme` is a weight, and the step puts this
- * weight at an end of the grid, usually at the low end. */
+ * weight at the low end of the grid or, if `high` is true, at the high end. */
 static float step_for(const row_grid *grid, float extreme, bool high) {
     if (grid->dtype == VIT_I8) return fabsf(extreme) / (float)LANE_MAX;
     return to_f16(extreme / (high ? grid->high : grid->low));
 }
 
-/* Changes the rounded weights of one sign in a lane by single steps, until their sum is at most
- * LANE_MAX steps. If `largest` is true, the sum becomes exactly LANE_MAX steps. */
+/* Changes the rounded weights of one sign in a lane, one step at a time, until the absolute value
+ * of their sum is at most LANE_MAX steps or, if `largest` is true, exactly LANE_MAX steps. */
 static void fit_lane(const float *w, int n, float step, int lane, float sign, bool largest,
                      float *q) {
     float sum = rintf(lane_sum(q, n, lane, sign) / step);
@@ -173,9 +173,9 @@ static void round_group(const row_grid *grid, const float *w, int n, float step,
     }
 }
 
-/* Finds the weight that determines the step. In int4, it is the largest weight. In int8, it is a
- * weight of the lane with the largest sum. Returns the weight or the sum, and puts the weight's
- * index into *extreme. */
+/* Finds the weight that determines the step. In int4, it is the weight with the largest absolute
+ * value; returns this weight. In int8, it is a weight of the lane with the largest sum; returns
+ * this sum. *extreme receives the weight's index. */
 static float find_extreme(const row_grid *grid, const float *w, int n, int *extreme) {
     float largest = 0;
     int k;
@@ -458,7 +458,7 @@ static bool copy_samples(sample_copies *copies, vit_dtype dtype, const quantise_
     return true;
 }
 
-/* The damping is DAMPING times the mean square of an input channel. */
+/* The damping is DAMPING times the mean of the diagonal of gram. */
 #define DAMPING 0.4
 
 /* Adds the damping, which pulls the rounded weights towards their original values. The damping is
@@ -542,8 +542,8 @@ static double group_error(const float *w, const float *q, int n, const float *gr
 }
 
 /* Chooses how far the weights of a group are clipped, and returns the step. In int8, the lane of
- * weight *extreme is the largest lane of the result, so that packing finds the same step. `q` is
- * scratch memory of n floats. */
+ * weight *extreme has the largest sum of the result, so packing finds the same step. `q` is scratch
+ * memory of n floats. */
 static float choose_step(const row_grid *grid, const float *w, int n, const float *gram,
                          size_t gram_stride, float *q, int *extreme) {
     const float largest = find_extreme(grid, w, n, extreme);
@@ -616,8 +616,8 @@ static void start_row(const rounding *job, const float *w, float *q, float *step
 }
 
 /* Sets weight k of a row to its best value while the other weights stay. `q` is the row, with zeros
- * after its end. In int8, the bound of the weight is the limit of its lane minus the other weights
- * of the lane. */
+ * after its end. In int8, the bound of the weight is the limit of its lane minus the lane's other
+ * weights of the same sign. */
 static void improve(const rounding *job, int k, float *q, float step, float *slope) {
     const size_t stride = (size_t)job->layer->stride;
     const float *gram = job->layer->gram + (size_t)k * stride;

@@ -49,9 +49,9 @@ bool quantise_smooth(vit_dtype dtype, const quantise_matrix *x, const quantise_m
 
 typedef struct quantise_layer {
     vit_dtype dtype;
-    int depth, stride; /* `stride` is `depth` rounded up to a multiple of 16 */
-    /* Matrices [depth][stride] of sums over the samples x: `gram` is x^ x^T and `cross` is x x^T.
-     * Here x^ is x as the kernel rounds it. */
+    int depth, stride; /* `stride` is `depth` rounded up to a multiple of 64 */
+    /* Matrices [stride][stride] of sums over the samples x, plus damping: `gram` sums x^ (x^)^T,
+     * and `cross` sums x (x^)^T. Here x^ is x as the kernel rounds it. */
     float *gram, *cross;
 } quantise_layer;
 

@@ -19,7 +19,7 @@
 
 /* === Notes === */
 
-enum { MAX_NOTES = 12 }; /* There are 9 kinds of notes, and each occurs at most once. */
+enum { MAX_NOTES = 12 }; /* There are 7 kinds of notes, and each occurs at most once. */
 
 typedef struct note_list {
     /* The texts of the notes. An entry has space for the text of a report and a few words. */
@@ -112,8 +112,8 @@ static bool assumes_colours(const finding_list *list) {
     return false;
 }
 
-/* Prints the options that would replace the assumptions by facts. The last line concerns the
- * assumption that would do the most harm if it were wrong. */
+/* Prints the options that would replace the assumptions by facts. Those for the preprocessing come
+ * last. */
 static void print_help(const convert_options *o, const blueprint *b, const char *program) {
     const facts *f = &b->facts;
     const char *hint = name_in_file(o->checkpoint);
@@ -140,8 +140,8 @@ static void print_help(const convert_options *o, const blueprint *b, const char 
                      "the preprocessing; no --arch fits the tensors");
 }
 
-/* Prints the assumptions. Those that would do the most harm come first. If there are many, marks
- * the first one. */
+/* Prints the assumptions. Those that would do the most harm if they were wrong come first. If there
+ * are more than two, marks the first one. */
 static void print_assumed(const convert_options *o, const blueprint *b, const char *program) {
     const finding_list *list = &b->found.assumed;
     char effect[EFFECT_SIZE];
@@ -513,8 +513,8 @@ typedef struct mapping_row {
     const char *why;
 } mapping_row;
 
-/* Returns the reason why an item has its name. The search by structure has a reason for each
- * tensor. A table of a known layout gives the same reason for all tensors. */
+/* Returns the reason why an item has its name: "computed", the reason that the search by structure
+ * found for its first tensor, or the name of a known layout. */
 static const char *reason_of(const blueprint *b, const layout_item *item) {
     const checkpoint_tensor_info *info = item->part_count ? item->parts[0].info : NULL;
     const size_t index = info ? (size_t)(info - checkpoint_tensor(b->checkpoint, 0)) : 0;
@@ -554,7 +554,7 @@ static bool add_item(mapping_row *row, const blueprint *b, const layout_item *it
     return add_name(&row->ours, item->tensor.name);
 }
 
-/* True if both items are the same tensor of two different blocks. */
+/* True if both items belong to blocks, and their names differ at most in the block's number. */
 static bool is_same_item(const layout_item *a, const layout_item *b) {
     const char *x = strchr(a->tensor.name + strlen("blocks."), '.');
     const char *y = strchr(b->tensor.name + strlen("blocks."), '.');
@@ -677,7 +677,7 @@ void mapping_put(json_writer *w, const blueprint *b) {
 
 /* === Provenance === */
 
-/* Writes a line of the form "KEY: VALUE". */
+/* Writes the line "KEY: VALUE", or "KEY VALUE" for a key such as "option: --set". */
 static void put_line(FILE *file, const char *key, const char *value) {
     text_print(file, "%s%s%s\n", key, strncmp(key, "option", 6) ? ": " : " ", value);
 }

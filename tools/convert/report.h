@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "convert/conversion.h"
 
-/* Prints the assumptions and the dropped tensors on stderr, one on each line. */
+/* Prints the assumptions, the original's last step and the dropped tensors on stderr. */
 void convert_report_findings(const conversion *c, const char *program);
 
 /* Prints the names of the unreadable photos on stderr. */

@@ -12,7 +12,7 @@
 /* === Sizes, from the tensors === */
 
 /* Returns the number of rows of a matrix in the checkpoint or, if `columns` is true, the number of
- * its columns. Leading dimensions of 1 are ignored. Returns 0 if there is no such matrix. */
+ * its columns. Leading dimensions are ignored. Returns 0 if there is no such matrix. */
 static int64_t size_of(const layout_map *map, const char *tensor, bool columns) {
     layout_part part;
     const char *axes;

@@ -24,8 +24,8 @@ typedef struct text_encoder {
 
 /* Finds the text encoder and its settings. The settings come from the tensors and from `root`, the
  * parsed config.json, which may be NULL. If neither shows the activation, the activation of the
- * image encoder is assumed. Assumptions are added to *f. Zero *text before the call, and free it in
- * any case. */
+ * image encoder is assumed. Assumptions are added to *f. Zero *text before the call, and call
+ * text_free even after a failure. */
 bool text_find(checkpoint *c, const json_value *root, const vit_config *image, text_encoder *text,
                findings *f, report *r);
 

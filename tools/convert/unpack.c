@@ -73,9 +73,9 @@ static void put_entry(FILE *file, const vit_tensor *t, uint64_t *offset) {
     *offset = end;
 }
 
-/* Makes the header of the safetensors file. It consists of 8 zero bytes for the length and the JSON
- * text, padded with spaces to a multiple of 8 bytes. *size excludes the final NUL. The caller frees
- * the result. */
+/* Makes the header of the safetensors file. It consists of 8 zero bytes, where the caller stores
+ * the length, and the JSON text, padded with spaces to a multiple of 8 bytes. *size excludes the
+ * final NUL. The caller frees the result. */
 static char *make_header(unpacking *u, size_t *size) {
     char *text = NULL;
     FILE *memory = os_memory_open(&text, size);

@@ -122,8 +122,8 @@ static bool has_int8(const vit_writer *w) {
     return false;
 }
 
-/* Adds all sections. A first pass measures their sizes, and a second pass writes. data_size is
- * known only in the second pass. */
+/* Adds all sections. Is called twice: without s->meta to measure the sections, then to write them.
+ * Only the second call needs data_size. */
 static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections,
                          const vit_writer_contents *contents, uint64_t data_size) {
     const size_t fields = count_fields(contents->config);
@@ -299,7 +299,7 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
     memcpy(w->meta, VIT_FILE_MAGIC, 8);
     store32(w->meta + VIT_HEADER_VERSION, VIT_FILE_VERSION);
     store32(w->meta + VIT_HEADER_NUM_SECTIONS, sections);
-    /* An entry of fits16 starts as true, and becomes false if a panel breaks the rule. */
+    /* The entry of an int8 tensor becomes 0 if vit_fits16 is false for one of its panels. */
     for (i = 0; i < w->count; i++)
         if (w->tensors[i].dtype == VIT_I8) w->meta[w->fits16 + i] = 1;
     store64(w->meta + VIT_HEADER_FILE_SIZE, w->file_size);

@@ -44,7 +44,7 @@ typedef struct vit_writer_contents {
     /* The section "learned" or NULL, its size in bytes, and the number of its photos. */
     const void *learned;
     size_t learned_size, num_learned;
-    const void *tokenizer; /* the section "tokenizer", or NULL */
+    const void *tokenizer; /* the section "tokenize", or NULL */
     size_t tokenizer_size;
     /* The section "text", which is a whole .vit file with the text encoder; or NULL. */
     const void *text;
@@ -76,9 +76,9 @@ typedef struct vit_writer {
  * vit_writer_free frees. */
 bool vit_writer_start(vit_writer *w, FILE *file, const vit_writer_contents *contents, report *r);
 
-/* Appends rows to the current tensor. num_rows must be 16, or fewer for the last rows of the
- * tensor. For a plain tensor, num_rows may have any value, and vit_writer_values also accepts parts
- * of rows. */
+/* Appends rows to the current tensor. num_rows must be a multiple of 16, except for the last rows
+ * of the tensor. For a plain tensor, num_rows may have any value, and vit_writer_values also
+ * accepts parts of rows. */
 bool vit_writer_rows(vit_writer *w, const float *rows, int num_rows, report *r);
 
 /* Appends n values to the current tensor, which must be plain. */

@@ -83,8 +83,8 @@ static bool read_values(stream *s, const layout_item *item, int64_t first, int64
     return true;
 }
 
-/* Copies a tensor without changes. Panels are copied 16 rows at a time, and other tensors in pieces
- * of any size. */
+/* Writes a tensor whose shape does not change. Panels are copied 16 rows at a time, and other
+ * tensors in pieces of any size. */
 static bool stream_copy(stream *s, const layout_item *item, report *r) {
     const bool panels = item->tensor.layout != VIT_LAYOUT_PLAIN;
     const int64_t count = (int64_t)tensor_count(&item->tensor);
