@@ -370,7 +370,7 @@ static bool measure(match_sorting *s, int row, int value, match_difference *d) {
     return true;
 }
 
-/* Keeps the latest losses as the losses of the chosen settings. */
+/* Keeps the latest losses, logits and hashes as those of the chosen settings. */
 static void keep_best(match_sorting *s) {
     double *losses = s->losses;
     float *logits = s->logits;

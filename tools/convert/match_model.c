@@ -260,9 +260,9 @@ double match_error_slope(const match_error *error) {
 
 /* === Models to try === */
 
-/* In models with fewer weights than SMALL_MODEL, threads cost more time than they save. A model
- * image is the .vit file of a model in memory. If it has more bytes than LARGE_IMAGE, memory holds
- * only two images. */
+/* In models with at most SMALL_MODEL weights, threads cost more time than they save. A model image
+ * is the .vit file of a model in memory. If it has more bytes than LARGE_IMAGE, memory holds only
+ * two images. */
 enum { SMALL_MODEL = 1000000, LARGE_IMAGE = 1 << 29 };
 
 /* === The sources of tensors === */

@@ -9,9 +9,9 @@
 
 #include "base/memory.h"
 
-/* ROUNDING is the error that rounding may cause. Settings with little effect are tried only if the
- * error is below NEAR. CLEAR is a share of the old slope (match_error_slope); a step that lowers
- * the slope below this share is taken at once. MAX_TRIES limits the number of tries in memory. */
+/* ROUNDING is the error that rounding may cause. A descent tries fine rows only if the error is
+ * below NEAR. CLEAR is a share of the old slope (match_error_slope); a step that lowers the slope
+ * below this share is taken at once. MAX_TRIES limits the number of tries in memory. */
 #define ROUNDING 2e-6
 #define NEAR     0.05
 #define CLEAR    0.5
@@ -319,8 +319,8 @@ static bool next_pair(const match_search *s, int *number, match_choice *choice) 
     return false;
 }
 
-/* Tries up to BATCH more pairs of changes of try `from`. Returns the best try, which may be
- * `best`. */
+/* Tries more pairs of changes of try `from`, until BATCH new choices are tried. Returns the best
+ * try, which may be `best`. */
 static size_t try_pairs(match_search *s, match_pairs *pairs, size_t from, size_t best) {
     const size_t enough = s->count + BATCH;
     size_t i;

@@ -47,8 +47,8 @@ typedef struct python_node {
 } python_node;
 
 /* Parses the text of a file. Returns the first statement; `next` links the statements. The nodes
- * are in `memory`. Text that is not Python is no error, and becomes meaningless nodes. `file` is
- * stored in each node. *is_full becomes true if memory is exhausted. */
+ * are in `memory`. Text that is not Python gives meaningless nodes, but no error. `file` is stored
+ * in each node. *is_full becomes true if memory is exhausted. */
 python_node *python_parse(memory_arena *memory, const char *text, size_t size, int file,
                           bool *is_full);
 

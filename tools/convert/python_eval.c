@@ -11,7 +11,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 enum {
-    /* The largest number of steps in which one candidate class is evaluated. */
+    /* The largest number of expressions and statements evaluated for one candidate class. */
     MOST_STEPS = 400000,
     WORK_OF_STEP = 8,
     /* The largest number of copies of a repeated item. */
@@ -80,8 +80,8 @@ void python_put_item(python_reader *r, python_list *l, const char *key, python_v
     l->count++;
 }
 
-/* Adds a part to the list under the next number. After a repeated part, the next number is
- * unknown. */
+/* Adds a part to the list under the next number. After a repeated part this number is unknown, so
+ * the new part is repeated too. */
 static void put_next(python_reader *r, python_list *l, python_value v, bool is_repeated) {
     char number[16];
     const bool any = is_repeated || l->is_repeated;

@@ -13,7 +13,7 @@
 #include "convert/python.h"
 
 enum {
-    /* Largest number of visited statements for all candidates together. */
+    /* Largest work for all candidates together. An evaluated expression counts WORK_OF_STEP. */
     PYTHON_MOST_WORK = 64000000,
     PYTHON_MOST_ITEMS = 4096, /* largest number of items in a list */
 };
@@ -102,8 +102,8 @@ typedef struct python_reader {
     python_call_site *sites;
     struct python_option *options;
     size_t site_count, site_capacity, option_count, option_capacity;
-    int steps, modules; /* numbers of visited statements and of modules for the current candidate */
-    int work;           /* number of visited statements for all candidates together */
+    int steps, modules; /* numbers of evaluated nodes and of modules for the current candidate */
+    int work;           /* work for all candidates together (PYTHON_MOST_WORK) */
     int depth, loops;   /* number of calls and of loops around the current statement */
     /* True if memory is exhausted. */
     bool is_full;
@@ -118,8 +118,8 @@ void *python_take(python_reader *r, size_t size);
 /* Returns the part of a name after the last dot: "Linear" for "nn.Linear". */
 const char *python_last_part(const char *name);
 
-/* Returns the item with this key; NULL if there is none. If the item is repeated, it stands for any
- * number of items. */
+/* Returns the item with this key; NULL if there is none. A number that is no item's key gives the
+ * last repeated item, if there is one. */
 python_item *python_find_item(const python_list *l, const char *key, size_t length);
 
 /* Sets the value of the item with this key, or appends such an item. If `key` is NULL, appends an

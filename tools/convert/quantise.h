@@ -1,6 +1,6 @@
 /* quantise.h - rounds the weights of a linear layer, but keeps the layer's outputs close to the
- * original's. The inputs of the layer are correlated, so the errors of two weights can compensate
- * each other. Rounding each weight to the nearest value would not use this compensation.
+ * original's. The inputs of the layer are correlated, so the errors of two weights can partly
+ * cancel. Rounding each weight to the nearest value would ignore this.
  *
  *     quantise_layer layer;
  *     quantise_start(&layer, dtype, &samples, executor) ...
@@ -30,7 +30,7 @@ bool quantise_knows(vit_dtype dtype);
 void quantise_input(vit_dtype dtype, float *row, int n);
 
 /* Rounds each weight of the matrix rows [num_rows][depth] to the nearest value of the type, in
- * place. For int8, uses only values that quantise_rows may choose. Returns false if memory is
+ * place. For int8, obeys the rule of vit_fits16, as quantise_rows does. Returns false if memory is
  * exhausted. */
 bool quantise_nearest(vit_dtype dtype, float *rows, int num_rows, int depth);
 

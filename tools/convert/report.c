@@ -164,7 +164,7 @@ static void print_assumed(const convert_options *o, const blueprint *b, const ch
     print_help(o, b, program);
 }
 
-/* Prints the tensors that were dropped for one reason. */
+/* Prints the tensors that were dropped for the reason `why`. */
 static void print_dropped(const name_groups *groups, const char *why, size_t count,
                           const char *program) {
     char text[REPORT_SIZE / 2] = "", name[GROUP_TEXT_SIZE];
@@ -612,7 +612,7 @@ static bool print_item(const blueprint *b, const layout_item *item) {
     return good;
 }
 
-/* Turns a tensor that the search by structure named into an item of a plan. */
+/* Makes an item of a plan from a tensor to which the search by structure gave a name. */
 static layout_item name_item(const checkpoint_tensor_info *info) {
     layout_item item;
     memset(&item, 0, sizeof item);

@@ -18,7 +18,7 @@ void convert_report_text(const conversion *c);
 void convert_report_json(const conversion *c);
 
 /* Prints a failed conversion as JSON: the error, the questions and the possible assumptions. Adds
- * the plan if `planned` is true. */
+ * the mapping if `planned` is true. */
 void convert_report_failure_json(const conversion *c, bool planned, const report *r);
 
 /* === The mapping === */

@@ -144,8 +144,8 @@ static bool put_panels(unpacking *u, const vit_tensor *t, report *r) {
     return good;
 }
 
-/* Verifies the checksum of one tensor. Each tensor is verified when it is needed instead of when
- * the file is opened. The pages of the tensor can then be dropped early. */
+/* Verifies the checksum of one tensor. Each tensor is verified just before its use instead of when
+ * the file is opened, so that its pages can be dropped after its use. */
 static bool check_tensor(const vit_tensor *t, report *r) {
     vit_hash hash;
     vit_hash_init(&hash);

@@ -47,8 +47,8 @@ static unsigned char *put_field(unsigned char *at, const char *name, unsigned ch
     return at + VIT_FIELD_SIZE;
 }
 
-/* Returns the number of fields to write. An option of kind 2 (VIT_FIELD_LIST) is left out if its
- * value is zero. */
+/* Returns the number of fields to write. A field whose `required` is 2 in VIT_FIELD_LIST is left
+ * out if its value is zero. */
 static size_t count_fields(const vit_config *config) {
     size_t count = 0;
 #define X(type, name, required, smallest, largest)                                                 \
@@ -309,8 +309,8 @@ static bool make_meta(vit_writer *w, const vit_writer_contents *contents, report
 
 /* === Bytes to the file === */
 
-/* Writes to the file in aligned pieces of os_write_size bytes. The system may cache each piece as
- * one large page. */
+/* Writes to the file in aligned pieces of os_write_size bytes, so that the system can cache each
+ * piece as one large page. */
 static bool write_pages(vit_writer *w, const unsigned char *bytes, size_t size) {
     const size_t page = os_write_size();
     uint64_t at = w->position;

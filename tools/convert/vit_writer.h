@@ -1,5 +1,5 @@
 /* vit_writer.h - writes the .vit format of vit.h as a stream. Memory holds 16 rows of a tensor and
- * the directory, which is the list of all tensors in the file.
+ * all bytes that precede the tensors' data.
  *
  *     vit_writer w;
  *     if (!vit_writer_start(&w, file, &contents, r)) ...
@@ -39,7 +39,7 @@ typedef struct vit_writer_contents {
     const char *const *labels;
     const char *const *synsets;
     const char *provenance; /* text that consists of lines "key: value\n" */
-    /* If not NULL, all tensors except those of the head get the types that this model has. */
+    /* If not NULL, all tensors except those of the head get the same types as in this model. */
     const vit_model *backbone;
     /* The section "learned" or NULL, its size in bytes, and the number of its photos. */
     const void *learned;

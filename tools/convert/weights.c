@@ -25,8 +25,8 @@ typedef struct stream {
     size_t nonfinite, overflows;
 } stream;
 
-/* Returns the largest value that the type can hold. Larger values would become infinity. int4 has
- * f16 scales, and its values are at most 8 times the scale. int8 has f32 scales. */
+/* Returns the largest absolute value that the type can hold. Larger ones would become infinity.
+ * int4 has f16 scales, and its values are at most 8 times the scale. int8 has f32 scales. */
 static float largest_of(vit_dtype dtype) {
     switch (dtype) {
     case VIT_F16: return 65504.0f;
