@@ -244,10 +244,27 @@ static void round_row(vit_dtype dtype, const double *x, size_t n, double *out) {
     }
 }
 
+/* Returns a * b + c, rounded once. The fmaf of Windows is wrong in the last bit. Here the sum in
+ * double is rounded to odd (Boldo and Melquiond, 2008), so that its float is the one nearest to the
+ * exact sum. */
+static float fused(float a, float b, float c) {
+    const double product = (double)a * (double)b;
+    double sum = product + (double)c;
+    const double added = sum - product;
+    const double error = (product - (sum - added)) + ((double)c - added);
+    uint64_t bits;
+    memcpy(&bits, &sum, sizeof bits);
+    if ((error > 0 || error < 0) && bits % 2 == 0) {
+        bits = (error > 0) == (sum > 0) ? bits + 1 : bits - 1;
+    }
+    memcpy(&sum, &bits, sizeof bits);
+    return (float)sum;
+}
+
 /* Returns a * b + c as the tested instruction set computes it. */
 static float muladd(float a, float b, float c) {
     const volatile float product = a * b;
-    return TEST_ROUNDS_TWICE(base_isa) ? product + c : fmaf(a, b, c);
+    return TEST_ROUNDS_TWICE(base_isa) ? product + c : fused(a, b, c);
 }
 
 /* Rounds each number of a row to a multiple of the step 1 / factor. Returns the step. */

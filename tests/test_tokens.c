@@ -502,7 +502,7 @@ int main(int argc, char **argv) {
         test_spiece(folder);
         test_damaged(folder);
         test_plain_pieces(folder);
-        CHECK(remove(folder) == 0);
+        CHECK(rmdir(folder) == 0);
     }
     return test_summary();
 }

@@ -107,8 +107,8 @@ try "$embed" -m clip.vit --texts empty -o x.npy
 is 1
 err 'expected texts, found none'
 missing x.npy
-printf 'a\0b\n' >nul
-try "$embed" -m clip.vit --texts nul -o x.npy
+printf 'a\0b\n' >zero
+try "$embed" -m clip.vit --texts zero -o x.npy
 is 1
 err 'NUL byte'
 
@@ -143,15 +143,17 @@ err "'cat' occurs twice"
 try "$classify" -m clip.vit --classes " , " photos/cat.jpg
 is 1
 err 'expected texts, found none'
-try "$classify" -m clip.vit --classes $'cat,d\xffg' photos/cat.jpg
-is 1
-err 'byte 1 is not UTF-8'
+if posix; then # Windows has no arguments that are not UTF-8, and Wine converts some others
+    try "$classify" -m clip.vit --classes $'cat,d\xffg' photos/cat.jpg
+    is 1
+    err 'byte 1 is not UTF-8'
+    try "$classify" -m clip.vit --classes "cat, cafÃ©" photos/cat.jpg
+    is 0
+    err "^vit-classify: 'cafÃ©' looks like UTF-8 read as Windows-1252; the text is used unchanged\$"
+fi
 try "$classify" -m clip.vit --classes words.json photos/cat.jpg
 is 1
 err 'words\.json: .*No such file'
-try "$classify" -m clip.vit --classes "cat, cafÃ©" photos/cat.jpg
-is 0
-err "^vit-classify: 'cafÃ©' looks like UTF-8 read as Windows-1252; the text is used unchanged\$"
 try "$classify" -m clip.vit --classes "é’s, 5 £, à la, MÃE, ñ…" photos/cat.jpg
 is 0
 quiet err
@@ -188,9 +190,11 @@ is 0
 lines out 2
 try "$search" index.npy --minus "the cat"
 is 0
-try "$search" index.npy --words $'\xc3'
-is 1
-err 'not UTF-8'
+if posix; then
+    try "$search" index.npy --words $'\xc3'
+    is 1
+    err 'not UTF-8'
+fi
 try "$embed" -m none.vit photos -o other.npy -q
 try "$search" other.npy --words "the cat"
 is 1

@@ -73,9 +73,11 @@ declare -A why=(
     [test_examples]="what is compiled here, Python; hello.c is in windows_own.sh"
     [test_tools_disk]="limits on the size of files; windows_own.sh has full disks, names and paths"
     [test_tools_memory]="LD_PRELOAD"
+    [test_words]="arguments that are not UTF-8, or that Wine converts"
 )
 
-scripts="cli convert search look options own bench parity layouts modules shards learning"
+scripts="cli convert search look options own bench parity layouts modules shards learning families
+    onnx proposals words"
 
 # The build for Windows must give the same bits as the build for Linux, and choose the same best
 # tier.
