@@ -252,12 +252,12 @@ static float fused(float a, float b, float c) {
     double sum = product + (double)c;
     const double added = sum - product;
     const double error = (product - (sum - added)) + ((double)c - added);
-    uint64_t bits;
-    memcpy(&bits, &sum, sizeof bits);
-    if ((error > 0 || error < 0) && bits % 2 == 0) {
-        bits = (error > 0) == (sum > 0) ? bits + 1 : bits - 1;
+    uint64_t word;
+    memcpy(&word, &sum, sizeof word);
+    if ((error > 0 || error < 0) && word % 2 == 0) {
+        word = (error > 0) == (sum > 0) ? word + 1 : word - 1;
     }
-    memcpy(&sum, &bits, sizeof bits);
+    memcpy(&sum, &word, sizeof word);
     return (float)sum;
 }
 
