@@ -1525,7 +1525,7 @@ static void test_blocks(void) {
 }
 
 /* Runs three images. In the middle image, one number is `bad`. The other images must keep their
- * logits. The logits of the middle image must not be finite, unless `lossy` is set. */
+ * logits. The middle image's first logit must be NaN or infinite; with `lossy`, it may be any. */
 static void nonfinite_run(bench *b, vit_isa isa, bool lossy, float bad) {
     float good[3 * 5], logits[3 * 5];
     vit_params params = no_params();

@@ -320,7 +320,7 @@ static void write_npy(const char *name, const float *data, int ndim, int64_t a, 
 
 /* === The truth === */
 
-/* Lists the settings that the checkpoint does not determine, as the search does. */
+/* Lists, in the same way as the search, the settings that the checkpoint does not determine. */
 static bool list_open(match_table *table) {
     blueprint *b = calloc(1, sizeof *b);
     convert_options o = plain_options();

@@ -43,9 +43,9 @@ check() {
 # --- the tests, as programs ---------------------------------------------------------------------
 
 # V8's fast calls of Node's WASI damage the heap. In Node 20, 9 of 12 runs of test_preprocess ended
-# with SIGSEGV in JavaScript after main() had returned 0, with each of V8's compilers. With fast
-# calls switched off, none of 24 runs ended in this way. Node's issue 53087 reports the same failure
-# and remedy for another program.
+# with SIGSEGV in JavaScript after main() had returned 0. This happened with each of V8's compilers.
+# With fast calls switched off, none of 24 runs ended in this way. Node's issue 53087 reports the
+# same failure and remedy for another program.
 wasi_flags=(--no-warnings --no-turbo-fast-api-calls)
 
 # run_test NAME TIER FLAGS...: compiles the test with FLAGS, and runs it. TIER only appears in the

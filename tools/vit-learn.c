@@ -516,8 +516,8 @@ static bool choose(int argc, char **argv, choices *c, int *status) {
           "hold out the photos in N parts (default 10, or 3 if 10 would take long)", CLI_INT,
           &c->folds, 2, 1000 },
         { 0, "ridge", NULL,
-          "learn from files OUT.npy in one pass, for any number of photos:\n"
-          "Gaussian classes instead of logistic regression",
+          "learn from files OUT.npy in one pass, for any number of photos, by one\n"
+          "Gaussian for each class instead of logistic regression",
           CLI_FLAG, &c->ridge, 0, 0 },
         CLI_OPTION_BATCH(&c->batch, "4 on each thread"),
         CLI_OPTION_THREADS(&c->num_threads),

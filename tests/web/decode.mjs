@@ -32,7 +32,7 @@ function packed(samples, depth) {
     return row;
 }
 
-/** Applies the five filters in turn (section 9 of the PNG specification). */
+/** Filters row i with PNG's filter i % 5 (section 9 of the PNG specification). */
 function filtered(rows, step) {
     let above = Buffer.alloc(rows[0].length);
     return Buffer.concat(rows.map((row, i) => {

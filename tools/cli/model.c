@@ -84,7 +84,7 @@ static bool keep_aspect(vit_model *model, int most, report *r) {
     if (sides[1] > 32768 / c.patch_size)
         return report_fail(
             r,
-            "--max-patches: expected a product of two whole numbers of at most %d, found "
+            "--max-patches: expected a product of two whole numbers, each at most %d, found "
             "%d",
             32768 / c.patch_size, most);
     c.crop_mode = VIT_CROP_ASPECT;

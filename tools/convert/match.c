@@ -310,8 +310,9 @@ static bool refuse_pair(const match *m, const facts *f, const match_search *s, r
         print_nearest(s, count_choices(m, f) ? checkpoint_wrapper(f->map.checkpoint) : "");
     return report_fail(
                r,
-               "%s; none of the %d models tried in %.0f s gives this output; the nearest output "
-               "differs by %.3g of this output's largest number, but at most %g is accepted%s",
+               "%s; none of the %d models tried in %.0f s gives the output in this file; the "
+               "nearest model's output differs by %.3g of the file's largest number, but at most "
+               "%g is accepted%s",
                reason_of(m, f, s, reason), s->runs, s->took, s->tries[s->chosen].error,
                s->tolerance,
                is_long ? "" : "; --match-seconds S searches longer and lists the attempts") ||

@@ -148,8 +148,8 @@ bool match_pair_check(const match_pair *pair, int classes, int embedding, int ch
  * outputs. */
 bool match_pair_fits(const match_pair *pair, const vit_config *config, size_t outputs, report *r);
 
-/* The differences between the model's outputs and the original's, summed over all compared images.
- * Outputs are divided by the largest absolute value of the original's outputs. */
+/* How far the model's outputs are from the original's, over all compared images: one maximum and
+ * four sums. All outputs are divided by the largest absolute value of the original's. */
 typedef struct match_error {
     double largest;    /* the largest difference */
     double square;     /* the sum of the squares of the differences */

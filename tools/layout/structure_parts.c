@@ -564,9 +564,9 @@ static block_run run_at(const numbered *e, const numbered *end, int period) {
     return run;
 }
 
-/* True if run a is better than run b. A complete run is better than an incomplete run. The next
- * criteria, in this order, are two blocks or more, more values in the tensors, a shorter period,
- * and a shorter series, because the shortest series is the outermost. */
+/* True if run a is better than run b. A complete run is better than an incomplete run. If both are
+ * alike, a run of two blocks or more is better; then one with more values in its tensors; then one
+ * with a shorter period; then one with a shorter path, because it is further outside. */
 static bool is_better(const block_run *a, const block_run *b) {
     if (!b->first) return a->first != NULL;
     if (a->is_complete != b->is_complete) return a->is_complete;

@@ -65,7 +65,7 @@ bool os_cut(FILE *file, uint64_t size); /* removes all bytes after the first `si
 size_t os_write_size(void);             /* best number of bytes for one write */
 bool os_seek(FILE *file, uint64_t offset);
 bool os_sync(FILE *file); /* writes all data of the file to the disk */
-/* Returns false if closing the file would fail, but leaves the file open. */
+/* Returns true if closing the file would succeed. Leaves the file open in both cases. */
 bool os_close_copy(FILE *file);
 /* Renames a file, and replaces the file `to` in one step. */
 bool os_replace(const char *from, const char *to);

@@ -522,7 +522,7 @@ void shard_collected_print(const char *program, const char *folder, const shard_
     if (all->unfinished)
         report_error(program, folder,
                      "%s temporary file%s of tasks that were killed or still run; "
-                     "once no task runs, find %s -name '*.tmp-*' -delete removes them",
+                     "when no task runs any more, delete with: find %s -name '*.tmp-*' -delete",
                      text_grouped(all->unfinished, texts[0]), all->unfinished == 1 ? "" : "s",
                      folder);
     if (json) {
