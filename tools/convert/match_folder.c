@@ -84,8 +84,8 @@ static int find_class(const folder_name *name, const label_list *labels, int num
     return name->length > 0 && name->length <= 6 && number < num_classes ? number : -1;
 }
 
-/* Finds the class of each folder: the class that its name gives or, if any name is not a class, the
- * folder's place in the sorted order. */
+/* Finds the class of each folder by its name. If any name is not a class, the class of each folder
+ * is instead its place in the sorted order. */
 static bool find_classes(const folder_name *names, int count, const label_list *labels,
                          int num_classes, int *classes, report *r) {
     bool all = true;
@@ -291,8 +291,8 @@ static bool set_model(match_sorting *s, const match_choice *choice, report *r) {
     return true;
 }
 
-/* Chooses the number of pictures in use: as many as can be run within the time limit with about 4
- * values of each row, but at least LEAST_PICTURES if there are as many. */
+/* Chooses the number of pictures in use, so that about 4 values of each row can be run within the
+ * time limit. Uses at least LEAST_PICTURES, or all pictures if there are fewer. */
 static void choose_count(match_sorting *s, double picture_ms) {
     const double most = s->seconds * 1e3 / (picture_ms + 1e-3) / (4 * s->table->count + 1);
     s->used = s->pictures->count;
@@ -302,7 +302,7 @@ static void choose_count(match_sorting *s, double picture_ms) {
 
 /* === Comparing two losses === */
 
-/* Returns the mean increase of the first n losses, from s->best to s->losses, and its error. */
+/* Computes the first n losses. Returns their mean increase over s->best, and its standard error. */
 static match_difference compare(match_sorting *s, int n) {
     match_difference d = { n, 0, 0 };
     double square = 0;
@@ -340,7 +340,7 @@ static bool is_worse(const match_sorting *s, int row, int value, const match_dif
 }
 
 /* True if the value should replace the chosen value. If the row is an open question, the best value
- * wins. If the row is an assumption, the first value stays unless another value is clearly
+ * wins. If the row is an assumption, the first value wins unless another value is clearly
  * better. */
 static bool is_better(const match_sorting *s, int row, int value, const match_difference *d) {
     if (match_row_is_asked(&s->table->rows[row], s->asked)) return d->more < 0;
@@ -427,9 +427,9 @@ static void change_choice(match_sorting *s, int row, int value, const match_diff
     keep_best(s);
 }
 
-/* True if the difference between this value and the chosen value counts. For an open question,
- * every difference counts, even zero. A question whose values make no difference to these pictures
- * thus stays open. */
+/* True if judge_row uses the difference between this value and the chosen value. It ignores
+ * differences that rounding may cause. For an open question, it uses even zero: a question whose
+ * values make no difference to these pictures thus stays open. */
 static bool counts(const match_sorting *s, int row, const match_difference *d) {
     return d->pictures > 0 && (fabs(d->more) > ROUNDING || d->error > ROUNDING ||
                                match_row_is_asked(&s->table->rows[row], s->asked));
@@ -480,7 +480,7 @@ static bool settle_rows(match_sorting *s, bool asked) {
 }
 
 /* Decides all rows. Open questions come first, because other rows depend on them. Repeats this
- * until a pass changes nothing and thus compared every value with the final choice. If the passes
+ * until a pass changes nothing: every value was then compared with the final choice. If the passes
  * or the time run out before that, all rows stay open. */
 static void descend(match_sorting *s) {
     bool changed = true;
@@ -493,8 +493,8 @@ static void descend(match_sorting *s) {
         s->verdicts[row].is_open = true;
 }
 
-/* If much of the time is left and there are unused pictures, uses more pictures and returns true.
- * The caller then decides the rows again. Otherwise returns false. */
+/* If unused pictures and three quarters of the time are left, uses more pictures and returns true.
+ * The caller then decides the rows again. Otherwise, or on failure, returns false. */
 static bool add_pictures(match_sorting *s, report *r) {
     const int used = s->used, all = s->pictures->count;
     if (used == all || cli_now_ms() - s->started > s->seconds * 1e3 / 4) return false;
@@ -515,8 +515,8 @@ static void count_right(match_sorting *s) {
 }
 
 /* Fails if the best settings classify the pictures hardly better than guessing, because the
- * pictures then decide nothing. The settings pass if they make the correct classes more than
- * 1/CHANCE_STRICT times as likely as guessing does. Chance rarely gives such a ratio. */
+ * pictures then decide nothing. The settings pass if they make all correct classes together more
+ * than 1/CHANCE_STRICT times as likely as guessing does. Chance rarely gives such a ratio. */
 static bool check_use(const match_sorting *s, report *r) {
     const double guessing = log(s->model->config.num_classes);
     if ((guessing - s->loss) * s->used > -log(CHANCE_STRICT)) return true;

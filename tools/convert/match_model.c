@@ -85,8 +85,8 @@ static double length_of(const float *row, size_t n) {
     return sqrt(sum);
 }
 
-/* Removes from the logits what probabilities do not show: the part beyond the bounds (for a
- * softmax, only the lower bound) and, for a softmax, a constant that is added to all logits. */
+/* Limits the logits to the bounds (for a softmax, only to the lower one). For a softmax, also
+ * subtracts the mean, which probabilities do not show. Does nothing without probabilities. */
 static void cut(model_end reading, double *row, size_t n) {
     const bool is_softmax = reading == MODEL_END_SOFTMAX || reading == MODEL_END_LOG_SOFTMAX;
     double mean = 0;
@@ -112,8 +112,8 @@ static void read_original(model_end reading, const float *from, double *to, size
     cut(reading, to, n);
 }
 
-/* Changes the logits that a .vit file gives so that they can be compared with those of
- * read_original. Removes everything that the original's last step hides. */
+/* Makes the output of a .vit file, logits, comparable with the logits of read_original: removes
+ * everything that the original's last step hides. */
 static void read_output(model_end reading, const float *from, double *to, size_t n) {
     const bool is_softmax = reading == MODEL_END_SOFTMAX || reading == MODEL_END_LOG_SOFTMAX;
     const double less = is_softmax ? log_sum(from, n) : 0;

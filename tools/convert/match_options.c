@@ -233,8 +233,8 @@ bool match_row_is_asked(const match_row *row, const findings *f) {
     return false;
 }
 
-/* Inserts a value into the row at index `place`. Leaves the value out if the row already has it, or
- * if --set would refuse it. */
+/* Inserts a value into the row at index `place`. Leaves the value out if the row is full or already
+ * has it, or if --set would refuse it. */
 static void insert_value(match_row *row, int place, const char *text, size_t length) {
     char copy[MATCH_TEXT];
     settings s;
@@ -346,8 +346,8 @@ static void add_heads(match_row *row, const facts *f) {
     }
 }
 
-/* True if this stride gives as many patches as there are positions. If there are no positions, true
- * if the patches cover the image up to its last pixel. */
+/* True if this stride gives as many patches as pos_embed has rows, with or without prefix rows.
+ * Without pos_embed, true if at most MOST_PATCHES patches reach the last pixels of the image. */
 static bool stride_fits(const patch_fit *fit, int stride) {
     const int height = fit->height - fit->patch, width = fit->width - fit->patch;
     const int64_t patches = (int64_t)(height / stride + 1) * (width / stride + 1);
@@ -392,8 +392,8 @@ static bool is_told(const facts *f, const row_source *source) {
            settings_origin(f->all, key) >= 0;
 }
 
-/* Moves the value that applies without a search to the front of the row. If the row has none, adds
- * the current value of the row's first setting. */
+/* Moves the value that applies without a search to the front of the row. If no value of the row
+ * applies, adds the current value of the row's first setting there. */
 static void add_current(match_row *row, const facts *f, const row_source *source) {
     char text[MATCH_TEXT], word[32];
     setting_key key;

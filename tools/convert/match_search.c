@@ -189,8 +189,8 @@ static bool evaluate(match_search *s, match_try *t, report *r) {
     return true;
 }
 
-/* Returns the index of the try with this choice. Runs the model unless this choice was tried
- * before. */
+/* Returns the index of the try with this choice, or 0 if memory is exhausted. Evaluates the choice
+ * unless it was tried before. */
 static size_t try_choice(match_search *s, const match_choice *choice) {
     const size_t known = s->num_places ? *find_place(s, choice) : 0;
     report r = report_make();
@@ -239,7 +239,7 @@ static size_t settle_row(match_search *s, size_t from, int row, bool finely) {
 
 /* Improves the choice row by row. Takes a change at once if the slope falls below the share `clear`
  * of the old slope. After a round without such a change, takes the best change of the round. Ends
- * when no change is a gain. */
+ * when a try fits, or when no change is a gain. */
 static size_t descend(match_search *s, size_t from, double clear) {
     const int rows = s->table->count;
     size_t best = from, i;
@@ -259,8 +259,8 @@ static size_t descend(match_search *s, size_t from, double clear) {
     return best;
 }
 
-/* Tries the choices that differ from try `from` in a single row: all of them if `finely` is true,
- * otherwise no fine rows, and only until one fits. Returns the best try, which may be `from`. */
+/* Tries the choices that differ from try `from` in a single row. Unless `finely` is true, leaves
+ * out fine rows, and stops when a choice fits. Returns the best try, which may be `from`. */
 static size_t expand(match_search *s, size_t from, bool finely) {
     size_t best = from, i;
     int row;
@@ -275,7 +275,7 @@ static size_t expand(match_search *s, size_t from, bool finely) {
     return best;
 }
 
-/* Finds a try that was not expanded yet (see `expand`). Chooses the nearest such try or, if
+/* Finds a try that was not expanded yet (see `expand`). Chooses the try that fits best or, if
  * by_likelihood is true, the likeliest. Returns false if all tries were expanded. */
 static bool find_next(const match_search *s, bool by_likelihood, size_t *next) {
     bool found = false;
@@ -351,10 +351,10 @@ static size_t jump(match_search *s, size_t best, bool far) {
     return try_choice(s, &choice);
 }
 
-/* Makes one more attempt after a descent failed. The round decides which: expand the nearest try
- * that was not expanded, expand the likeliest one, or descend from a random choice. Given enough
- * time, the expansions of the likeliest tries reach every choice. Returns false if there is no try
- * to expand. */
+/* Makes one more attempt after a descent failed. The round decides which: expand the best-fitting
+ * try that was not expanded, expand the likeliest one, or descend from a random choice. Given
+ * enough time, the expansions of the likeliest tries reach every choice. Returns false if there is
+ * no try to expand. */
 static bool attempt(match_search *s, int round, size_t best, size_t *found) {
     const bool by_likelihood = round % 4 == 1;
     size_t next = 0;
@@ -441,7 +441,7 @@ static void prefer_likely(match_search *s) {
         }
 }
 
-/* Checks that the model also fits the images that the search left out. */
+/* Includes the images that the search left out in the error of the chosen try. */
 static bool check_rest(match_search *s, report *r) {
     match_try *t = &s->tries[s->chosen];
     match_error errors[2] = { { 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0 } };

@@ -14,7 +14,7 @@ enum {
     /* The largest number of expressions and statements evaluated for one candidate class. */
     MOST_STEPS = 400000,
     WORK_OF_STEP = 8,
-    /* The largest number of copies of a repeated item. */
+    /* The largest number of iterations of a loop that counts as known. */
     MOST_TIMES = 128,
     /* The largest number of modules that one candidate class may make. */
     MOST_MODULES = 20000,
@@ -278,7 +278,7 @@ bool python_find_options(python_reader *r) {
     return true;
 }
 
-/* Returns the value of the option. If the files give several values, the result is unknown. */
+/* Returns the value of the option. If the files give different values, the result is unknown. */
 static python_value value_of_option(python_reader *r, const char *name) {
     python_value found = python_of_kind(VALUE_UNKNOWN);
     size_t low = 0, high = r->option_count;
@@ -376,8 +376,8 @@ const python_node *python_method_of(python_reader *r, const python_node *own, co
     return NULL;
 }
 
-/* Stores those arguments of a constructor that give the input's size or channels, even if no
- * attribute holds them. */
+/* Makes attributes of those arguments of a constructor that give the input's size or channels.
+ * Attributes that exist already stay unchanged. */
 static void keep_input(python_reader *r, const python_scope *s, python_module *m) {
     static const char *const kept[][2] = {
         { "channels", "in_chans" },   { "in_channels", "in_chans" },
@@ -434,7 +434,7 @@ python_value python_instantiate(python_reader *r, const python_node *own, const 
 }
 
 /* Returns the parameters of one of PyTorch's own modules as text. The parameters have PyTorch's
- * order and default values. Returns NULL for other modules. */
+ * order and default values. Returns "" for other modules. */
 static const char *parameters_of(const char *kind) {
     static const char *const rows[][2] = {
         { "Linear", "in_features out_features" },
@@ -640,7 +640,7 @@ static bool is_super(const python_node *n) {
     return n->kind == NODE_CALL && n->a && n->a->kind == NODE_NAME && !strcmp(n->a->text, "super");
 }
 
-/* Evaluates a call such as super().__init__(...) if the files define the base class. */
+/* Evaluates super().method(...) if the base class is in the files, or if it is nn.Sequential. */
 static python_value call_super(python_reader *r, python_scope *s, const python_node *call,
                                const python_list *all) {
     python_value base;

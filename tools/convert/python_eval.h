@@ -139,7 +139,7 @@ bool python_find_options(python_reader *r);
 /* Evaluates the arguments of a call, and replaces "*" and "**" by the items of their values. */
 python_list python_collect(python_reader *r, python_scope *s, const python_node *arguments);
 
-/* Returns the argument that has the name `name` or the position `place`. */
+/* Returns the argument with this name or at position `place`; an unknown value if there is none. */
 python_value python_argument(const python_list *all, const char *name, int place);
 
 /* Sets the variables of the scope to the arguments of a function, or to their defaults. */

@@ -92,7 +92,7 @@ typedef struct row_grid {
  * section "fits16" in vit.h. */
 enum { LANE = 4, LANE_MAX = 127 };
 
-/* Returns the index in the row of weight `i` of a lane. */
+/* Returns the index that weight `i` of a lane has in its row. */
 static int lane_weight(int lane, int i) { return lane / 2 * 8 + lane % 2 * 2 + i / 2 * 4 + i % 2; }
 
 static int lane_of(int k) { return k / 8 * 2 + k / 2 % 2; }
@@ -542,8 +542,8 @@ static double group_error(const float *w, const float *q, int n, const float *gr
 }
 
 /* Chooses how far the weights of a group are clipped, and returns the step. In int8, the lane of
- * weight *extreme has the largest sum of the result, so packing finds the same step. `q` is scratch
- * memory of n floats. */
+ * weight *extreme has the largest sum even after rounding, so packing finds the same step. `q` is
+ * scratch memory of n floats. */
 static float choose_step(const row_grid *grid, const float *w, int n, const float *gram,
                          size_t gram_stride, float *q, int *extreme) {
     const float largest = find_extreme(grid, w, n, extreme);
@@ -590,7 +590,7 @@ static void keep_extreme(const row_grid *grid, const float *w, int n, float step
 }
 
 /* Rounds all weights of a row to the nearest values, and stores the step of each weight. Also
- * computes slope = cross w - gram q, the slope of the error. */
+ * computes slope = cross w - gram q, which is -1/2 times the gradient of the error. */
 static void start_row(const rounding *job, const float *w, float *q, float *steps, float *slope) {
     const quantise_layer *layer = job->layer;
     const row_grid *grid = &job->grid;

@@ -66,7 +66,7 @@ static void collect_notes(const blueprint *b, note_list *notes) {
 
 /* === Lines that are always printed === */
 
-/* Returns the name of the architecture that occurs in the file's name. Returns NULL if there is
+/* Returns the longest name of an architecture that occurs in the file's name; NULL if there is
  * none. The result is only a hint, because file names may be wrong. */
 static const char *name_in_file(const char *path) {
     const char *file = paths_file_name(path), *best = NULL;
@@ -554,7 +554,7 @@ static bool add_item(mapping_row *row, const blueprint *b, const layout_item *it
     return add_name(&row->ours, item->tensor.name);
 }
 
-/* True if both items belong to blocks, and their names differ at most in the block's number. */
+/* True if the items are the same tensor of some blocks, and are made from equally many parts. */
 static bool is_same_item(const layout_item *a, const layout_item *b) {
     const char *x = strchr(a->tensor.name + strlen("blocks."), '.');
     const char *y = strchr(b->tensor.name + strlen("blocks."), '.');

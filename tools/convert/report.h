@@ -33,9 +33,9 @@ void mapping_print(const blueprint *b);
 /* Writes the mapping as the array "mapping", with an object for each tensor of the .vit file. */
 void mapping_put(json_writer *w, const blueprint *b);
 
-/* Makes a plan from the names that the search by structure gave to the tensors. Call this function
- * after a failed conversion, to print the mapping in spite of open questions. Returns false if the
- * search gave no names. */
+/* Makes a plan, if there is none yet, from the names that the search by structure gave to the
+ * tensors. Call this function after a failed conversion, to print the mapping in spite of open
+ * questions. Returns false if there is still no plan. */
 bool mapping_plan_names(blueprint *b);
 
 /* === Provenance === */

@@ -351,7 +351,7 @@ static bool go_to(vit_writer *w, uint64_t offset, report *r) {
     return true;
 }
 
-/* Allocates memory for the file with the alignment that vit.h prefers. */
+/* Allocates memory for the file, aligned as vit.h prefers. */
 static bool take_memory(vit_writer *w, report *r) {
     if (w->file_size <= SIZE_MAX) w->memory = os_allocate(VIT_ALIGN, (size_t)w->file_size);
     return w->memory || report_no_memory(r);

@@ -39,7 +39,7 @@ typedef struct vit_writer_contents {
     const char *const *labels;
     const char *const *synsets;
     const char *provenance; /* text that consists of lines "key: value\n" */
-    /* If not NULL, all tensors except those of the head get the same types as in this model. */
+    /* If not NULL, the head gets f32, and all other tensors get the types that they have here. */
     const vit_model *backbone;
     /* The section "learned" or NULL, its size in bytes, and the number of its photos. */
     const void *learned;
