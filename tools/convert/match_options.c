@@ -134,8 +134,8 @@ static const row_source architecture[] = {
 #define MEAN_3(a, b, c, d, e, f) "mean=" a "," b "," c " std=" d "," e "," f
 #define MEAN_1(a, b)             "mean=" a " std=" b
 
-/* The means and deviations for values from -1 to 1 and from 0 to 1, of ImageNet, CIFAR-10 (over all
- * pixels, within a picture), CIFAR-100, MNIST and Fashion-MNIST, and for values from 0 to 255. */
+/* Means and deviations, in order: values from -1 to 1; from 0 to 1; ImageNet; CIFAR-10 over all
+ * pixels; CIFAR-10 within a picture; CIFAR-100; MNIST; Fashion-MNIST; values from 0 to 255. */
 static const row_source preprocessing[] = {
     { "mean", "",
       MEAN_1("0.5", "0.5") "|" MEAN_1("0", "1") "|" MEAN_3("0.485", "0.456", "0.406", "0.229", "0.224", "0.225") "|" MEAN_3(

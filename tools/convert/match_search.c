@@ -319,8 +319,8 @@ static bool next_pair(const match_search *s, int *number, match_choice *choice) 
     return false;
 }
 
-/* Tries more pairs of changes of try `from`, until BATCH new choices are tried. Returns the best
- * try, which may be `best`. */
+/* Tries further pairs of changes of try `from`, until BATCH new choices are tried or one fits.
+ * Returns the best try, which may be `best`. */
 static size_t try_pairs(match_search *s, match_pairs *pairs, size_t from, size_t best) {
     const size_t enough = s->count + BATCH;
     size_t i;

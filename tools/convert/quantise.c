@@ -173,9 +173,9 @@ static void round_group(const row_grid *grid, const float *w, int n, float step,
     }
 }
 
-/* Finds the weight that determines the step. In int4, it is the weight with the largest absolute
- * value; returns this weight. In int8, it is a weight of the lane with the largest sum; returns
- * this sum. *extreme receives the weight's index. */
+/* Finds the weight that determines the step; *extreme receives its index. In int4, it is the weight
+ * with the largest absolute value, which is returned. In int8, it is a weight of the lane with the
+ * largest sum, and this sum is returned. */
 static float find_extreme(const row_grid *grid, const float *w, int n, int *extreme) {
     float largest = 0;
     int k;
@@ -564,8 +564,8 @@ static float choose_step(const row_grid *grid, const float *w, int n, const floa
     return step;
 }
 
-/* The rounding of up to ROWS rows per task. The rows of a task are rounded together because they
- * read the same columns of gram. */
+/* The rounding of all rows. Each task rounds up to ROWS rows together, because they read the same
+ * columns of gram. */
 typedef struct rounding {
     const quantise_layer *layer;
     row_grid grid;

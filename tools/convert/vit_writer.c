@@ -122,8 +122,8 @@ static bool has_int8(const vit_writer *w) {
     return false;
 }
 
-/* Adds all sections. Is called twice: without s->meta to measure the sections, then to write them.
- * Only the second call needs data_size. */
+/* Adds all sections. make_meta calls this twice: without s->meta to measure them, then to write
+ * them. Only the second call needs data_size. */
 static void put_sections(vit_writer *w, section_writer *s, uint32_t num_sections,
                          const vit_writer_contents *contents, uint64_t data_size) {
     const size_t fields = count_fields(contents->config);

@@ -41,8 +41,8 @@ typedef struct frame_stream {
     uint8_t buffer[1 << 16];
 } frame_stream;
 
-/* Begins to read a stream from `descriptor`. The stream also ends if the descriptor `stop`, the
- * reading end of a pipe, becomes readable or the other end of this pipe is closed. If `stop` is -1,
+/* Begins to read a stream from `descriptor`. `stop` is the reading end of a pipe: the stream also
+ * ends when this end becomes readable, or when the pipe's other end is closed. If `stop` is -1,
  * only the end of the input ends the stream. The caller closes both descriptors. */
 void frames_begin(frame_stream *s, const vit_image *raw, int descriptor, int stop);
 

@@ -10,9 +10,9 @@
  * libjpeg-turbo decodes JPEGs if the program was built with it (jpeg.h). Otherwise stb_image 2.27
  * (Sean Barrett and others, public domain; Debian: libstb-dev) decodes them. stb_image always
  * decodes PNG, BMP, GIF (the first frame) and TGA. The code below decodes PGM and PPM. A JPEG
- * without Huffman tables, as many webcams send it, gets the standard tables. Grey, palette, 16-bit
- * and CMYK images become RGB, and alpha is dropped, like in Pillow's convert("RGB"), except for
- * 16-bit grey (IMAGE_FILE_GREY16).
+ * without Huffman tables, as many webcams send it, gets the standard tables. As in Pillow's
+ * convert("RGB"), grey, palette, 16-bit and CMYK images become RGB, and alpha is dropped. Only
+ * 16-bit grey differs (IMAGE_FILE_GREY16).
  *
  * stb_image was not written for hostile files. The code below limits the size of a file, the number
  * of pixels (from the header of the file) and each block of memory. Every failure frees all memory.
@@ -232,7 +232,7 @@ static bool image_file__begins(const image_file__job *job, const char *magic, si
     return job->size >= size && memcmp(job->data, magic, size) == 0;
 }
 
-/* True if stb_image recognises the start of a JPEG: any number of 0xff, then 0xd8. */
+/* True if stb_image recognises the start of a JPEG: one or more bytes 0xff, then 0xd8. */
 static bool image_file__is_jpeg(const image_file__job *job) {
     size_t at = 0;
     while (at < job->size && job->data[at] == 0xff) at++;
@@ -668,8 +668,8 @@ static int image_file__png_orientation(const image_file__job *job) {
     return 1;
 }
 
-/* Returns the orientation, 1 .. 8, of a PNG, or of a JPEG from the first Exif segment before its
- * pixels; 1 if the Exif data are missing or invalid. */
+/* Returns the orientation, 1 .. 8, of a PNG or JPEG; 1 if the Exif data are missing or invalid. In
+ * a JPEG, only the first Exif segment before the pixels counts. */
 static int image_file__orientation(const image_file__job *job) {
     image_file__segment segment;
     size_t at = 0;

@@ -88,9 +88,9 @@ static bool each_entry(photo_list *list, const char *folder, visitor *visit, int
 }
 
 /* Adds an image to the list. If the entry is a folder, adds the images in the folder. Links to
- * folders are not followed, because such a link could lead back to a parent folder. A missing
- * image, such as a broken link, is added and reported when it is read. Any other entry that cannot
- * be inspected is a failure, because the entry may be a folder of images. */
+ * folders are not followed, because such a link could lead back to a parent folder. An image that
+ * cannot be inspected, such as a broken link, is added and reported when it is read. If any other
+ * entry exists but cannot be inspected, the call fails, because it may be a folder of images. */
 static bool visit_image(photo_list *list, const char *folder, const char *name, int depth,
                         report *r) {
     char *path = join(folder, name);
@@ -228,7 +228,7 @@ bool photos_prepare(const vit_model *model, const vit_image *image, float *input
 }
 
 /* Moves an unreadable image from the list to the skipped images. Returns false if the list has no
- * other image, or if memory was exhausted, which is not the image's fault. */
+ * other image, or if r->no_memory is true: the image is then not at fault. */
 static bool skip(photo_list *list, int i, report *r) {
     char *path = list->paths[i];
     if (r->no_memory || list->count == 1) return false;
@@ -258,8 +258,8 @@ size_t photos_max_bytes(const photo_options *options) {
 
 /* === Decoding in confined processes === */
 
-/* The parameters that `work` receives. The model has no weights, because vit_preprocess does not
- * need them. */
+/* The parameters that `work` receives. The model's pointers to weights may be invalid in `work`,
+ * but vit_preprocess does not use them. */
 typedef struct task {
     vit_model model;
     bool exact;
@@ -534,7 +534,7 @@ struct photo_decoder {
     /* The sandbox, or NULL to decode in this process. */
     sandbox *box;
     command other;
-    /* `lacked` is the number of photos that need a command when none was given. `said_grey16` is 1
+    /* `lacked` counts the photos that needed a command although none was given. `said_grey16` is 1
      * once the note about 16-bit grey images was printed. Several threads change both. */
     int lacked, said_grey16;
 };

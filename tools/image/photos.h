@@ -44,7 +44,7 @@ bool photos_is_name(const char *name);
 bool photos_is_folder(const char *path);
 
 /* The next 3 functions append to a list; zero the list before the first call. photos_add appends
- * the path of a file unchanged, or the paths of all images of a folder, even if it has none.
+ * the path of a file unchanged, or the paths of all images in a folder, which may have none.
  * photos_append appends a name without reading anything. */
 bool photos_add(photo_list *list, const char *operand, report *r);
 /* Works like photos_add, but fails if no image is found. */

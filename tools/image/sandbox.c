@@ -102,8 +102,8 @@ static sandbox none;
 #endif
 
 #define LOAD(member) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
-/* These two macros load a half of a 64-bit argument of the system call. The low half comes first on
- * both supported CPUs. */
+/* Each of these two macros loads one half of a 64-bit argument of the system call. The low half
+ * comes first on both supported CPUs. */
 #define LOAD_LOW(i)                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]))
 #define LOAD_HIGH(i)                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]) + 4)
 #define PERMIT                      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
@@ -128,7 +128,7 @@ static sandbox none;
 #define ALLOW_BITS(call, i, bits) UNLESS_EQUAL_SKIP(call, 6), ONLY_BITS(i, bits), PERMIT
 
 /* Installs the filter of system calls. It allows the child to allocate non-executable memory, to
- * use descriptor 0, the socket, and to make the few other calls that malloc and printf need.
+ * use the socket (descriptor 0), and to make the few other calls that malloc and printf need.
  * AddressSanitizer also calls madvise for fresh memory, and queries the signal stack before longjmp
  * leaves libjpeg after an error. */
 static bool confine(void) {
@@ -482,7 +482,7 @@ static bool limit_time(child *c, int seconds) {
 }
 
 /* Takes an idle child, but replaces it if `must_be_new` is true or its CPU time is short. If none
- * is idle, makes a new child or, at the largest number, waits. Returns NULL on failure. */
+ * is idle, makes a new child, or waits if box->most children exist. Returns NULL on failure. */
 static child *take_child(sandbox *box, bool must_be_new, report *r) {
     const int seconds = box->settings.cpu_seconds;
     child *c;
@@ -666,7 +666,7 @@ static heard ask(const sandbox *box, child *c, const sandbox_request *request) {
         memcpy(shared->parameters, request->parameters, request->parameters_size);
     if (request->size > 0) memcpy((char *)shared + EXCHANGE_SIZE, request->data, request->size);
     if (send(c->socket, &work, sizeof work, MSG_NOSIGNAL) != (ssize_t)sizeof work) {
-        kill(c->pid, SIGKILL); /* The child was killed while it was idle. */
+        kill(c->pid, SIGKILL); /* A send fails if the child was killed while it was idle. */
         return ENDED;
     }
     return hear(c, box->settings.seconds, DONE, c->number);

@@ -24,8 +24,8 @@ typedef struct photo_sorter {
 bool sort_can_link(void);
 
 /* Opens a sorter. The folder of class i is named labels[i], with '_' for characters that some
- * systems forbid, or, without a label, "class 7", for example. If labels differ at most in case,
- * the names also have the classes' numbers. On failure there is nothing to close. */
+ * systems forbid. Without a label, the name is "class 7", for example. If labels differ at most in
+ * case, the names also have the classes' numbers. On failure there is nothing to close. */
 bool sort_open(photo_sorter *s, const char *const *labels, int count, report *r);
 void sort_close(photo_sorter *s); /* also accepts a zeroed sorter */
 
@@ -33,8 +33,8 @@ void sort_close(photo_sorter *s); /* also accepts a zeroed sorter */
  * this name, the photo gets the name NAME-2, NAME-3 and so on. Existing files are never replaced.
  * Returns SORT_THERE if an earlier call, in this run or another, has put the photo there, and
  * SORT_GONE if the photo's file no longer exists. *target becomes the new path of the photo,
- * malloc'ed; in a dry run, it is the path of the folder. *target is NULL on failure. A copy is
- * written under a temporary name and renamed when it is complete. */
+ * malloc'ed; in a dry run, it is the path of the folder. *target is NULL after SORT_FAILED and
+ * SORT_GONE. A copy is written under a temporary name and renamed when it is complete. */
 sort_result sort_place(photo_sorter *s, const char *photo, int class, char **target, report *r);
 
 #endif

@@ -16,9 +16,9 @@
 enum { CLASS_NONE = -1, CLASS_AMBIGUOUS = -2 };
 
 /* Finds a class by its synset id, its label, one of the names in a label such as "tabby, tabby
- * cat", or its number. The first of these that any class has decides. In labels, case is ignored
- * and '_' equals ' '. Returns CLASS_NONE if no class matches, and CLASS_AMBIGUOUS if several
- * classes match. */
+ * cat", or its number. Tries these four in this order; the first one that matches any class
+ * decides. In labels, case is ignored and '_' equals ' '. Returns CLASS_NONE if no class matches,
+ * and CLASS_AMBIGUOUS if several classes match. */
 int class_find(const vit_model *model, const char *name);
 
 /* Returns the label of a class. If the class has no label, writes a text such as "class 7" to
