@@ -13,7 +13,7 @@
 #include "convert/python.h"
 
 enum {
-    /* Limit of all candidates' work: 1 per searched statement, WORK_OF_STEP per expression. */
+    /* Limit of all candidates' work, to which each evaluated expression adds WORK_OF_STEP. */
     PYTHON_MOST_WORK = 64000000,
     PYTHON_MOST_ITEMS = 4096, /* largest number of items in a list */
 };

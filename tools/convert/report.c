@@ -140,7 +140,7 @@ static void print_help(const convert_options *o, const blueprint *b, const char 
                      "the preprocessing; no --arch fits the tensors");
 }
 
-/* Prints the assumptions. Those that would do the most harm if they were wrong come first. If there
+/* Prints the assumptions, those with the greatest expected harm first (findings_order). If there
  * are more than two, marks the first one. */
 static void print_assumed(const convert_options *o, const blueprint *b, const char *program) {
     const finding_list *list = &b->found.assumed;

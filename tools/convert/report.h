@@ -17,8 +17,8 @@ void convert_report_text(const conversion *c);
 /* The JSON is a single object on a single line. */
 void convert_report_json(const conversion *c);
 
-/* Prints a failed conversion as JSON: the error, the questions and the possible assumptions. Adds
- * the mapping if `planned` is true. */
+/* Prints a failed conversion as JSON: the error, the problems, the questions and the assumptions.
+ * Adds the mapping if `planned` is true. */
 void convert_report_failure_json(const conversion *c, bool planned, const report *r);
 
 /* === The mapping === */
