@@ -178,8 +178,8 @@ static bool write_failed(const cli_output *output, report *r) {
     return report_file(r, output->name);
 }
 
-/* Fails if the output is not seekable, because the number of rows is known only at the end and must
- * be written into the header. */
+/* The number of rows, which the header contains, is known only at the end. The function therefore
+ * fails if the output is not seekable. */
 bool embedding_begin(embedding_writer *w, const embedding_choice *choice, const vit_model *model,
                      report *r) {
     w->ndim = 1 + embedding_shape(choice, model, w->dims + 1);
@@ -547,8 +547,8 @@ bool journal_add(embedding_journal *j, const char *name, const journal_stamp *st
     return true;
 }
 
-/* Replaces the journal by a new journal that contains only the `count` records at the positions
- * `at`. */
+/* Replaces the journal by a new journal that contains only the records at the positions at[0] to
+ * at[count - 1]. Negative positions stand for no record. */
 static bool write_anew(embedding_journal *j, const int64_t *at, size_t count, report *r) {
     cli_output output;
     uint64_t end = sizeof(journal_header);

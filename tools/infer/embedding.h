@@ -39,9 +39,9 @@ typedef struct embedding_choice {
 /* Returns the pool's name, as in --pool, such as "cls". Never returns NULL. */
 const char *embedding_pool_name(embedding_pool pool);
 
-/* Sets the choice. `text` is the value of --pool, or NULL if --pool is absent; `block` is the value
- * of --block, or -1 if --block is absent. If only --block is given, chooses the class token or, for
- * a model without a class token, the mean of the patch tokens. */
+/* Sets choice->pool and choice->block. `text` is the value of --pool, or NULL if --pool is absent;
+ * `block` is the value of --block, or -1 if --block is absent. If only --block is given, chooses
+ * the class token or, for a model without a class token, the mean of the patch tokens. */
 bool embedding_choose(embedding_choice *choice, const char *text, int block, const vit_model *model,
                       report *r);
 
@@ -52,7 +52,7 @@ void embedding_ask(const embedding_choice *choice, infer_settings *settings);
  * the number of dimensions, 1 or 2. */
 int embedding_shape(const embedding_choice *choice, const vit_model *model, int64_t dims[2]);
 
-/* Returns the row of one photo. The returned memory belongs to `result`. */
+/* Computes one photo's row in place, from the values in `result`, which owns the row. */
 const float *embedding_of(const embedding_choice *choice, const vit_model *model,
                           infer_result *result);
 
@@ -69,10 +69,10 @@ typedef struct embedding_writer {
     char *names_path, *json_path, *journal_path;
 } embedding_writer;
 
-/* Sets the paths of the outputs and declares the outputs; call it before any input is read
- * (cli/output.h). `path` is the path of NAME.npy. If `names` is NULL, the names are written to
- * NAME.txt. The strings `names` and `path` must live as long as the writer. Call
- * embedding_writer_free even after a failure. */
+/* Sets the paths of the outputs, and declares those that it derives from `path`, the path of
+ * NAME.npy. Call it before any input is read (cli/output.h). If `names` is NULL, the names are
+ * written to NAME.txt. `path` must live as long as the writer. Call embedding_writer_free even
+ * after a failure. */
 bool embedding_name(embedding_writer *w, const char *path, const char *names, report *r);
 /* Opens the outputs. On failure no output is open. */
 bool embedding_create(embedding_writer *w, report *r);
@@ -108,7 +108,7 @@ typedef struct journal_stamp {
 } journal_stamp;
 
 /* Returns the stamp of a file. The file is not read, so the member `content` is 0. If the file is
- * not a regular file or cannot be opened, the content is unknown. */
+ * not a regular file or cannot be opened, the member `size` is UINT64_MAX. */
 journal_stamp journal_stamp_of(const char *name);
 
 typedef struct journal_row {
@@ -133,11 +133,11 @@ typedef struct embedding_journal {
 } embedding_journal;
 
 /* Opens or creates the journal. Fails if another process has the file open. `each` is the number of
- * floats in a row. If `anew` is true, discards all records. If `anew` is false, fails if the
- * journal has another recipe; only an added decoder is accepted. If a record is damaged, this
- * record and all later records are dropped, and a line is printed on stderr. `path` must live as
- * long as the journal. If `path` is NULL, the journal is a temporary file. On failure there is
- * nothing to close. */
+ * floats in a row. If `anew` is true, discards all records. Otherwise fails if `recipe` differs
+ * from the journal's recipe by more than an added decoder. If a record is damaged, this record and
+ * all later records are dropped, and a line is printed on stderr. `path` must live as long as the
+ * journal. If `path` is NULL, the journal is a temporary file. On failure there is nothing to
+ * close. */
 bool journal_open(embedding_journal *j, const char *program, const char *path, const char *recipe,
                   size_t each, bool anew, report *r);
 /* journal_find finds a photo's row by the name, size and time of the photo's file.
@@ -155,8 +155,8 @@ bool journal_add(embedding_journal *j, const char *name, const journal_stamp *st
 const float *journal_read(embedding_journal *j, int64_t at, report *r);
 /* Closes the journal. at [count] has, for each row of the finished index, the offset of the row's
  * record in the journal, or -1 if the row has no record. `at` is NULL if the index is unfinished.
- * If more than half of the records do not belong to the index, the call removes these records. A
- * journal without records is deleted. */
+ * If the journal has more than twice as many records as the index has rows, the call removes the
+ * records that belong to no row. A journal without records is deleted. */
 bool journal_close(embedding_journal *j, const int64_t *at, size_t count, report *r);
 
 /* Writes members of the JSON object in NAME.json. These members describe the model and the choice,
@@ -202,11 +202,11 @@ typedef struct embedding_request {
 } embedding_request;
 
 /* Opens a model whose vectors can be compared with those of the index. Settings that `asked` does
- * not give are taken from NAME.json. If NAME.json is missing too, opens the bundled model, and
- * chooses the logits if they have as many values as a row, and otherwise the embedding. Fails if a
- * vector of the model and a row of the index have different numbers of values. If another model has
- * made the index, prints a line on stderr. Zero *model and *path before the call. Close the model
- * and free the path even after a failure. */
+ * not give are taken from NAME.json. Without NAME.json, the default model is the bundled one. The
+ * default vector is then the logits if they have as many values as a row; otherwise it is the
+ * embedding. Fails if a vector of the model and a row of the index have different numbers of
+ * values. If another model has made the index, prints a line on stderr. Zero *model and *path
+ * before the call. Close the model and free the path even after a failure. */
 bool embedding_open_model(const embedding_request *asked, const embedding_index *index,
                           vit_model *model, char **path, embedding_choice *choice, report *r);
 

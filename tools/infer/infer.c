@@ -47,7 +47,7 @@ typedef struct line {
     /* Signals that a slot is free, or that the run is over. */
     pthread_cond_t given;
     uint64_t first, next;
-    /* True if no photo is left, or if a failure has ended the run. */
+    /* True if no more photos are taken: none is left, or the run has failed or was stopped. */
     bool ended;
     /* True if the caller's function `take` has stopped the run. */
     bool stopped;
@@ -74,8 +74,8 @@ static size_t outputs_size(const line *l) {
 }
 
 /* Returns the number of slots. With this number, no thread has to wait for a slot, even if another
- * thread's photo takes as long as a hundred other photos. If the outputs are large, memory limits
- * the number, and threads may have to wait. */
+ * thread's batch takes as long as thirty other batches. If the outputs are large, memory limits the
+ * number, and threads may have to wait. */
 static size_t line_capacity(const line *l) {
     enum { BATCHES = 32, MOST_BYTES = 64 << 20 };
     const size_t busy = (size_t)l->workers * (size_t)l->batch;
@@ -294,7 +294,7 @@ static bool read_photo(worker *w, slot *s) {
     return false;
 }
 
-/* Takes and reads photos until the batch is full. Returns false if no photo is left. */
+/* Takes and reads the photos of a batch. Returns false if the batch is empty: no photo is left. */
 static bool fill(worker *w) {
     slot *s;
     w->count = 0;

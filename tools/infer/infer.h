@@ -37,9 +37,9 @@ typedef struct infer_result {
     const char *name;
     const char *error; /* "FILE: reason" if the photo could not be read; otherwise NULL */
     const char *note;  /* text about damage that the decoder ignored; NULL if there is none */
-    uint64_t content;  /* vit_hash of the photo's file; set only if there is a function `recall` */
-    /* -1 if the photo was computed, otherwise the number that `recall` returned; the arrays below
-     * have values only if this is -1 */
+    uint64_t content;  /* vit_hash of the photo's file if `recall` received it; otherwise 0 */
+    /* the number that `recall` returned; -1 if the photo was computed or could not be read; the
+     * arrays below have values only if the photo was computed */
     int64_t recalled;
     float *logits;    /* [num_classes]; NULL if not requested */
     float *embedding; /* [vit_embedding_dim]; NULL if not requested */
@@ -69,10 +69,10 @@ typedef struct infer_settings {
     const vit_model *model;
     const char *program; /* begins the messages about unreadable photos */
     int num_threads;     /* number of threads; 0 means one per core */
-    /* number of photos that a thread computes together; 0 means INFER_BATCH */
+    /* photos in a batch; 0: INFER_BATCH, or 1 if `together`; always 1 with crop_mode=aspect */
     int batch;
     vit_isa isa; /* instruction set; VIT_ISA_AUTO chooses the fastest */
-    /* true: all threads compute one photo at a time, which gives the shortest delay */
+    /* true: all threads compute the same batch together, which gives the shortest delay */
     bool together;
     /* a decoder opened for num_threads threads, or for one thread if `together` is true */
     photo_decoder *decoder;
@@ -100,8 +100,8 @@ typedef struct infer_counts {
 
 /* Processes all photos of the source. Unreadable photos are reported on stderr and counted; they
  * are not a failure. Lack of memory is a failure, because the photo is not at fault. Returns false
- * after a failure, whose reason is in *r, or if `take` stopped the run; some photos then have no
- * result. */
+ * after a failure, whose reason is in *r, and also if `take` stopped the run. In both cases some
+ * photos have no result. */
 bool infer_run(const infer_settings *settings, photo_source *source, infer_counts *counts,
                report *r);
 

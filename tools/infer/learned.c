@@ -772,8 +772,8 @@ static void hold_out(learning *l) {
 }
 
 /* Returns the cross-entropy of the held-out photos after their scores have been divided by the
- * temperature. The sum includes one imaginary photo of unknown class, whose scores are average.
- * Without this photo, a few correct answers would seem to prove certainty. */
+ * temperature. The sum includes one imaginary photo of unknown class: its term is the mean over all
+ * photos and classes. Without it, a few correct answers would seem to prove certainty. */
 static double cross_entropy(learning *l, double temperature) {
     const learned_set *set = l->set;
     const bool several = l->tags != NULL;
@@ -893,10 +893,10 @@ static double deviation(const double *values, int count) {
 }
 
 /* Adds the likeness of each held-out photo to its score. The likeness is first scaled so that its
- * standard deviation is half that of the scores. To the same effect, the head subtracts the
- * likeness from the score of LEARNED_NONE, so the weights of the other classes stay unchanged. Of
- * the factors that were tried, one half is never much worse than no likeness, and mostly far better
- * (tools/bench/README.md). */
+ * standard deviation is half that of the scores. The head instead subtracts the likeness from the
+ * score of LEARNED_NONE. The effect is the same, and the weights of the other classes stay
+ * unchanged. Of the factors tried, one half is mostly far better than no likeness, and never much
+ * worse (tools/bench/README.md). */
 static void add_likeness(learning *l, const vit_learn_sums *s, bool within, double *values) {
     const size_t dim = (size_t)l->set->dim;
     double *mean = l->head->weights + l->classes * l->row, *scores = values + l->head->held_out;

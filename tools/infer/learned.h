@@ -74,12 +74,12 @@ bool learned_add_photos(learned_set *set, const char *path, const infer_settings
  * the name of its folder in OUT.txt. */
 bool learned_add_rows(learned_set *set, const char *path, const vit_model *model, report *r);
 
-/* Removes the class with this name, and the photos that have no other class. */
+/* Removes the class with this name, and the photos that have only this class. */
 bool learned_forget(learned_set *set, const char *name, report *r);
 
-/* Sorts classes and photos, so the order in which they were added has no effect. If there are
- * several copies of a photo, keeps one copy. Fails if copies of a photo have different classes, or
- * if a class has no photos. */
+/* Sorts classes and photos, so the order in which they were added has no effect. Keeps one of the
+ * photos that have the same embedding. Fails if such photos have different classes, if a class has
+ * no photos, or if the names of two classes are equal for class_find. */
 bool learned_sort(learned_set *set, const char *program, report *r);
 
 /* Returns the record of the set, malloc'ed, and sets *size to its number of bytes. Returns NULL if
@@ -92,8 +92,8 @@ void learned_free(learned_set *set);
 /* The name of the class for photos that belong to no other class. */
 #define LEARNED_NONE "none of these"
 
-/* The default of learned_choice.c. learned_fit divides `c` by the mean squared distance of the
- * embeddings to their mean. */
+/* The default of the member `c` of learned_choice. learned_fit divides `c` by the mean squared
+ * distance of the embeddings to their mean. */
 #define LEARNED_C 1.0
 
 typedef struct learned_choice {
@@ -115,7 +115,7 @@ typedef struct learned_answer {
     int best;
     /* probability of the photo's own (first) class; probability of the best class */
     float own, highest;
-    float score; /* score of the best class before the softmax */
+    float score; /* score of the best class before the softmax, on the scale of learned_head.none */
 } learned_answer;
 
 typedef struct learned_head {
@@ -151,9 +151,9 @@ enum { LEARNED_HELD = 5000 };
 bool learned_fit_sums(learned_set *set, const vit_model *model, const text_list *paths,
                       const learned_choice *choice, learned_head *head, report *r);
 
-/* Finds photos that seem to have a wrong class (Northcutt and others, arXiv 1911.00068). The best
- * class of such a photo is not its own class, and has at least the probability that the photos of
- * the best class have for this class on average. list [set->count] receives the indices of these
+/* Finds photos that seem to have a wrong class (Northcutt and others, arXiv 1911.00068). Such a
+ * photo has a best class that is not its own. Its probability of that class is at least the mean
+ * over the photos that belong to that class. list [set->count] receives the indices of these
  * photos, the most doubtful first. Returns the number of these photos. */
 int learned_doubts(const learned_set *set, const learned_head *head, int *list);
 

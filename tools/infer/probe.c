@@ -77,8 +77,8 @@ static bool embed(embedded *e, const infer_settings *given, report *r) {
     return infer_run(&settings, &source, &e->counts, r);
 }
 
-/* Returns the rank of the true class, from 0: the number of classes that come before it. A class
- * comes first if it has more votes, or as many votes and a lower number. */
+/* Returns the rank of the true class, from 0: the number of classes that come before it. Such a
+ * class has more votes than the true class, or as many votes and a lower number. */
 static int rank_of(const double *votes, int num_classes, int true_class) {
     int rank = 0;
     for (int c = 0; c < num_classes; c++) {

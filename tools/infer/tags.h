@@ -41,8 +41,8 @@ typedef struct tag_lists {
 
 /* Reads a CSV or TSV file with a line "PATH,TAGS" or "PATH<tab>TAGS" for each photo. A first line
  * whose second field is "tags" or "labels" is a header; comments begin with '#'. Each tag is a
- * field of the line, or all tags are in one field. Within a field, the separator is the first of
- * ';', '|', ',' and space that occurs in the field. A photo may have no tags. class_find finds the
+ * field of the line, or all tags are in one field. Such a field is split at ';'. If it has none, it
+ * is split at '|', else at ',', else at spaces. A photo may have no tags. class_find finds the
  * class of a tag; '_' may therefore stand for a space. Names that match no class or several are
  * dropped; stderr shows ten of them. If no name has a class, the call fails. If `model` is NULL,
  * every name is a class, and spaces do not separate names. On failure there is nothing to free. */

@@ -66,8 +66,8 @@ bool zero_shot_open_vectors(zero_shot *z, const zero_shot_options *options, repo
 
 /* === Texts === */
 
-/* Refuses equal texts of two classes, which would share one probability. Compares at most 10000
- * texts. */
+/* Refuses equal texts of two classes, which would share one probability. If there are more than
+ * 10000 texts, compares none of them. */
 static bool check_names(const zero_shot *z, report *r) {
     for (int i = 0; i < z->count; i++)
         for (int k = 0; z->count <= 10000 && k < i; k++)

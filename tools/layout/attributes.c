@@ -309,8 +309,8 @@ static bool is_by_tanh(const walk *w, size_t at) {
     return false;
 }
 
-/* Reads an activation between the layers of a head. Takes every activation as such that is outside
- * the blocks, a stem and the embedding. */
+/* Reads an activation between the layers of a head. Every activation outside the blocks, a stem and
+ * the embedding counts as one, except sigmoid. */
 static void see_head_activation(walk *w, const checkpoint_attribute *a, size_t at) {
     char plain[64], word[32];
     double value;

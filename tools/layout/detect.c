@@ -34,8 +34,8 @@ static bool is_prefix(const layout *l, const char *text, size_t size) {
 }
 
 /* True if the name consists of a prefix and the layout's probe, and the layout's conditions hold
- * under this prefix. The first `common` letters of the name are not compared with the prefixes:
- * they are the path that all names share. */
+ * under this prefix. The first `common` letters of the name, the path that all names share, need
+ * not be a prefix of the layout. */
 static bool is_probe(const layout *l, checkpoint *c, const char *name, size_t common,
                      layout_map *candidate) {
     const size_t length = strlen(name), probe = strlen(l->probe);
@@ -53,8 +53,8 @@ static bool is_probe(const layout *l, checkpoint *c, const char *name, size_t co
     return layout_all_hold(candidate, l->when, 0);
 }
 
-/* Returns the number of models of this layout in the checkpoint, and puts the first two into *map
- * and *second. If a model has names without a prefix, returns 1 and puts it into *map. */
+/* Returns the number of models of this layout in the checkpoint. Puts the first one into *map, and
+ * the last of several into *second. If a model has no prefix, returns 1 and puts it into *map. */
 static int probe(const layout *l, checkpoint *c, layout_map *map, layout_map *second) {
     const size_t common = layout_common_path(c);
     layout_map candidate;
@@ -120,8 +120,8 @@ static size_t count_known(const layout_map *map) {
     return known;
 }
 
-/* Sets the map's prefix to the text in front of the rule's first key in the name of a tensor. If it
- * is a key of a block, looks only for block 0. */
+/* Finds a tensor whose name ends with the rule's first key (block 0's, if each block has one). Sets
+ * the map's prefix to the text in front of the key. Returns false if there is no such tensor. */
 static bool guess_prefix(layout_map *map, const layout_rule *rule) {
     char key[LAYOUT_MAX_KEY];
     size_t length, i;
@@ -163,7 +163,7 @@ static bool is_excluded(const layout_map *map) {
 }
 
 /* For each prefix of a key in the checkpoint, counts the tensors that the layout's rules match. If
- * the largest number exceeds *most, *most receives it, and *best the map with this prefix. */
+ * the largest number exceeds *most, stores it in *most, and the map with its prefix in *best. */
 static void guess_by(const layout *l, checkpoint *c, layout_map *best, size_t *most) {
     const layout_rule *rule;
     layout_map map;
@@ -371,11 +371,11 @@ typedef struct missing {
     const layout_map *map;
     const settings *all;
     name_groups groups;
-    uint64_t *keys;     /* hashes of the keys that were found */
-    size_t count, most; /* number of these keys; largest number of keys to look up */
+    uint64_t *keys;     /* hashes of the missing keys recorded so far */
+    size_t count, most; /* number of these keys; the largest number to record */
 } missing;
 
-/* True if m->keys has space and no earlier tensor used this key, which is then recorded. */
+/* Records the key and returns true if m->keys has space and does not contain the key. */
 static bool is_new(missing *m, const char *key) {
     vit_hash hash;
     uint64_t sum;
@@ -529,7 +529,7 @@ static bool check_unknown(const layout_map *map, const text_list *ignore, findin
     return good;
 }
 
-/* Refuses a model without blocks, unless the user states that the model has none. */
+/* Refuses a model without blocks, unless a source other than the tensors gives depth=0. */
 static bool check_depth(const layout_map *map, const settings all[FROM_COUNT], findings *f) {
     const char *const *path = map->layout->blocks;
     char text[256];

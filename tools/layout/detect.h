@@ -26,8 +26,8 @@ bool layout_detect_text(checkpoint *c, layout_map *map, report *r);
  * prefix. */
 bool layout_use(const layout *l, checkpoint *c, layout_map *map, report *r);
 
-/* True if the layout does not explain all tensors, and usual tensors are missing or hand-written
- * code also uses the layout's names (is_open). Then names were changed, or the layout is wrong. */
+/* True if a tensor is unknown and a usual tensor is missing: names were changed, or the layout is
+ * wrong. If the layout is_open, an unknown tensor suffices. */
 bool layout_falls_short(const layout_map *map, const text_list *ignore);
 
 /* True if the rules of the layout match at least half of the tensors. */
@@ -41,9 +41,9 @@ bool layout_knows_most(const layout_map *map);
 /* Refuses tensors of features that vit.h cannot run, unless --ignore names them. */
 bool layout_check_features(const layout_map *map, const text_list *ignore, report *r);
 
-/* Records two kinds of problems in *f: missing tensors that the layout or other tensors require,
- * and tensors that neither a rule nor `ignore` names. Call this function before a missing tensor
- * counts as an option that is off. Returns false if memory is exhausted. */
+/* Records in *f missing tensors that the layout or other tensors require, a lack of blocks, and
+ * unknown tensors that `ignore` does not name. Call it before the settings are used: in these, a
+ * missing tensor is an option that is off. Returns false if memory is exhausted. */
 bool layout_check_names(const layout_map *map, const settings all[FROM_COUNT],
                         const text_list *ignore, findings *f, report *r);
 
@@ -161,9 +161,9 @@ typedef struct stacked {
 } stacked;
 
 /* Finds the parts of the matrix `name` of a block; `width` is the width of attention. Attention is
- * treated as a single head, so the rows have the order of the file. Returns false if there is no
- * such tensor. Also returns false if its division into rows of `columns` values depends on unknown
- * settings. */
+ * treated as a single head, so the rows have the order of the file. Returns false unless the tensor
+ * is made of floats by LAYOUT_STACK. Also returns false if the known settings do not divide it into
+ * rows of `columns` values. */
 bool stacked_find(const layout_map *map, int block, const char *name, int64_t width,
                   int64_t columns, stacked *out);
 
@@ -187,8 +187,8 @@ bool stacked_read(const layout_map *map, const stacked *matrix, int64_t first, i
 
 /* Fills *out with the possible numbers of heads for attention of this width, the best supported
  * number first. Call this function after embed_dim is known. out->count is 0 if there are no
- * blocks, if attention is wider than 4096, or if q, k and v cannot be read without the number of
- * heads. Returns false if the weights cannot be read. */
+ * blocks, if the width is below 4 or above 4096, or if q, k and v cannot be read without the number
+ * of heads. Returns false if the weights cannot be read. */
 bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, report *r);
 
 /* === The order of queries, keys and values === */
@@ -201,8 +201,8 @@ bool heads_read(const layout_map *map, int64_t width, heads_evidence *out, repor
  * makes the biases of queries and values grow.
  */
 
-/* Reads the biases blocks.N.attn.stacked.bias of all blocks N, and fills *out. Returns false if the
- * biases cannot be read. */
+/* Reads the biases blocks.N.attn.stacked.bias of the first 64 blocks N, and fills *out. Returns
+ * false if the biases cannot be read. */
 bool key_bias_read(const layout_map *map, int heads, key_bias_evidence *out, report *r);
 
 /* === The order of normalisations === */

@@ -142,10 +142,10 @@ typedef struct heads_sums {
     double excess[HEADS_MOST], spread[HEADS_MOST];
 } heads_sums;
 
-/* Adds up the similarities of each row to all other rows (h->row_sums) and, for each number of
- * heads c, of all pairs of rows in one head (inside[c]). Returns the sum of their squares over all
- * pairs. The similarity of two rows is the product of two scalar products: of the two rows in x,
- * and of the two rows in y. */
+/* Sums the similarities of all pairs of rows. h->row_sums receives the sum for each row. For the
+ * c-th number of heads, inside[c] grows by the sum over the pairs within one head. Returns the sum
+ * of the squares over all pairs. The similarity of two rows is the product of two scalar products:
+ * of the two rows in x, and of the two rows in y. */
 static double add_pairs(heads_reader *h, const float *x, const float *y,
                         const heads_evidence *evidence, double *inside, double *line) {
     const int64_t n = h->rows, columns = h->columns;
@@ -191,8 +191,8 @@ static void add_group(heads_reader *h, const float *x, const float *y,
     }
 }
 
-/* Adds to z[i], for each possible number of heads i, the score of this block in standard
- * deviations. */
+/* Adds the score of this block, in standard deviations, to z[c] for the c-th possible number of
+ * heads. */
 static void compare(heads_reader *h, const float *x, const float *y, const heads_evidence *evidence,
                     double *z) {
     heads_sums sums = { { 0 }, { 0 } };
@@ -276,8 +276,8 @@ static void move_to_front(heads_evidence *evidence, int heads) {
     ranked[0] = moved;
 }
 
-/* Checks that each head that was found is a single head. If heads resemble each other, a pair of
- * them may look like one head: then its rows form smaller groups, unlike those of a real head. */
+/* Several heads that resemble each other may look like one, but its rows form smaller groups. If
+ * so, moves the larger number of heads to the front of *out. */
 static bool check_parts(heads_reader *h, heads_evidence *out, report *r) {
     const heads_candidate best = out->ranked[0];
     const int64_t rows = h->width / (best.heads > 0 ? best.heads : 1);

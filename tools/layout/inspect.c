@@ -309,8 +309,8 @@ static bool is_ggml(const checkpoint *c) {
     return !strcmp(checkpoint_kind(c), "vit.cpp") || !strcmp(checkpoint_kind(c), "GGUF");
 }
 
-/* Stores the settings in the metadata. The headers of vit.cpp and GGUF have settings, which must
- * agree with the tensors. */
+/* Stores the settings that the header of a vit.cpp or GGUF file gives. They must agree with the
+ * tensors. */
 static bool put_metadata(const layout_map *map, settings *s, report *r) {
     settings told;
     size_t i;

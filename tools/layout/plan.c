@@ -327,7 +327,7 @@ static bool split_qkv(layout_item *item) {
     return true;
 }
 
-/* Puts query, key and value into the order of the .vit file. False if they cannot be told apart. */
+/* Orders query, key and value as in the .vit file. Fails unless they are 3 parts or [3, ...]. */
 static bool order_qkv(const layout_map *map, layout_item *item) {
     char word[4];
     int i;

@@ -104,8 +104,8 @@ bool layout_names(const char *rule_tensor, const char *tensor, int *block);
 int layout_part_count(const layout_rule *rule);
 bool layout_is_zeros(const char *part);
 
-/* True if all parts exist and all conditions hold. *fits becomes true if the axes and the parts
- * have the same number of dimensions. */
+/* True if all parts exist and all conditions hold. *fits becomes false if the rule has axes whose
+ * number of dimensions differs from that of the part. */
 bool layout_applies(const layout_map *map, const layout_rule *rule, int block, bool *fits);
 
 /* Returns the axes of a rule. If the settings give the order of a patch's pixels or of qkv's rows,
@@ -178,9 +178,9 @@ const char *group_text(const name_group *group, char text[GROUP_TEXT_SIZE]);
 
 /* === Missing === */
 
-/* Returns the rule that should probably have made a missing tensor. Prefers rules with most parts
- * in the checkpoint, then rules that make the tensor in a neighbouring block, then rules with
- * another tensor of the module in the checkpoint. Returns NULL if the layout has no such tensor. */
+/* Returns the rule that should probably have made a missing tensor. Parts in the checkpoint count
+ * most, then the same rule in a neighbouring block. LAYOUT_REQUIRED and another tensor of the
+ * module count least. Returns NULL if no rule for the tensor has conditions that hold. */
 const layout_rule *names_meant_rule(const layout_map *map, const char *tensor);
 
 /* Returns a missing key from which a missing tensor should come; the name of the tensor itself if

@@ -52,8 +52,8 @@ typedef struct structure {
     /* A setting and its value, such as "qkv_order=kqv", if the names of the tensors show one;
      * otherwise NULL. */
     const char *assignment;
-    /* The reason why no activation lies between the two layers of the classification head; "" if
-     * there is none. */
+    /* The reason why no activation lies between the two layers of the classification head; "" if no
+     * such reason is known. */
     char head_why[STRUCTURE_NOTE_SIZE];
 } structure;
 
@@ -92,18 +92,18 @@ typedef struct structure_part {
     /* The index of the block, and the index of the part within the block. Both are -1 for a part
      * outside the blocks. */
     int block, place;
-    const char *inner; /* the path after the number of the block */
+    const char *inner; /* path after the block's number, or after the path that all tensors share */
     /* If each head has a part of its own and this is the part of the first head: the number of
      * heads. Otherwise 0. */
     int heads;
-    int next; /* index of the part for the next head; 0 if this is the last head */
+    int next; /* place of the part for the next head; 0 if this is the last head */
     /* True for the parts of all heads but the first, if each head has a part of its own. */
     bool is_next;
     const char *role, *reason; /* both are NULL until the role is found */
     bool is_bare;              /* true for a parameter that is not the weight of a module */
     bool is_dropped;
     bool is_outside; /* true if the name shows that the part is outside the only block */
-    /* The words of `inner`, or of the whole path for a part outside the blocks. */
+    /* The words of `inner`. */
     char words[PART_MAX_WORDS][PART_WORD_SIZE];
     int word_count;
 } structure_part;

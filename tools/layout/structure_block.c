@@ -173,8 +173,8 @@ static bool has_shape(const structure_parts *p, const structure_part *part, int6
     return rows_of(part) == rows && cols_of(p, part) == cols;
 }
 
-/* True if the matrices other than `but` form an MLP. An MLP has two layers, or three if it is
- * gated. A block may also have no MLP. */
+/* True if the matrices other than `but` form an MLP: two matrices, or three if it is gated. Also
+ * true if there are no others, because a block may have no MLP. */
 static bool is_mlp(const structure_parts *p, const matrix_list *list, const structure_part *but) {
     const structure_part *rest[MAX_MATRICES];
     int64_t hidden;
@@ -279,8 +279,8 @@ static int projection_score(const structure_part *part, const structure_part *at
     return score;
 }
 
-/* Takes one matrix as the projection of attention. The other matrices must form an MLP. If there is
- * no such matrix, attention has no projection. */
+/* Takes one matrix as the projection of attention if the others form an MLP. If all matrices form
+ * an MLP, attention may have no projection. Returns false if neither is possible. */
 static bool name_projection(structure_parts *p) {
     const int64_t inner = inner_width(p);
     const structure_part *attention = with_role(p, "attn.qkv");
@@ -370,7 +370,7 @@ static void name_mlp(structure_parts *p) {
 
 /* === Norms and LayerScale === */
 
-/* Lists the norms with this number of values that have no role. Vectors that only scale are not
+/* Lists the norms without a role that have this number of values. Vectors that only scale are not
  * norms. */
 static int list_norms(const structure_parts *p, int64_t rows, structure_part **norms, int most) {
     int count = 0, i;
@@ -545,9 +545,9 @@ bool structure_name_block(structure_parts *p, report *r) {
 
 /* If a module is an attribute of two other modules, the module is stored under two names: for
  * example, "embedding.3.weight" and "encoder.1.3.weight" are one tensor. The part with the later
- * name is dropped. Layers that share weights look similar, but must not be dropped. Their names
- * show them: those of layers of different blocks differ only in a number. Two layers of one block
- * share only some parts of a module. */
+ * name is dropped. Layers that share weights look similar, but must not be dropped. If they are in
+ * different blocks, their names differ only in numbers. If they are in one block, they share only
+ * some parts of a module. */
 
 /* The earlier part of which this part is a copy, and the lengths of the names of both parts'
  * modules. */

@@ -100,8 +100,8 @@ static size_t stem_length(const char *name, bool *is_bias) {
     return length;
 }
 
-/* Returns the number of dimensions of a tensor. Dimensions of 1 do not count if they are the first
- * ones of a bare parameter, or follow the channels of a convolution. */
+/* Returns the number of dimensions of a tensor. Dimensions of 1 do not count if they come first or
+ * last in a bare parameter, or follow the channels of a convolution. */
 static int real_dims(const checkpoint_tensor_info *t, bool is_bare, int64_t dims[2]) {
     int first = 0, last = t->ndim;
     while (is_bare && first < t->ndim && t->dims[first] == 1) first++;
@@ -190,7 +190,7 @@ static bool add_tensor(part_table *table, const checkpoint_tensor_info *t, repor
     return true;
 }
 
-/* Marks a part as a batch norm if its module also has running_mean and running_var. */
+/* Marks the parts of every module that has running_mean or running_var as a batch norm. */
 static void mark_batch_norms(part_table *table) {
     structure_parts *p = table->parts;
     int i;
@@ -564,9 +564,9 @@ static block_run run_at(const numbered *e, const numbered *end, int period) {
     return run;
 }
 
-/* True if run a is better than run b. A complete run is better than an incomplete run. If both are
- * alike, a run of two blocks or more is better; then one with more values in its tensors; then one
- * with a shorter period; then one with a shorter path, because it is further outside. */
+/* True if run a is better than run b. The first difference in this list decides: being complete,
+ * two blocks or more, more values in the tensors, a shorter period, and a shorter path before the
+ * numbers (a list further outside). */
 static bool is_better(const block_run *a, const block_run *b) {
     if (!b->first) return a->first != NULL;
     if (a->is_complete != b->is_complete) return a->is_complete;
@@ -645,7 +645,7 @@ static int join_lists(const group_search *g, int blocks, bool components, int pl
 }
 
 /* True if the first block of the joined lists has a norm and two matrices, which every block needs.
- * Otherwise the lists are separated again. */
+ * Otherwise separates the lists again. */
 static bool keep_lists(structure_parts *p) {
     int norms = 0, matrices = 0, i;
     for (i = 0; i < p->count; i++) {
@@ -715,7 +715,7 @@ static int64_t find_width(const structure_parts *p) {
 
 /* === A single block whose parts have no number === */
 
-/* Returns the length that most norms of the model have. */
+/* Returns the length that most norms of the model have; 0 if no two have the same length. */
 static int64_t common_norm(const structure_parts *p) {
     int64_t length = 0;
     int most = 1, i, j;
