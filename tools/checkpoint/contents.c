@@ -218,8 +218,8 @@ static bool checkpoint_sort_names(const checkpoint_tensor_info *tensors, size_t 
 
 /* === The limit of repeated tensors === */
 
-/* The largest accepted ratio of the bytes of all tensors to the stored bytes. The ratio exceeds 1
- * if tensors share stored bytes, as blocks with shared weights and expanded tables do. */
+/* All tensors together may have this many times the stored bytes, and 64 MiB more. They exceed the
+ * stored bytes if they share some of them, as blocks with shared weights and expanded tables do. */
 #define CHECKPOINT_MOST_REPEATS 64
 #define CHECKPOINT_FREE_REPEATS ((uint64_t)64 << 20)
 

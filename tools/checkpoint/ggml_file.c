@@ -62,8 +62,8 @@ static bool read_label(ggml_reader *g, size_t expected) {
     return checkpoint_add_label(g->c, text, g->report);
 }
 
-/* Stores the values of the header as settings. No mark shows where the tensors end, so
- * layout_inspect finds missing tensors by comparing these settings with the tensors. */
+/* Reads the labels, and stores five values of the header as settings. No mark shows where the
+ * tensors end, so layout_inspect compares these settings with the tensors to find missing ones. */
 static bool read_header(ggml_reader *g) {
     static const char *const names[] = {
         "embed_dim", "depth", "num_heads", "num_classes", "patch_size",

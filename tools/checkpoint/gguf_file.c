@@ -243,8 +243,8 @@ static const struct {
 };
 
 /* Stores a value as metadata of the checkpoint. A key of the table is replaced by the setting's
- * name; its value 0 stands for "of any size" or "none" and is not stored. Any other key is stored
- * only if it has a dot, because metadata keys without a dot count as settings. */
+ * name, and is left out if its value is empty or is 0 ("of any size" or "none"). Any other key is
+ * stored only if it has a dot, because metadata keys without a dot count as settings. */
 static bool put_pair(gguf_reader *g, const char *key, const char *value) {
     size_t i;
     for (i = 0; i < sizeof told / sizeof *told; i++)
@@ -410,9 +410,9 @@ static bool check_frames(const gguf_reader *g) {
                        second);
 }
 
-/* Stores the activation that the file's flags give. If neither flag is set, a file of CLIP uses
- * quick_gelu. A file without a class token is a file of SigLIP. For SigLIP nothing is stored,
- * because older writers had no name for its activation. */
+/* Stores the activation that the file's flags give. If neither flag is set, a file with a class
+ * token is CLIP's, which uses quick_gelu. A file without one is SigLIP's. For SigLIP nothing is
+ * stored, because older writers had no name for its activation. */
 static bool put_activation(gguf_reader *g) {
     const char *word = g->has_silu             ? "silu"
                        : g->has_gelu           ? find_projector(g)->is_tanh ? "gelu_tanh" : "gelu"
@@ -468,8 +468,8 @@ bool gguf_open(checkpoint *c, size_t file, report *r) {
 
 /* === Blocks of 256 values === */
 
-/* Unpacks the scale and the minimum of the i-th eighth of a block. Each has 6 bits. For the last
- * four eighths, the 6 bits are split over two bytes. */
+/* Multiplies *scale and *minimum by the two factors of the i-th eighth of a block. Each factor has
+ * 6 bits. For the last four eighths, the 6 bits are split over two bytes. */
 static void unpack_scale(const uint8_t *packed, int i, float *scale, float *minimum) {
     const int low = i < 4 ? packed[i] & 63 : (packed[i + 4] & 15) | (packed[i - 4] >> 6) << 4;
     const int high = i < 4 ? packed[i + 4] & 63 : packed[i + 4] >> 4 | (packed[i] >> 6) << 4;

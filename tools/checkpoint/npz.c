@@ -86,8 +86,8 @@ static bool add_array(checkpoint *c, size_t file, const zip_entry *entry, const 
            checkpoint_add_tensor(c, &t, entry->size / header->size, r);
 }
 
-/* Reads an array. An array of text or objects is not a tensor, so it is skipped, and the file is
- * still accepted. */
+/* Reads an entry. An entry that cannot be a tensor, such as an array of text, is skipped, and the
+ * file is still accepted. */
 static bool read_entry(checkpoint *c, size_t file, const zip_entry *entry, report *r) {
     const size_t length = strlen(entry->name), tail = sizeof suffix - 1;
     char name[1025]; /* zip.c refuses longer names. */
@@ -122,7 +122,7 @@ bool npz_open(checkpoint *c, size_t file, report *r) {
 
 /* === Files in a tar archive === */
 
-/* The tar archive must contain exactly one file, which is the checkpoint. */
+/* The tar archive must contain exactly one visible file, which is the checkpoint. */
 
 enum { TAR_MAX_ENTRIES = 1000 };
 

@@ -104,7 +104,7 @@ static int64_t onnx_width(onnx_reader *o, int v) {
     return 0;
 }
 
-/* Computes a size that a node takes out of a shape. Fails if it is not the shape's last size. */
+/* Computes the last size of a shape. Fails if the node takes the size with index 0 or 1 instead. */
 static bool onnx_shape_element(onnx_reader *o, const onnx_node *n, double *out) {
     const onnx_node *shape = onnx_producer(o, onnx_input(n, 0));
     float index[1];
@@ -408,7 +408,7 @@ static bool onnx_find_erf(onnx_reader *o, onnx_node *erf) {
     return true;
 }
 
-/* Recognises the inner part of the tanh form of GELU: tanh(sqrt(2 / pi) (x + 0.044715 x^3)). */
+/* Recognises a plain tanh, and the GELU that contains tanh(sqrt(2 / pi) (x + 0.044715 x^3)). */
 static bool onnx_find_tanh(onnx_reader *o, onnx_node *tanh_node) {
     const onnx_node *mul = onnx_producer(o, onnx_input(tanh_node, 0)), *sum, *cube;
     onnx_node *last;
@@ -903,8 +903,9 @@ static bool onnx_scope(const char *name, char scope[ONNX_NAME]) {
     return used > 0;
 }
 
-/* Finds the name of a parameter. It is the parameter's own name, or a name that is made from the
- * other parameter of the layer or from the node's module. */
+/* Finds the name of a parameter. If o->by_order is set, the name follows from the node's role.
+ * Otherwise it is the parameter's own name, or follows from that of the layer's other parameter or
+ * of the node's module. */
 static bool onnx_find_name(const onnx_reader *o, const onnx_node *n, int v, const char *what,
                            int sibling, const char *whats, char name[ONNX_NAME]) {
     const int base = onnx_base(o, v), other = sibling >= 0 ? onnx_base(o, sibling) : -1;
@@ -1198,7 +1199,7 @@ static bool onnx_name_stem(onnx_reader *o, const onnx_node *n, int v, bool is_po
 }
 
 /* Finds the only parameter from which a constant is computed. The graph may slice or resample the
- * positions, for example. Returns false if there are several such parameters. */
+ * positions, for example. Returns false if there are several, or if the computation is too long. */
 static bool onnx_only_leaf(const onnx_reader *o, int v, int depth, int *budget, int *leaf) {
     const onnx_node *n = onnx_producer(o, v);
     const int tensor = onnx_constant_tensor(o, v);
@@ -1469,7 +1470,7 @@ static bool onnx_order_branch(onnx_reader *o, const onnx_node *add, int *block) 
     return true;
 }
 
-/* True if the node gives the tokens after a block, or one of these tokens. */
+/* True if the node gives the tokens after a residual connection, or some of these tokens. */
 static bool onnx_residual_before(const onnx_reader *o, const onnx_node *n) {
     int step;
     for (step = 0; n && step < ONNX_MOST_STEPS; step++) {

@@ -84,7 +84,7 @@ static bool onnx_damaged(onnx_reader *o, uint64_t at) {
     return report_fail(o->report, "ONNX: damaged at byte %llu", (unsigned long long)at);
 }
 
-/* Reads bytes of the file. Fails if some of them are beyond the end of the file. */
+/* Reads bytes of the file. The caller must check that they end before the end of the file. */
 static bool onnx_bytes(onnx_reader *o, uint64_t at, void *to, size_t size) {
     const source *s = &o->c->sources[o->file];
     if (at < o->window_at || at + size > o->window_at + o->window_size) {
@@ -536,8 +536,7 @@ int64_t onnx_integer(const onnx_node *n, const char *name, int64_t otherwise) {
     return a ? a->integer : otherwise;
 }
 
-/* Returns the next node after the node `after` that has this operator and reads the value v. If
- * `after` is NULL, returns the first such node. Returns NULL if there is none. */
+/* Follows at most ONNX_MOST_USERS uses of value v. */
 onnx_node *onnx_user(const onnx_reader *o, int v, onnx_op op, const onnx_node *after) {
     int use = v >= 0 ? o->values[v].user : -1, steps = 0;
     bool is_after = !after;
@@ -612,7 +611,7 @@ static bool onnx_link(onnx_reader *o) {
 }
 
 /* Finds the graph's input that the first convolution reads. Marks all values that are computed from
- * this input. */
+ * this input, except shapes. */
 static bool onnx_follow_image(onnx_reader *o) {
     size_t i;
     int k;

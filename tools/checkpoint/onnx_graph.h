@@ -86,8 +86,8 @@ typedef struct onnx_attribute {
 typedef struct onnx_node {
     const char *name, *op_name, *domain;
     onnx_op op;
-    /* Indices of the input values, -1 for an input that is left out. next_use[i] is the next node
-     * that uses the value of input i, in the form of onnx_value.user. */
+    /* Indices of the input values, -1 for an input that is left out. next_use[i] is the next use of
+     * the value of input i, in the form of onnx_value.user. */
     int *inputs, *next_use;
     int *outputs;
     int input_count, output_count, attribute_count;
@@ -147,7 +147,7 @@ typedef struct onnx_reader {
  * computed from the image. */
 bool onnx_read_model(onnx_reader *o);
 
-/* Reports that a plain ViT has no such node. Returns false. */
+/* Reports why the node is refused. Returns false. */
 bool onnx_refuse(const onnx_reader *o, const onnx_node *n, const char *why);
 
 /* Returns the index of the value of input i; -1 if the node has no such input. */
@@ -176,8 +176,8 @@ int onnx_other(const onnx_node *n, int v);
 /* Returns the stored tensor of value v, as an index in o->tensors; -1 if v has none. */
 int onnx_constant_tensor(const onnx_reader *o, int v);
 
-/* Reads up to `most` numbers of the constant v. Returns their count, or -1 if v is not a constant
- * or has more numbers. */
+/* Reads all numbers of the constant v. Returns their count, or -1 if v is not a constant, has no
+ * numbers or more than `most`, or cannot be read. */
 int onnx_numbers(onnx_reader *o, int v, float *to, int most);
 
 #endif

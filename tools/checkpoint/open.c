@@ -96,8 +96,8 @@ static bool probe_torch_legacy(const checkpoint_head *head) {
     return false;
 }
 
-/* True for a pickle, which begins with the opcode PROTO. Before protocol 2, a pickle begins with a
- * dict that is stored in the memo, or with the name of the dict's class. */
+/* True for a pickle. From protocol 2 on, it begins with the opcode PROTO. In older protocols, it
+ * begins with a dict that is stored in the memo, or with the name of the dict's class. */
 static bool probe_pickle(const checkpoint_head *head) {
     static const char *const starts[] = {
         "(dp", "}q", "ccollections\n", "ccopy_reg\n", "ccopyreg\n",
@@ -413,8 +413,8 @@ static bool checkpoint_finish(checkpoint *c, bool ok, checkpoint **out, report *
     return ok;
 }
 
-/* Returns the path of the file to open in a folder of the Hugging Face hub. It is the first name of
- * the list that exists. Returns NULL if there is none. */
+/* Returns the path of the file to open in a folder of the Hugging Face hub: the first file of the
+ * list that exists. Fails and returns NULL if there is none. */
 static char *checkpoint_path_in_folder(checkpoint *c, const char *folder, report *r) {
     static const char *const names[] = {
         "model.safetensors.index.json",

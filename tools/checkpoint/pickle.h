@@ -1,9 +1,9 @@
 /* pickle.h - reads a Python pickle as plain data. It imports, calls and executes nothing.
  *
  * A value is a node in a graph. Memoised values are shared by reference, so the graph can have
- * shared parts and cycles. Bound depth and steps when you walk the graph. collections.OrderedDict()
- * becomes a dict and torch.Size(x) becomes x. Every other call becomes a PICKLE_CALL node with its
- * callable and its arguments. The caller decides about such calls.
+ * shared parts and cycles. Bound depth and steps when you walk the graph. OrderedDict() and
+ * defaultdict() of collections become dicts. torch.Size(x) becomes x. Every other call becomes a
+ * PICKLE_CALL node with its callable and its arguments. The caller decides about such calls.
  *
  * The reader supports all opcodes of protocols 0 to 5, except those for extension registries,
  * out-of-band buffers and persistent ids as text. torch.save with protocol 0 writes such ids, which
@@ -50,7 +50,7 @@ enum { PICKLE_CALLABLE, PICKLE_ARGUMENTS, PICKLE_STATE, PICKLE_CONTENTS, PICKLE_
 /* The encoding of a long text (PICKLE_LONG_TEXT) in the source. */
 typedef enum pickle_encoding {
     PICKLE_PLAIN,
-    PICKLE_ESCAPED_BYTES, /* a string of Python 2 as source code, without its quotes: \x00 */
+    PICKLE_ESCAPED_BYTES, /* a string of Python 2 without its quotes, with escapes such as \x00 */
     PICKLE_ESCAPED_TEXT,  /* Latin-1, with escapes such as \u20ac for all other characters */
 } pickle_encoding;
 
@@ -87,7 +87,7 @@ bool pickle_load(pickle_document *document, const source *s, uint64_t start, uin
 void pickle_free(pickle_document *document);
 
 /* Returns the value of a string key. If the dict has several equal keys, returns the value of the
- * last one, as in Python. Returns NULL if the dict lacks the key. */
+ * last one, as in Python. Returns NULL if the value is no dict or lacks the key. */
 const pickle_value *pickle_get(const pickle_value *dict, const char *key);
 /* True if the value is of this kind and has this text. */
 bool pickle_is_text(const pickle_value *value, pickle_kind kind, const char *text);

@@ -352,8 +352,8 @@ static bool torch_unify_storages(torch_legacy *l) {
     return true;
 }
 
-/* Records that the storage with this key begins at byte *at. Moves *at to the end of the
- * storage. */
+/* Checks the element count of a storage at byte *at, and records the offset of the elements after
+ * the count. Moves *at to the end of the elements. */
 static bool torch_locate_storage(torch_legacy *l, const char *key, uint64_t *at) {
     report *r = l->reader.report;
     torch_legacy_storage *storage = torch_find_legacy(l, key);

@@ -39,7 +39,7 @@ static bool torch_show_scalar(const pickle_value *value, char text[TORCH_SHOWN])
     }
 }
 
-/* Writes a list or tuple of numbers as text, such as "(16, 16)". Returns false for any other
+/* Writes a list or tuple of 1 to 8 numbers as text, such as "(16, 16)". Returns false for any other
  * value. */
 bool torch_show_numbers(const pickle_value *value, char text[TORCH_SHOWN]) {
     char number[TORCH_SHOWN];
@@ -115,9 +115,9 @@ static bool torch_add_entry(torch_reader *t, const char *module, const char *pre
     return torch_add_entries(t, module, name, inner);
 }
 
-/* Adds all simple attributes of a module. Skips names that begin with '_', because PyTorch uses
- * them internally, but keeps Lightning's hyperparameters. In TorchScript, also skips the inner
- * modules, which are attributes too. */
+/* Adds all simple attributes of a module. Skips "training", and names that begin with '_', because
+ * PyTorch uses them internally. Lightning's hyperparameters (_hparams) are an exception. In
+ * TorchScript, also skips the inner modules, which are attributes too. */
 static bool torch_add_entries(torch_reader *t, const char *module, const char *prefix,
                               const pickle_value *dict) {
     size_t i;
@@ -513,8 +513,8 @@ static int torch_count_attentions(torch_span body) {
 }
 
 /* Recognises the shape that splits the result of a layer into q, k, v and heads: [batch, tokens, 3,
- * heads, width]. The 3 may be on any of the last three axes. If the code has a single softmax, the
- * shape [batch, tokens, heads, width] counts too. Only the number of heads must be a literal,
+ * heads, width]. The 3 may be on any of the last three axes. If the code computes attention once,
+ * the shape [batch, tokens, heads, width] counts too. Only the number of heads must be a literal,
  * because the other sizes are often computed. The list leaves out the first `before` axes. */
 static bool torch_say_heads(torch_description *d, torch_span list, size_t before) {
     torch_span items[TORCH_MAX_ARGUMENTS], heads = { NULL, 0 };
@@ -603,8 +603,8 @@ static bool torch_say_product(torch_description *d, const torch_span *a) {
            torch_say(d, "code.activation", "squared_relu");
 }
 
-/* Recognises an activation that is written as a formula: GELU with erf, GELU with tanh of a cube,
- * or x sigmoid(1.702 x). */
+/* Recognises GELU with erf, GELU with tanh of a cube, x sigmoid(1.702 x), a plain sigmoid or tanh,
+ * a squared ReLU, and the products above. */
 static bool torch_say_formula(torch_description *d, torch_span name, const torch_span *a,
                               size_t count) {
     if (count == 0) return true;

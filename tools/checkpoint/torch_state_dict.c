@@ -460,8 +460,8 @@ static bool torch_is_candidate(const pickle_value *key, const pickle_value *valu
            (torch_as_dict(value) || torch_as_module(value));
 }
 
-/* Apart from the entries of the training, if a single entry contains tensors, and it is a dict or a
- * module, returns this entry. Otherwise returns NULL. */
+/* Returns the only entry that contains tensors, apart from the entries of the training. Returns
+ * NULL if there are several, or if the entry is neither a dict nor a module. */
 static const pickle_value *torch_only_wrapper(torch_reader *t, const pickle_value *dict,
                                               const char **key) {
     const pickle_value *found = NULL;

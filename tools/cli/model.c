@@ -25,8 +25,8 @@ static const char *kind_of_zip(const unsigned char *head) {
     return strstr(name, ".npy") ? "an .npz of NumPy arrays" : "a PyTorch checkpoint";
 }
 
-/* Returns the kind of a file in words. Its first bytes show the kind. Returns NULL if vit-convert
- * cannot read such a file. */
+/* Returns the kind of a checkpoint in words. The first bytes of the file show the kind. Returns
+ * NULL if they show none of these kinds. */
 static const char *kind_of(const unsigned char *head) {
     int i;
     if (!memcmp(head, "PK\3\4", 4)) return kind_of_zip(head);

@@ -136,9 +136,9 @@ static bool is_one(const declared *a, const declared *b) {
     return a->exists ? is_same(&a->file, &b->file) : is_same_place(a->path, b->path);
 }
 
-/* Declares an output. Returns NULL without a failure for a device, because several outputs may
- * write to the same device. Also returns NULL for a folder, because opening the output will fail
- * later. */
+/* Declares an output. Returns NULL on failure. Also returns NULL, without a failure, for a device
+ * or a folder: several outputs may write to the same device, and opening a folder as an output will
+ * fail later. */
 static declared *declare(const char *path, report *r) {
     const os_kind kind = strcmp(path, "-") ? os_kind_of(path) : OS_NONE;
     declared *d = &outputs[num_outputs];

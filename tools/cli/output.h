@@ -46,7 +46,7 @@ bool cli_output_folder(const char *path, report *r);
  * paths.
  *
  * cli_output_declare declares an output. Call it before any input is read; cli_parse calls it for
- * options of type CLI_OUTPUT. Returns false if another output has this path. */
+ * options of type CLI_OUTPUT. Returns false if another output is the same file. */
 bool cli_output_declare(const char *path, report *r);
 /* Registers an input, which is a file that the program reads. os_open, os_fopen and os_map call
  * this function, and cli_parse calls it for operands. Also call this function for files that other
@@ -63,8 +63,8 @@ bool cli_output_open(cli_output *output, const char *path, report *r);
  * the file to the disk (fsync), and renames it to the target. The output is closed and freed in any
  * case. */
 bool cli_output_commit(cli_output *output, report *r);
-/* Commits `count` outputs. If all of them are complete, renames them in the order of `all`;
- * otherwise renames none of them. */
+/* Commits `count` outputs. If all of them are complete, renames them in the order of `all`, up to
+ * the first failure; otherwise renames none of them. */
 bool cli_outputs_commit(cli_output *const all[], int count, report *r);
 /* Closes the file and removes the bytes written so far. */
 void cli_output_abandon(cli_output *output);

@@ -9,8 +9,8 @@
 #include "cli/output.h"
 #include "convert/quantise.h"
 
-/* Reads image i into the input of `run`. Also reads it into the input of `other`, unless `other` is
- * NULL. */
+/* Reads image i into the input of `run` and, unless `other` is NULL, into the input of `other`.
+ * Returns false after the last image, or on failure. */
 static bool read_input(runner *run, runner *other, photo_decoder *decoder, photo_list *photos,
                        int i, report *r) {
     const bool aspect = run->model->config.crop_mode == VIT_CROP_ASPECT;
@@ -289,9 +289,9 @@ static quantise_matrix sample_matrix(const calibration *c, int block, int layer)
     return x;
 }
 
-/* True if the layer's input can be smoothed. The input of fc2 cannot be smoothed, because a
- * nonlinear function computes it. The result of attention can be smoothed if there is no norm
- * between attention and attn.proj. */
+/* True if the layer's input can be smoothed and the weights will be in int8 or int4. The input of
+ * fc2 cannot be smoothed, because a nonlinear function computes it. The result of attention can be
+ * smoothed if there is no norm between attention and attn.proj. */
 static bool can_smooth(const calibration *c, int layer) {
     if (layer == PROJ && (c->model->config.has_attn_norm || c->model->config.has_diff_attn))
         return false;

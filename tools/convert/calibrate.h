@@ -14,9 +14,9 @@
 
 typedef struct calibration calibration;
 
-/* Starts a calibration for weights of type `dtype`. `reference` is the model in f32. All arguments
- * must outlive the calibration. Unreadable photos are removed from *photos. Returns NULL on
- * failure. */
+/* Starts a calibration for weights of type `dtype`. `reference` is the model in f32. The model,
+ * the decoder and the list of photos must outlive the calibration. Unreadable photos are removed
+ * from *photos. Returns NULL on failure. */
 calibration *calibrate_start(const vit_model *reference, vit_dtype dtype, photo_decoder *decoder,
                              photo_list *photos, bool quiet, report *r);
 

@@ -35,8 +35,8 @@ enum {
 /* === The checkpoint's tensors === */
 
 typedef struct fit {
-    /* The number of tensors whose names match a module, the number of compared shapes that differ,
-     * and the number of shapes that were compared. */
+    /* The number of tensors whose names match a module, the number of compared sizes that differ,
+     * and the number of all compared sizes. */
     int matched, wrong, checked;
 } fit;
 
@@ -121,7 +121,7 @@ static fit match_all(const checkpoint *c, const python_module *m, const char *pr
 typedef struct writer {
     code_found *out;
     python_reader *reader;
-    /* True if all compared shapes agree. Only then are the numbers in the code used. */
+    /* True if all compared sizes agree. Only then are the numbers in the code used. */
     bool has_numbers;
     int budget;
 } writer;
@@ -353,8 +353,8 @@ static void see_mention(void *user, const python_node *n) {
             c->is_mentioned = true;
 }
 
-/* True if a method other than the constructor uses this attribute of the module. Also true if the
- * class has no forward method of its own. */
+/* True if a method other than the constructor uses this attribute of the module, or uses getattr,
+ * modules() or the like. Also true if the class has no forward method of its own. */
 static bool is_used(writer *w, const python_module *m, const char *part) {
     const python_node *of, *n, *forward = python_method_of(w->reader, m->own, "forward", &of);
     method_calls c;
@@ -714,7 +714,7 @@ static void try_candidate(python_reader *r, const checkpoint *c, candidate *t) {
 
 /* Compares two candidates. Returns a positive number if `a` fits better, and a negative number if
  * `b` does. The criteria, in this order, are more matching names, a call rather than default
- * arguments, fewer differing shapes, and more compared shapes. */
+ * arguments, fewer differing sizes, and more compared sizes. */
 static int compare_fit(const candidate *a, const candidate *b) {
     if (a->fit.matched != b->fit.matched) return a->fit.matched - b->fit.matched;
     if (!a->site != !b->site) return a->site ? 1 : -1;

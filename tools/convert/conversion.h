@@ -143,7 +143,7 @@ bool code_read(const checkpoint *c, const code_file *files, int count, code_foun
 void code_free(code_found *found);
 
 /* Replaces the text of a notebook by the lines of its code cells. Returns false if the text is no
- * notebook. */
+ * notebook with cells of code. */
 bool code_from_notebook(char *text, size_t *size);
 
 /* Reads the files that --code names, or the Python files beside the checkpoint and in the folder

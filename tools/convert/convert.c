@@ -296,8 +296,8 @@ static bool read_config(const convert_options *o, checkpoint *c, settings all[FR
 }
 
 /* Takes the architecture's name from --arch. Without --arch, takes it from the configuration. If
- * timm has no architecture of the configuration's name, the rest of the configuration and the
- * tensors must suffice. */
+ * timm does not know the name in the configuration, the rest of the configuration and the tensors
+ * must suffice. */
 static bool find_arch(const convert_options *o, settings all[FROM_COUNT], description *d,
                       report *r) {
     const char *name = o->arch ? o->arch : d->config.architecture;
@@ -546,8 +546,8 @@ static bool take_failure(blueprint *b, report *r) {
     return true;
 }
 
-/* Records that the two layers of a head follow each other directly, without an activation between
- * them. The code or the positions of the layers show this. */
+/* If the code or the positions of the layers show it, records that the two layers of a head follow
+ * each other directly, without an activation between them. */
 static void see_head(const structure *s, facts *f) {
     settings *tensors = &f->all[FROM_TENSORS];
     const int from = settings_origin(f->all, SETTING_REPRESENTATION_ACTIVATION);
@@ -682,8 +682,8 @@ static bool is_no_weight(const char *name) {
     return text_matches("*position_ids", name) || text_matches("*attn_mask", name);
 }
 
-/* Removes the text encoder's tensors from the list of dropped tensors, because they will be
- * written. */
+/* Removes the text encoder's tensors from the list of dropped tensors, because the file will
+ * contain them. Fails if the text encoder has a weight that vit.h does not support. */
 static bool keep_text(blueprint *b, report *r) {
     layout_plan *plan = &b->plan;
     size_t i, kept = 0;
@@ -904,9 +904,9 @@ static bool write_text(const convert_options *o, const blueprint *b, cli_output 
     return false;
 }
 
-/* Writes the finished .vit file. The file contains the provenance, the weights and the outputs of
- * the self-test. *w receives the distance from the f32 model. If photos are given, the weights are
- * calibrated on them. After a failure no file remains. */
+/* Writes the finished .vit file with the provenance, the weights and the outputs of the self-test.
+ * Calibrates the weights if there are calibration photos. If there are any photos, *w receives the
+ * distance from the f32 model. After a failure no file remains. */
 static bool vit_file_write(const convert_options *o, const blueprint *b, conversion_photos *p,
                            written *w, report *r) {
     const bool has_reference = p->calibration.count > 0 || p->compared.count > 0;

@@ -17,7 +17,7 @@
  * name. The folder is the folder of labelled pictures that --match-folder names. */
 typedef struct settled {
     char value[MATCH_TEXT];
-    /* Among the other values, the value that fits best; "" if no other value was tried. */
+    /* The value that fits best among the others, without those in `equals`; "" if none is left. */
     char next[MATCH_TEXT];
     /* The error of `next` for a pair, or its cross-entropy for labelled pictures. */
     double next_score;
@@ -74,7 +74,7 @@ static bool hash_files(match *m, report *r) {
     return true;
 }
 
-/* Uses the size of the pair's input as if --img-size had given it. */
+/* If no source gives the input size, uses that of the pair as if --img-size had given it. */
 static void take_size(match *m, settings all[FROM_COUNT]) {
     if (settings_origin(all, SETTING_IMG_HEIGHT) >= 0) return;
     m->takes_size = true;
@@ -578,8 +578,8 @@ static bool measure_setting(effects *e, findings *found, size_t assumed) {
  * channels. */
 static double colour(const double *values, int count, int i) { return values[count > 1 ? i : 0]; }
 
-/* Normalises the picture of e->noise with another mean and std. Returns false if their number of
- * channels differs from the model's. */
+/* Normalises the picture of e->noise with another mean and std. Returns false if one of them has
+ * several values, but fewer than the model has channels. */
 static bool recolour(effects *e, const vit_config *c, const settings *s) {
     const size_t plane = e->inputs / (size_t)c->in_chans;
     size_t k;
