@@ -31,7 +31,7 @@ check "systems are told apart in tools/os alone" only_os
 warnings="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werror"
 printf '#define VIT_IMPLEMENTATION\n#include "vit.h"\n' >$built/vit.c
 
-# alike NAME COMPILERS FLAG...: compiles vit.h and each module by each of COMPILERS
+# alike NAME COMPILERS FLAG...: compiles vit.h, and checks the modules below, with each of COMPILERS
 alike() {
     local name=$1 compilers=$2 compiler file
     shift 2

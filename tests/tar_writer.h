@@ -78,8 +78,8 @@ static inline void tar_writer_before(tar_writer *t, char type, const void *text,
     tar_writer_data(t, text, size);
 }
 
-/* Writes an extended header with one PAX record, such as "path=photos/1.jpg". The length of the
- * record precedes it, and includes the digits of the length itself. */
+/* Writes an extended header with one PAX record, such as "path=photos/1.jpg". A length precedes
+ * the record. It counts its own digits, the space after them, the record and a newline. */
 static inline void tar_writer_pax(tar_writer *t, const char *record) {
     char text[8192];
     size_t length = strlen(record) + 3, digits;

@@ -110,7 +110,7 @@ static inline int test_summary(void) {
 #define TEST_ROUNDS_TWICE(isa) ((isa) == VIT_ISA_SSE2)
 #endif
 
-/* Returns x times `inverse`, which a kernel then rounds to int8. If `rounds_twice` is true, the
+/* Returns the product x * inverse that a kernel rounds to int8. If `rounds_twice` is true, the
  * product is a float; otherwise it is exact, as in a fused multiply-add. The variable `wide`
  * prevents clang from using the instruction mdebr of s390x, which multiplies two floats and which
  * QEMU 7.2 computes incorrectly: 3 times 0.5 is 16 there. */

@@ -238,7 +238,7 @@ static bench bench_default(void) {
 }
 
 /* Opens a model whose weights have this type. If `kind` is VIT_NUM_DTYPES, the model has weights of
- * every type. All widths are odd numbers. */
+ * every type. The widths of its layers are odd numbers. */
 static bench bench_of_kind(int kind) {
     tiny_options o = tiny_defaults();
     o.mixed = kind == VIT_NUM_DTYPES;
@@ -2014,7 +2014,7 @@ static void test_resize(void) {
     }
 }
 
-/* A refused call does not change the model. */
+/* A refused call must not change the model's configuration. */
 static void check_refused(const vit_model *original, int height, int width, vit_result result,
                           const char *detail) {
     vit_model model = *original;
@@ -2175,7 +2175,7 @@ static void test_fit(void) {
     vit_session_close(&all.session);
     free(all.workspace);
     CHECK(vit_model_fit(&b.model, &photos[0], &fitted) == VIT_OK);
-    /* A fitted model keeps its size, so this call only copies the model. */
+    /* A fitted model keeps its size, so this call changes nothing. */
     CHECK(vit_model_fit(&fitted, &photos[1], &fitted) == VIT_OK);
     CHECK(fitted.config.img_width > fitted.config.img_height);
     fitted = b.model;
@@ -2186,8 +2186,8 @@ static void test_fit(void) {
 }
 
 /* Computes tables of rotary and relative positions in the workspace of the session. The workspace
- * has exactly the needed size, so that ASan detects accesses beyond its end. The values of the
- * tables are those of the converter (test_convert.sh). */
+ * has exactly the needed size, so that ASan detects accesses beyond its end. test_convert.sh
+ * compares the results with those of tables that the converter has computed. */
 static void test_resize_tables(void) {
     for (int kind = 0; kind < 4; kind++) {
         tiny_options o = tiny_defaults();
@@ -2283,8 +2283,8 @@ static void test_resize_sessions(void) {
     bench_close(&b);
 }
 
-/* Tests the size to which a photo is resized before the crop. The size is either computed from
- * crop_pct, as in timm, or keeps its ratio to the input size. */
+/* Tests the size to which a photo is resized before the crop. It is computed from crop_pct, as
+ * in timm. If crop_pct is 0, it keeps its ratio to the input size. */
 static void test_resize_crop(void) {
     static const struct {
         float crop_pct;
@@ -2749,8 +2749,8 @@ static int next_descriptor(void) {
     return file;
 }
 
-/* Makes call number n fail, of the system calls that find and read the file. vit_model_open must
- * give a message, and must leave no file open. */
+/* Makes one of the system calls that find and read the file fail: number n, from 0. For -1, none
+ * fails. vit_model_open must give a message, and must leave no file open. */
 static void open_fails(unsigned flags, long n, vit_result expected, const char *detail) {
     vit_model model;
     int before = next_descriptor();
@@ -3032,7 +3032,7 @@ static void test_shared(void) {
 
 int main(int argc, char **argv) {
     snprintf(model_path, sizeof model_path, "%s.vit", argc ? argv[0] : "test_api");
-    /* With the argument "sizes", only the tests of 32-bit sizes are run. This is for emulators. */
+    /* With a second argument ("sizes"), only the tests of 32-bit sizes are run, for emulators. */
     if (argc > 2) {
         test_address_space();
         return test_summary();

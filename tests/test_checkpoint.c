@@ -689,7 +689,7 @@ static void make_legacy(bytes *b, const void *pickle, size_t size, uint64_t coun
 
 #define ONE TENSOR(FLOATS, "K\x00", ")", ")")
 
-/* Makes a zip file with the same pickle and the same storage. */
+/* Makes a file in the zip form of PyTorch, with this pickle and a storage of four floats. */
 static void make_torch_zip(bytes *b, const void *pickle, size_t size) {
     zip_spec specs[2] = { { "a/data.pkl", NULL, 0, 0, 0, 0, 0, 0 },
                           { "a/data/0", FOUR_FLOATS, 16, 0, 0, 0, 0, 0 } };
@@ -1032,8 +1032,8 @@ static void test_malformed_legacy(void) {
     }
 }
 
-/* The file begins with pickles that contain the numbers by which the format is recognised. This
- * test damages these pickles. */
+/* A file in the legacy form begins with pickles of the numbers by which the form is recognised.
+ * This test damages the pickles after the first number. */
 static void test_malformed_preamble(void) {
     static const malformed rows[] = {
         ROW("a protocol of 1002", "\x80\x02M\xea\x03.\x80\x02}.\x80\x02}.",
@@ -1816,7 +1816,7 @@ static void test_torch_names(void) {
 
 /* === npz === */
 
-/* Makes an .npy file with a header of 64 bytes and `size` bytes of numbers. */
+/* Makes an .npy file with a header of 128 bytes and `size` bytes of numbers. */
 static void make_npy(bytes *b, const char *descr, const char *shape, const void *data,
                      size_t size) {
     char dictionary[64];
@@ -2036,7 +2036,7 @@ static void test_gguf_types(const char *folder) {
     checkpoint_close(twin);
 }
 
-/* A file with one key and value, and one tensor of at most 64 f32. */
+/* A file with one key and value, two tensors and 64 f32; `offset` is where the second begins. */
 typedef struct gguf_spec {
     uint64_t version, tensors, pairs, key_size, value_type, items, text_size;
     uint64_t ndim, dims[4], type, offset;

@@ -346,8 +346,8 @@ for count in '-k 3' -k3 --top=3 '--top 3'; do
     head -n 3 "$work/five" >"$work/three"
     same "$work/out" "$work/three"
 done
-# A model with a variable input size gives the same results at a size as a model that was converted
-# for this size.
+# If a model with a variable input size is resized by --img-size, it gives the same results as a
+# model that was converted for this size.
 dynamic=$work/dynamic.vit fixed=$work/fixed.vit
 try "$convert" "$fixtures/dynamic/model.pth" -o "$dynamic" --set norm_eps=1e-6
 is 0
@@ -1221,7 +1221,7 @@ try "$evaluate" -m "$model" --no-exif --predictions - "$quoted"
 is 0
 out "^$in_csv,1,"
 
-# The names of these folders are not classes. Here they are tested with and without --map.
+# One of these names is no class, and the other matches several. --map gives classes to both.
 mkdir set/zebra set/crane
 cp "$cat" set/zebra
 try "$evaluate" -m "$model" set

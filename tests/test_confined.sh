@@ -47,8 +47,8 @@ run() {
     status=$?
 }
 
-# decodes PROGRAM ARGUMENT...: passes if the program decodes photos in confined processes, or in its
-# own process with --no-sandbox. Its outputs must be new.* or the folder new
+# decodes PROGRAM ARGUMENT...: passes if the program decodes photos in confined processes, and with
+# --no-sandbox in its own process. Its outputs must be new.* or the folder new
 decodes() {
     program=$1 arguments=("${@:2}")
     run

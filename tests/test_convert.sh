@@ -565,8 +565,8 @@ refuses_all 4 1 "there are no blocks" $H
 random dist=1 classes=0 extra=head_dist.weight:5,16
 accepts $H
 
-# Matrices of equal shape cannot be distinguished if their names have no meaning. The checkpoint is
-# refused.
+# Matrices of equal shape cannot be distinguished if their names have no meaning. Such a checkpoint
+# is refused.
 random sorted=1 dim=8 mlp=8
 bricks() { # THEIRS=OURS...: makes blocks with names that no table has
     renamed=$H
@@ -602,8 +602,8 @@ says "assumed mean=0.5 std=0.5 crop_pct=0.9 crop_mode=center " \
     "assumed img_size=12x12: 3 x 3 patches of 4 pixels, side by side (--img-size HxW or --set \
 patch_stride=N)" \
     "assumed has_final_norm=1: "
-# The most harmful assumption comes first. If several assumptions are equally likely, the one with
-# the largest effect comes first.
+# The most harmful assumption comes first. If several assumptions are wrong equally often, the one
+# with the largest effect does the most harm.
 if head -n 1 err | grep -q "^vit-convert: check first: assumed has_final_norm=1: .* (has_final_norm=0 \
 has_fc_norm=0 moves the output by 1[0-9][0-9] %; --set has_final_norm=0|1)$" &&
     sed -n 2p err | grep -q "assumed block_type=pre_norm: the usual order (post_norm moves the output \
@@ -1017,7 +1017,7 @@ if convert kept.vit --to safetensors -o damaged.safetensors; then fail "unpacks 
 elif grep -q "its checksum differs" err && [ ! -e damaged.safetensors ]; then pass
 else fail "message of damaged weights"; fi
 
-# The checksum in the zip archive detects a flipped bit of a weight in a stored entry. The file is
+# The checksum in the zip archive detects a changed byte of a weight in a stored entry. The file is
 # called m.safetensors, because the format is recognised by the content and not by the suffix.
 cp "$ROOT/tests/data/fixtures/plain/model.pth" m.safetensors
 cp "$ROOT/tests/data/fixtures/plain/config.json" .

@@ -503,8 +503,8 @@ static void test_label_files(void) {
 
 /* === --rename === */
 
-/* Renames the tensors "a.x" and "b.y" by the rules, and opens them. Returns NULL if the new names
- * are refused. */
+/* Renames the tensors "a.x" and "b.y" by the rules, and opens them. Returns NULL if the rules or
+ * the new names are refused. */
 static checkpoint *open_renamed(const char *const rules[2]) {
     static const char header[] = "{\"a.x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
                                  "\"b.y\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}";
@@ -1480,8 +1480,8 @@ static void make_weights(float *w) {
     for (; i < OUTPUTS * DEPTH; i++) w[i] = 0; /* The step of the last row is 0. */
 }
 
-/* Returns the mean squared error of a layer's outputs with rounded inputs and the weights q, not
- * w. */
+/* Returns the mean squared error that a layer's outputs have if its inputs are rounded and its
+ * weights are q instead of w. */
 static double output_error(vit_dtype dtype, const float *x, const float *w, const float *q) {
     double square = 0, e;
     int i, n, k;
@@ -1523,8 +1523,8 @@ static void check_packed(vit_dtype dtype, const float *rows) {
     }
 }
 
-/* Tests the error of rounding by means of samples. `most` is its largest accepted value, relative
- * to the error of rounding each weight to the nearest step. */
+/* Tests rounding that takes samples into account. `most` is its largest accepted error, relative to
+ * the error of rounding each weight to the nearest step. */
 static void test_rounding(vit_dtype dtype, double most, const float *x, const float *w) {
     static float nearest[OUTPUTS * DEPTH], best[OUTPUTS * DEPTH];
     const quantise_matrix samples = { x, SAMPLES, DEPTH };
@@ -1543,7 +1543,7 @@ static void test_rounding(vit_dtype dtype, double most, const float *x, const fl
 }
 
 /* Tests rounded inputs. Values at both ends of the range may be half a step off, because a value
- * beyond the last step becomes the last step. Infinity and NaN must stay as they are. */
+ * beyond the last step becomes the last step. In bf16, infinity and NaN must stay as they are. */
 static void test_inputs(void) {
     float ends[] = { -153.5f, 101.5f }, none[] = { HUGE_VALF, -HUGE_VALF, (float)NAN };
     quantise_input(VIT_I8, ends, 2);

@@ -30,7 +30,7 @@
 enum { IMAGES = 2, MAX_PATH = 1024 };
 
 /* The largest accepted difference between f32 results and PyTorch's f32 results, relative to the
- * largest number. */
+ * largest of PyTorch's. */
 static const double tolerance = 2e-5;
 
 typedef struct fixture {
@@ -143,8 +143,8 @@ static bool same_number(double expected, float found) {
     return fabs(expected - (double)found) <= 1e-6 * fabs(expected);
 }
 
-/* Checks the line of the file that contains the height and width before the crop, the crop mode,
- * the interpolation, the mean and the std. */
+/* Compares the configuration with the fixture's file "preprocess": the height and width before the
+ * crop, the crop mode, the interpolation, the mean and the std. */
 static void check_preprocessing(const fixture *f) {
     const vit_config *c = &f->config;
     char path[MAX_PATH], crop_mode[16], interpolation[16];
@@ -187,7 +187,7 @@ static void make_images(float *images, size_t size) {
     }
 }
 
-/* Returns max|got - expected| / max|expected|. If a number is NaN, the error is 1e30. */
+/* Returns max|got - expected| / max|expected|, or 1e30 for NaN or if all expected numbers are 0. */
 static double relative_error(const float *got, const float *expected, size_t count) {
     double error = 0, top = 0;
     size_t i;

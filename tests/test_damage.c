@@ -44,8 +44,7 @@ typedef struct damage_case {
     const char *rename_items[MAX_OPTIONS];
     text_list rename;
     const char *img_size, *arch, *weights;
-    /* If true, even the undamaged file is refused. If false, the test damages the file in all
-     * ways. */
+    /* If true, even the undamaged file must be refused, and only cuts and flips are tried. */
     bool refused;
 } damage_case;
 
@@ -435,8 +434,8 @@ static bool same(const outcome *o, const outcome *base) {
     return o->good && o->signature == base->signature;
 }
 
-/* Returns true if the message of the refusal contains the key. If --rename may have changed the
- * key, the function also returns true. */
+/* Returns true if the file was refused with a message that contains the key. If --rename may have
+ * changed the key, any message will do. */
 static bool names_key(const damage_case *t, const outcome *o, const char *key) {
     return !o->good && (t->rename.count > 0 || strstr(o->text, key));
 }

@@ -358,9 +358,9 @@ static void test_json(void) {
     findings_free(&f);
 }
 
-/* Tests measured effects. A measured effect replaces the usual effect of an assumption. An
- * assumption without effect counts as minor. An assumption that is more often wrong comes before
- * others, even if its effect is smaller. */
+/* Tests measured effects, which replace the usual effects of assumptions. An effect below 1e-4
+ * counts as minor. An assumption with a smaller effect may come first, because the order also
+ * depends on how often an assumption is wrong. */
 static void test_effects(void) {
     static const struct {
         const char *what, *otherwise;

@@ -113,7 +113,7 @@ verdict "every symbol is of the same floor, or of one that the table allows" \
 circles=$(sed 's/\.[ch]\( \|$\)/\1/g' <<<"$all" | awk '$1 != $2' | tsort 2>&1 >/dev/null)
 verdict "no two files include each other" "$circles"
 
-# clang-format checks the style. Different versions of clang-format give different results.
+# clang-format 14 checks the style. Other versions of clang-format give different results.
 formatter=$(command -v clang-format-14 || command -v clang-format)
 if [[ $($formatter --version 2>/dev/null) == *"version 14."* ]]; then
     verdict "not as clang-format writes it" \

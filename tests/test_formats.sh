@@ -104,8 +104,8 @@ is 1
 err "text.jpg: './never' did not write a PNG, JPEG or PPM$"
 exists was_called
 
-# For a folder of photos that need a decoder, a single message contains the advice and the number of
-# images.
+# For a folder of photos that need a decoder, the first message has the advice, and the last message
+# has the number of images.
 mkdir folder
 for i in 1 2 3; do cp photo.heic folder/$i.heic; done
 cp "$cat" folder/4.ppm

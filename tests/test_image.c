@@ -270,7 +270,7 @@ static void check_truncated(const char *line) {
     enough = file.size;
     if (strcmp(name + strlen(name) - 4, ".tga") == 0) enough -= 26;
     if (strcmp(name, "animated.gif") == 0) enough = 300;
-    /* A GIF ends with a 0 and the end mark, which may be missing. */
+    /* A GIF ends with a 0 and the end mark. Both may be missing. */
     if (strcmp(name + strlen(name) - 4, ".gif") == 0) enough -= 2;
     for (size_t size = 0; size < file.size; size++) {
         if (accepted(file.data, size, 0) && size < enough) {
@@ -361,8 +361,8 @@ static void test_no_image(void) {
     }
 }
 
-/* Tests the Exif chunk of a PNG, which has a checksum. If the chunk is too short, the file must be
- * refused, like a file that ends inside the chunk. */
+/* Tests the Exif chunk of a PNG, which has a checksum. If the chunk is too short, or if the file
+ * ends inside the chunk, the orientation must be 1. */
 static void test_png_exif(void) {
     bytes file = read_file("exif6.png");
     size_t chunk = 0;

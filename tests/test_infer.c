@@ -272,8 +272,8 @@ enum { KEEPS_FREED = 0 };
 #endif
 
 /* Tests the peak of the memory, which must not grow with the number of photos. Each photo has 400
- * KB. The test compares the memory in both halves of a run, and the decoders' memory after they
- * have ended. */
+ * KB. The test compares the peaks in both halves of a long run, and the peaks of the decoders in a
+ * short run and in a long run. */
 static void test_memory(void) {
     /* The accepted growth in KB, which allows for stacks and for freed memory that malloc keeps. */
     enum { SLACK = 4096 };

@@ -12,7 +12,7 @@
 #include "base/report.h"
 #include "test.h"
 
-/* Parses a copy of the text. If the copy is accepted, the caller frees *text and the document. */
+/* Parses a copy of the text. The caller frees *text, and the document if the copy is accepted. */
 static bool parse(json_document *document, const char *json, char **text, report *r) {
     size_t size = strlen(json);
     *r = report_make();

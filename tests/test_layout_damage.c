@@ -42,7 +42,7 @@ static void put_dims(checkpoint_tensor_info *t, int ndim, int64_t a, int64_t b) 
     t->strides[1] = 1;
 }
 
-/* Gives the tensor another shape with the same number of elements, or makes it empty. */
+/* Gives the tensor another name, or another shape with as many elements, or no elements. */
 static void apply_damage(checkpoint_tensor_info *t) {
     const int64_t rows = t->ndim > 0 && t->dims[0] > 0 ? t->dims[0] : 1;
     switch (what) {

@@ -82,15 +82,15 @@ static bool is_tensor(const char *rule_tensor) {
 
 /* === Rules === */
 
-/* Skips a bound of a slice, such as "-3d" or "1". Returns the rest of the text. */
+/* Skips a bound of a slice, such as "-3d" or "1". Returns the rest, or NULL without a bound. */
 static const char *after_bound(const char *text) {
     const char *digits = text + (*text == '-');
     const char *end = digits + strspn(digits, "0123456789");
     return end == digits ? NULL : end + (*end == 'd');
 }
 
-/* Returns true if the text is a slice such as "#0/3", "@0", "@1:", "@:1d" or "@,1d:" (see
- * layout.h). */
+/* Returns true if the text is empty, or is a slice such as "#0/3", "@0", "@1:", "@:1d" or "@,1d:"
+ * (see layout.h). */
 static bool is_slice(const char *text) {
     const bool before = *text && text[1 + (text[1] == ',')] == ':';
     const char *end;

@@ -91,8 +91,8 @@ data_size() { # FILE: bytes after a safetensors header
     echo $(($(wc -c <"$1") - header - 8))
 }
 
-# adapted: converts with other patch sizes and channels. Each layout orders the values of a patch in
-# its own way.
+# adapted: passes if the model and its twin give the same tensors with another patch size and more
+# channels. Each layout orders the values of a patch in its own way.
 adapted() { # CASE FILE ARGUMENTS TWIN TWIN_ARGUMENTS
     local how="--patch-size 3 --in-chans 4 --img-size 6 --set pos_resample=flexivit"
     # shellcheck disable=SC2086

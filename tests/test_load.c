@@ -32,8 +32,8 @@ static vit_result open_only(const tiny_file *f, unsigned flags, char detail[VIT_
     return result;
 }
 
-/* Checks that the file is refused with this result, and that `detail` contains up to three
- * words. */
+/* Checks that the file is refused with this result, and that `detail` contains a, b and c. Any of
+ * these may be NULL. */
 static void refused(const char *what, const tiny_file *f, vit_result expected, const char *a,
                     const char *b, const char *c) {
     char detail[VIT_MAX_DETAIL];
@@ -1012,8 +1012,7 @@ static void test_hostile_int8(void) {
     tiny_free(&f);
 }
 
-/* Recomputes the sums of a panel, which follow its scales, after the weights of the panel have
- * changed. */
+/* Corrects the sums of a panel whose weights have changed. The sums are its last 64 bytes. */
 static void keep_sums(const unsigned char *record, unsigned char *panel) {
     const int depth = (int)tiny_get(record + 80, 4);
     unsigned char *sums = panel + vit_pack_panel(VIT_I8, NULL, 16, depth, NULL) - 64;

@@ -76,8 +76,8 @@ chmod +x "$work/cc"
 targets="tools/vit-info build/asan/tools/vit-info examples/classify build/lib/libvit.a
     examples/web/vit/vit-scalar.wasm build/wasi/tools/vit-convert.o"
 
-# compiled WHAT ARGS...: makes $targets, and prints the number of files that were compiled for each
-# target
+# compiled ARGS...: makes $targets with these arguments of make. Prints how often each of five files
+# was compiled
 compiled() {
     : >"$log"
     PATH="$work:$PATH" "$make" -s -C "$tree" CC="$work/cc" WASM_CC="$work/cc" "$@" $targets \

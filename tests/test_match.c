@@ -5,8 +5,8 @@
  *
  *     test_match [tests/data [MODELS [CHANGES [FIRST]]]]
  *
- * At most CHANGES settings of a model (by default 3) differ from the likeliest settings. If no
- * valid model has so few, a few more differ. The first model has number FIRST.
+ * At most CHANGES settings of a model (by default 3) differ from the likeliest settings. After every
+ * 20 tries without a valid model, one more may differ. The first model has number FIRST.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -357,8 +357,8 @@ static void join(const shape *s, const int of[MATCH_MAX_ROWS], char texts[2048])
         used += (size_t)snprintf(texts + used, 2048 - used, " %s", table.rows[row].values[of[row]]);
 }
 
-/* Chooses a random value for each row of the table, and builds the model with these values. Returns
- * false if the combination is invalid. */
+/* Chooses random values for a few rows of the table, and the likeliest values for all others. Then
+ * builds the model. Returns false if 200 tries give no valid model. */
 static bool choose_truth(const shape *s, int of[MATCH_MAX_ROWS]) {
     convert_options o = plain_options();
     char texts[2048];

@@ -96,7 +96,7 @@ static void test_gelu(void) {
 }
 
 /* Tests gelu of large negative numbers. The erf of such a number is -1 in float, so the result must
- * be 0. */
+ * be nearly 0. */
 static void test_gelu_far(void) {
     double worst = 0;
     for (float x = 5.6f; x < 3e38f; x *= 1.003f) {
@@ -147,8 +147,8 @@ static void test_sqrt(bool all) {
     CHECK(vit__bits(vit__sqrt(-0.0f)) == 0x80000000u && vit__bits(vit__sqrt(0.0f)) == 0);
 }
 
-/* Returns true if g, which is gelu(x), is between -0.17 and max(x, 0), or above max(x, 0) by as
- * little as erf exceeds 1. For minus infinity the result is NaN, as in PyTorch. */
+/* Returns true if g is between -0.17 and max(x, 0) + |x| / 2^23, as gelu(x) is: erf may exceed 1 a
+ * little. If x is minus infinity, g must be NaN, as in PyTorch. */
 static bool gelu_in_range(float x, float g) {
     const double beyond = fabs((double)x) * 0x1p-23;
     if (vit__bits(x) == 0xff800000u) return g != g;
@@ -422,8 +422,8 @@ static void kernel_softmax_range(const vit__kernels *k, int n) {
 }
 
 /* Tests the norm of equal numbers, which have no deviation. If the mean is exact, the result must
- * be exactly the bias. If the mean is rounded, the result may differ from the bias by the weight,
- * because the norm enlarges rounding errors. */
+ * be exactly the bias. If the mean is rounded, the result may differ from the bias by up to the
+ * weight, because the norm enlarges rounding errors. */
 static void kernel_norm_constant(const vit__kernels *k, int n) {
     static const float values[] = { 0, 1, -3, 0.125f, 1024, 0.1f, -7e-5f, 1e-30f, 3.3e10f, -1e15f };
     for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) {
@@ -799,7 +799,7 @@ static void test_gemm(const vit__kernels *kernels) {
 }
 
 /* Fills in extreme values of int8: inputs of 0 and 255, and lanes with the largest sums that fit 16
- * bits or, if fits16 is 0, lanes of -127 and 127 with sums that do not fit. */
+ * bits. If fits16 is 0, some lanes of -127 and 127 have sums that do not fit. */
 static void fill_corners(gemm_case *g, int rows, int depth, int fits16) {
     static const signed char codes[2][8][4] = { { { -127, -127, -127, -127 },
                                                   { 127, 127, 127, 127 },

@@ -328,7 +328,7 @@ static void test_map(void) {
     static const char *const kinds[] = { "<f4", ">f4", "<f8" };
     const uint16_t one = 1;
     const bool is_little = *(const unsigned char *)&one == 1;
-    const unsigned char eight[8] = { 0, 0, 128, 63 }; /* These are the floats 1 and 0. */
+    const unsigned char eight[8] = { 0, 0, 128, 63 }; /* As "<f4", these are 1 and 0. */
     char dictionary[128];
     npy_array mapped, read;
     report r = report_make();

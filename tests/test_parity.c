@@ -56,7 +56,7 @@ typedef struct run_options {
     bool trace;
     bool logits, embedding, tokens, attention;
     int attention_block;
-    /* Arrays [depth] of the tokens, and of the attention, of `batch` images. NULL if not
+    /* For each block in turn, the tokens and then the attention of `batch` images. NULL if not
      * requested. */
     float *blocks;
 } run_options;
@@ -231,7 +231,7 @@ static size_t first_difference(const float *a, const float *b, size_t count) {
     return i;
 }
 
-/* Compares an output with the expected one, for the images from `first` on. Each image has `size`
+/* Compares an output with the base run's, for the images from `first` on. Each image has `size`
  * numbers. `got` is NULL for an output that was not requested. */
 static int same_output(const fixture *f, const char *what, const char *name, const float *got,
                        const float *base, size_t first, size_t size, size_t batch) {
@@ -272,7 +272,7 @@ static void same_bits(const fixture *f, const char *what, const run_result *r, i
 
 /* --- comparing with PyTorch ----------------------------------------------- */
 
-/* Returns max|a - b| / max|b|. If a number is NaN, the error is 1e30. */
+/* Returns max|a - b| / max|b|. If a difference is NaN or above 1e30, the result is 1e30. */
 static double relative_error(const float *a, const float *b, size_t count) {
     double top = 0, error = 0;
     for (size_t i = 0; i < count; i++) {

@@ -96,7 +96,7 @@ static void free_photo(vit_image *image) {
     free(pixels);
 }
 
-/* Returns the options of the smallest model that has such an input. */
+/* Returns the options of a model without blocks that has such an input and a width of 1. */
 static tiny_options input_options(int chans, int width, int height) {
     tiny_options o = tiny_defaults();
     vit_config *c = &o.config;
