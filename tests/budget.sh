@@ -26,7 +26,7 @@ cpu() {
     return $status
 }
 
-# compiles COMPILER LEVEL HEADER MACRO: prints the seconds of CPU time that compiling HEADER takes
+# compiles COMPILER LEVEL HEADER MACRO: compiles HEADER with MACRO defined, to $work/unit.o
 compiles() {
     echo "#include \"$3\"" >"$work/unit.c"
     "$1" "$2" -std=c99 "-D$4" -I. "-I${STB:-/usr/include/stb}" -c "$work/unit.c" \
@@ -43,8 +43,8 @@ compile_time() {
                 END { if (stb) printf "%.2f\n", vit / stb }'
 }
 
-# measure NAME COMMAND...: writes the figure NAME-cpu. The divisor is measured at the start and then
-# at intervals that grow to ten seconds, because other load slows both the command and the divisor.
+# measure NAME COMMAND...: runs the command, and writes the figure NAME-cpu. Other load slows the
+# command, so the divisor is measured meanwhile, at intervals that grow to ten seconds.
 measure() {
     local name=$1 pause=1 spent status
     shift

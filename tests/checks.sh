@@ -127,8 +127,8 @@ try() {
     status=$?
 }
 
-# is STATUS: passes if the exit status is STATUS. The status of a sanitizer or of a signal always
-# fails.
+# is STATUS: passes if the exit status is STATUS. A crash or a sanitizer's report gives a status
+# that no test expects.
 is() { if [ "$status" = "$1" ]; then pass; else fail "exit status $status, expected $1"; fi; }
 # out|err REGEX: passes if a line of the output matches
 out() { if grep -Eq -- "$1" "$work/out"; then pass; else fail "stdout lacks /$1/"; fi; }

@@ -45,7 +45,7 @@ for ((i = 0; i < shards; i++)); do
     rm -r s
 done
 "$EMBED" --tar "$SHARDS" -o one 2>"$work/err" || fail "one process"
-# Twice as many photos must not take more memory at the peak. Both numbers of photos are large
+# Twice as many photos must take less than 1 MiB more at the peak. Both numbers of photos are large
 # enough to fill the 2 MiB buffer of vectors and 500 KB of the buffer of metadata.
 most_memory() { # ARCHIVE: prints the peak in KB
     local most=0 line

@@ -1,4 +1,4 @@
-/* compare_builds.c - prints a hash of everything that a model computes: outputs and traced tensors,
+/* compare_builds.c - prints hashes of all that a model computes: outputs and traced tensors,
  * on each instruction set, with one and two threads, several batches, low memory, masks and other
  * input sizes, and preprocessed images. tests/compare_builds.sh compiles this program with the
  * vit.h of each of two builds, and compares the printed lines.
@@ -70,7 +70,7 @@ static uint32_t next_random(uint32_t *state) {
     return *state >> 8;
 }
 
-/* Returns a number from [-1, 1), uniformly distributed. */
+/* Returns `count` numbers from [-1, 1), uniformly distributed. */
 static float *make_input(size_t count) {
     float *input = allocate(count * sizeof *input);
     uint32_t state = 2026;
@@ -89,8 +89,8 @@ static uint8_t *make_mask(size_t count) {
 
 enum { LOGITS = 1, EMBEDDING = 2, TOKENS = 4, ATTENTION = 8 };
 
-/* Returns the outputs that `wanted` requests. If it requests outputs of a block, *block becomes the
- * only entry of .blocks. */
+/* Returns the outputs that `wanted` requests and the model has. `sizes` receives how many numbers
+ * each of them has for one image. *block receives the attention. */
 static vit_outputs make_outputs(const vit_model *model, int wanted, vit_block_output *block,
                                 size_t sizes[4]) {
     const vit_config *c = &model->config;

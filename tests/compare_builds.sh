@@ -125,7 +125,7 @@ pick() {
     echo "$1"
 }
 
-# Runs everything that reads m.vit.
+# Runs both builds on m.vit: vit.h, vit-convert, vit-info and vit-run.
 use() {
     local number isa pictures=() i rest
     [ -e "$here/old/m.vit" ] && [ -e "$here/new/m.vit" ] || return 0

@@ -71,7 +71,7 @@ table "compiling vit.h" "CPU seconds" <"$work/compiling"
 
 # --- running ------------------------------------------------------------------------------------
 
-# model NAME ARCH SIZES...: makes random weights of both types
+# model NAME ARCH SIZES...: makes a model with random weights in f32, and one in int8
 model() {
     local name=$1 arch=$2 dtype
     shift 2

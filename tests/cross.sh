@@ -14,7 +14,7 @@ mkdir -p $work/host
 declare -A tiers=([aarch64]=neon-bf16 [armhf]=smlad [riscv64]=scalar [s390x]=scalar [i686]=scalar)
 declare -A emulators=([aarch64]=qemu-aarch64-static [armhf]=qemu-arm-static
     [riscv64]=qemu-riscv64-static [s390x]=qemu-s390x-static [i686]=qemu-i386-static)
-declare -A macros=([i686]=-DVIT_NO_SSE2) # computes other bits, so it has its own variant
+declare -A macros=([i686]=-DVIT_NO_SSE2) # SSE2 computes other bits, so it has its own variant
 # The names of variants contain a dot. If a compiler computes float with more bits by default, a
 # flag prevents this.
 declare -A compilers=([aarch64]=aarch64-linux-gnu-gcc [armhf]=arm-linux-gnueabihf-gcc

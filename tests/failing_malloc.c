@@ -15,7 +15,7 @@ void *__libc_realloc(void *old, size_t size);
 static long calls, fail_at;
 static int over;
 
-/* Writes the number of allocations to the file COUNT_TO, if this variable is set. */
+/* Writes the number of allocations to the file COUNT_TO, if it is set and FAIL_AT is not. */
 static void end(void) {
     const char *path = getenv("COUNT_TO");
     struct rlimit limit;

@@ -100,8 +100,8 @@ verify() {
     build "$1" "$2" "$work/check-$1-$2" tests/firmware/check.c -Os && run "$2" "$work/check-$1-$2"
 }
 
-# kernels LEVEL: runs tests/firmware/kernels.c, compiled for LEVEL. The program compares the bits of
-# the matrix products, and counts their instructions
+# kernels COMPILER BOARD LEVEL: runs tests/firmware/kernels.c, compiled at LEVEL. It compares the
+# bits of the matrix products, and counts their instructions
 kernels() {
     build "$1" "$2" "$work/kernels-$1-$2" tests/firmware/kernels.c "$3" &&
         run "$2" "$work/kernels-$1-$2"
@@ -228,8 +228,8 @@ figures_of() {
 }
 
 # No figure may exceed its value in $figures by more than 1 %. The arena does not depend on the
-# compiler, and must not grow by a byte. The values belong to one version of each compiler; other
-# versions are only reported.
+# compiler, and must not grow by a byte. The values belong to one version of each compiler; growth
+# with another version is only reported.
 no_growth() {
     figures_of "$1" "$2" | awk -v file=$figures -v version="$(version_of "$1")" '
         { for (i = 3; i < NF; i += 2) found[$i] = $(i + 1); compiler = $1; board = $2 }
@@ -305,7 +305,7 @@ same_twice() {
 
 # --- all of it ----------------------------------------------------------------------------------
 
-# check_board COMPILER BOARD: runs all checks on one board
+# check_board COMPILER BOARD: runs the checks that every mode makes on a board
 check_board() {
     local by="of $2 by $1" own=-fcallgraph-info
     [ "$1" = clang ] && own=-fno-inline-functions # else one function takes 800 bytes

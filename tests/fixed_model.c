@@ -32,8 +32,8 @@ static void put(unsigned char *at, uint64_t value) {
     for (i = 0; i < 8; i++) at[i] = (unsigned char)(value >> (8 * i));
 }
 
-/* Moves the first tensor of the model to another place in the file, and corrects the checksum of
- * the metadata. */
+/* Changes the place that the metadata gives for the first tensor, and corrects the checksum of the
+ * metadata. */
 static void displace(unsigned char *bytes, const vit_model *model) {
     const size_t meta_size = (size_t)(model->data[VIT_HEADER_META_SIZE]) |
                              (size_t)(model->data[VIT_HEADER_META_SIZE + 1]) << 8 |

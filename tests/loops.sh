@@ -2,9 +2,9 @@
 # loops.sh - checks the inner loops of the register tiles, as gcc and clang compile them for x86-64
 # and 64-bit ARM: no sum may be kept on the stack for lack of registers. The script counts all
 # accesses to the stack. One access per 24 multiplications is allowed, for an address or a count: a
-# sum on the stack would take two. clang's int4 for NEON without dot products may have 3 accesses
-# per 24 multiplications. clang's bf16 for SSE2 may have one access for an index. The last line is
-# "N passed, N failed".
+# sum on the stack would take two. Two loops may have any number: clang's int4 for NEON without dot
+# products (3 accesses per 24 multiplications) and clang's bf16 for SSE2 (one, for an index). The
+# last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit
 work=build/loops
@@ -21,8 +21,8 @@ compile() {
         awk -f tools/bench/loops.awk "$name.s" | grep -v '^	' >"$name"
 }
 
-# check NAME LEAST: fails if fewer than LEAST loops were found, because the search must then be
-# wrong
+# check NAME LEAST: checks each loop. Fails if fewer than LEAST loops were found, because the search
+# must then be wrong
 check() {
     local name=$1 least=$2 loops=0 function multiplications instructions stack
     while read -r function multiplications instructions stack; do

@@ -167,8 +167,8 @@ done
 hidden="-fms-compatibility-version=19.33 /FItests/msvc/cl.h -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
     -mavx512vnni -mavx512bf16 -mavxvnni -mxsave"
 
-# plain: prints the code of vit.h after its macros have been expanded. The macros of other headers
-# are not expanded, because they may use clang's builtins.
+# plain: passes if the code of vit.h, with its macros expanded, has nothing of GNU C. The macros of
+# other headers are not expanded, because they may use clang's builtins.
 plain() {
     local builtins
     builtins=$(grep -o '__builtin_[a-z0-9_]*' vit.h | sort -u | paste -sd '|')

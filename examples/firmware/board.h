@@ -15,7 +15,7 @@ void board_print(const char *text);
 int board_read(void *bytes, size_t size);
 
 /* board_keep writes the one block that a program keeps in flash. board_recall reads it back, even
- * after a reset. Both return 0 on failure, such as a missing block or a block of another size. */
+ * after a reset. Both return 0 on failure, such as a missing block or one shorter than `size`. */
 int board_keep(const void *bytes, size_t size);
 int board_recall(void *bytes, size_t size);
 

@@ -1,7 +1,7 @@
 // client.mjs - the page's side of worker.mjs: requests and responses, one at a time. Cancelling
 // ends the worker and starts another worker, which reads the model again.
 
-/** A request that was cancelled, by cancel() or by a newer request of the same kind. */
+/** The error of a request that was cancelled, or replaced by one with the same `latest`. */
 export class Superseded extends Error {}
 
 export class Client {
@@ -28,8 +28,8 @@ export class Client {
 
     /**
      * Sends a request to the worker. `latest` is a name: the new request replaces a waiting request
-     * with this name. If `quiet`, the page does not show that it is busy. If `first`, the request
-     * overtakes most waiting requests.
+     * with this name. If `quiet`, the page does not show that it is busy. A request with `latest`
+     * or `first` overtakes all waiting requests that have neither.
      */
     ask(type, data = {}, { transfer = [], latest = null, quiet = false, first = false } = {}) {
         return new Promise((resolve, reject) => {

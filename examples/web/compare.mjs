@@ -65,7 +65,7 @@ async function search() {
     }
 }
 
-/** Compares the displayed photo with the previously displayed photo, if that photo still exists. */
+/** Makes the displayed photo `first`. Replaces `second` if it is this photo, or was removed. */
 function update() {
     const photos = readPhotos();
     const enough = photos.length > 1 && Boolean(state.selected);

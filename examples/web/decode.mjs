@@ -91,9 +91,9 @@ async function browserDecodes(file, kind) {
 }
 
 /**
- * Scaled decoding by libjpeg, which some browsers offer in ImageDecoder. Returns null if this
- * browser has no ImageDecoder or does not report the photo's orientation, or if decoding fails.
- * browserDecodes then decodes the photo or reports the error.
+ * Scaled decoding by libjpeg, which some browsers offer in ImageDecoder. Returns null if `eighths`
+ * is 8, if this browser has no ImageDecoder or does not report the photo's orientation, or if
+ * decoding fails. browserDecodes then decodes the photo or reports the error.
  */
 async function decodeFraction(bytes, { width, height }, eighths) {
     if (eighths === 8 || !globalThis.VideoFrame?.prototype.hasOwnProperty('rotation')

@@ -35,7 +35,7 @@ async function change(action) {
     });
 }
 
-/** Returns { boxes, photos, lesson }, lists in the order of their ids. */
+/** Returns { boxes, photos, lesson }: two lists in the order of their ids, and a value or null. */
 export async function recall() {
     const late = new Promise((_, fail) => {
         setTimeout(() => fail(new Error('no answer')), PATIENCE);

@@ -2,8 +2,8 @@
 // the user choose a patch by mouse or arrow keys.
 import { say } from './state.mjs';
 
-/** Ten colours of each of matplotlib's maps (Smith, van der Walt, Firing; CC0), interpolated
-   linearly. */
+/** Two of matplotlib's maps (Smith, van der Walt, Firing; CC0), with ten colours each. Colours
+   between these are interpolated linearly. */
 const viridis = [[68, 1, 84], [72, 40, 120], [62, 73, 137], [49, 104, 142], [38, 130, 142],
     [31, 158, 137], [53, 183, 121], [110, 206, 88], [181, 222, 43], [253, 231, 37]];
 const inferno = [[0, 0, 4], [27, 12, 65], [74, 12, 107], [120, 28, 109], [165, 44, 96],
@@ -18,7 +18,7 @@ function colourOf(map, value) {
 
 const cssOf = ([red, green, blue], alpha = 1) => `rgb(${red} ${green} ${blue} / ${alpha})`;
 
-/** Returns [least, largest] of all finite values. */
+/** Returns [least, largest] of all values but NaN; [0, 0] if there are no others. */
 export function rangeOf(...arrays) {
     let least = Infinity, largest = -Infinity;
     for (const values of arrays) {
@@ -35,15 +35,15 @@ const shareOf = (value, [least, largest]) =>
 
 /**
  * Returns the colours of patches. The scale goes from the least to the largest value, or over
- * `range`. The smaller a value, the less its colour covers the photo. If one value stands out, the
- * colours of all other patches are nearly black, and would hide the photo.
+ * `range`. The smaller a value, the less its colour covers the photo. Otherwise, if one value
+ * stands out, the nearly black colours of all other patches would hide the photo.
  */
 export const heatColours = (values, range = rangeOf(values)) => Array.from(values, (value) => {
     const share = shareOf(value, range);
     return cssOf(colourOf(inferno, share), 0.45 + 0.35 * (share || 0));
 });
 
-/** Returns three components [3, patches] as red, green, blue. NaN is black. */
+/** Returns the patches' colours: red, green and blue are components [3, patches], or 0 for NaN. */
 export function componentColours(maps, ranges) {
     const count = maps.length / 3;
     return Array.from({ length: count }, (_, i) => cssOf([0, 1, 2].map((k) => {
@@ -108,9 +108,9 @@ function putInto(canvas, [width, height], box) {
 }
 
 /**
- * Returns the part of a photo to display: all of it, or only the part that the model sees. The part
- * is scaled to fit the element `box`, or so that its longer side has `size` CSS pixels. Returns
- * null if the box is hidden.
+ * Gives the canvas the size for a part of a photo: all of it, or only the part that the model sees.
+ * This part fits the element `box`, or its longer side has `size` CSS pixels. Returns the part and
+ * the canvas's pixels per pixel of it; null if the box is hidden.
  */
 function frameOf(canvas, photo, { box, size = 320, whole = true }) {
     const part = whole ? { x: 0, y: 0, width: photo.width, height: photo.height } : seenOf(photo);
@@ -124,8 +124,8 @@ function frameOf(canvas, photo, { box, size = 320, whole = true }) {
 }
 
 /**
- * Draws a photo under its patches' colours, or the photo alone if the colours are null. `marked` is
- * a patch with a frame; `cursor` is the keyboard's position.
+ * Draws a photo under its patches' colours, or the photo alone if the colours are null. The patch
+ * `marked` gets a red frame, and the patch `cursor` a blue one; -1 is no patch.
  */
 export function paint(canvas, photo, colours, options = {}) {
     const { marked = -1, cursor = -1 } = options;
@@ -298,7 +298,7 @@ export function makeMap(button, { grid, at, moved, chosen }) {
 export const middleOf = ({ rows, columns }) =>
     Math.floor(rows / 2) * columns + Math.floor(columns / 2);
 
-/** Returns the patch at a point of a canvas that shows a whole photo. */
+/** Returns the patch at a point of a canvas that shows a whole photo; -1 outside all patches. */
 export function patchAt({ width, height, crop }, x, y) {
     const { patches, rows, columns } = crop;
     const column = Math.floor((x * width - patches.x) / patches.width * columns);

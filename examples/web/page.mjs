@@ -163,7 +163,7 @@ async function fetchExample() {
     return new File([await response.blob()], EXAMPLE);
 }
 
-/** Shows an example to a first visitor, if the server has it. */
+/** Opens the model learnt in an earlier visit, or the bundled one, and shows the example. */
 async function openFirst() {
     const example = fetchExample().catch(() => null);
     const learnt = await recallLesson();

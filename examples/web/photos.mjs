@@ -92,7 +92,7 @@ function remove(photo) {
     (next ? document.querySelector('#photos [aria-current=true]') : byId('choose'))?.focus();
 }
 
-/** After a change of model, classifies all photos again, the displayed one first. */
+/** After a change of the model or its classes, classifies all photos, the displayed one first. */
 async function classifyAll() {
     const photos = readPhotos();
     for (const photo of photos) photo.ms = undefined;
@@ -132,7 +132,7 @@ function showList() {
     byId('remove').hidden = !state.selected;
 }
 
-/** Returns the square in the middle of the photo. */
+/** Draws the square in the middle of the photo. */
 export function paintThumb(canvas, { view }, side = THUMB) {
     const pixels = side * Math.min(devicePixelRatio || 1, 2);
     const from = Math.min(view.width, view.height);
@@ -181,7 +181,7 @@ const lackOf = ({ words }) => (words ? 'This model has no classes of its own: na
 const WORDLESS = 'It has no text encoder because this page converts models without it; '
     + 'the program vit-convert keeps it.';
 
-/** Shows bars in fixed rows, and the time taken; `rate` is the number of runs per second. */
+/** Shows bars in fixed rows, and the time taken; `rate` is a text, such as "9 frames a second". */
 export function showClasses(classes, ms, rate = '') {
     const list = byId('bars');
     while (list.children.length < 5) {

@@ -1,5 +1,5 @@
-// state.mjs - the state of the page: the model, the photos and the displayed photo. This module
-// calls listeners when one of them changes.
+// state.mjs - the state of the page: the model, the photos and the displayed photo. After a change
+// of the state, a module calls emit(), which calls the listeners.
 
 export const state = {
     model: null,       // the worker's response to `open`: info, labels, threads, module
@@ -19,8 +19,8 @@ export function on(name, listener) {
     listeners.get(name).push(listener);
 }
 
-/** Events: 'model', 'photos' (the list changed), 'photo' (one was read), 'select', 'live',
- * 'settled', 'named' (classes changed). */
+/** Events: 'model', 'checkpoint' (files for it came), 'progress', 'photos' (the list changed),
+ * 'photo' (one was read or classified), 'settled' (all were), 'select', 'live', 'named'. */
 export function emit(name, detail) {
     for (const listener of listeners.get(name) ?? []) listener(detail);
 }
@@ -57,7 +57,7 @@ export function say(text) {
     byId('status').textContent = text;
 }
 
-/** Shows an error until it is dismissed or another action succeeds. */
+/** Shows an error until it is dismissed or another action begins. */
 export function complain(text) {
     const close = element('button', { type: 'button', className: 'small', textContent: 'Close' });
     close.addEventListener('click', forgive);

@@ -84,7 +84,7 @@ function addBox(name) {
     return box;
 }
 
-/** Starts with two boxes. A box is stored once it has a photo or a name. */
+/** Adds the first two boxes. They are stored once they get a photo or another name. */
 function addBoxes() {
     for (const name of ['Class 1', 'Class 2']) boxes.push({ id: newId(), name, photos: [] });
 }
@@ -106,7 +106,7 @@ function removeBox(box) {
     (next?.querySelector('input') ?? byId('add-box')).focus();
 }
 
-/** Reads photos into a box, one after the other. Returns their number. */
+/** Reads photos into a box, one after the other. Returns how many were added. */
 async function addTo(box, files, quiet = false) {
     const refused = [];
     let added = 0;

@@ -53,7 +53,7 @@ function fillList(list, names, onButton) {
     return [...list.querySelectorAll('canvas')];
 }
 
-/** Draws small maps of the other photos. A click selects a photo; the focus stays. */
+/** Draws small maps of the other photos. A click selects a photo; the focus stays in the list. */
 function paintOthers(view, photos, names, colours) {
     const list = byId(`${view}-maps`), focused = list.contains(document.activeElement);
     list.replaceChildren();
@@ -67,7 +67,7 @@ function paintOthers(view, photos, names, colours) {
 
 // --- large maps of the selected photo ---
 
-/** A view with a large map has photo, patch (the chosen one, or -1), cursor and paintLarge(). */
+/** A view with a large map has photo, patch (chosen, or -1), cursor, update() and paintLarge(). */
 function connectMap(name, view) {
     const choose = (patch) => {
         view.patch = patch;
@@ -141,7 +141,7 @@ const attention = {
         if (byId('every').open) this.paintMatrix();
     },
 
-    /** Returns the action of the button for `head` (-1: the mean) of `block`. */
+    /** Connects a button to `head` (-1: the mean) of `block`, or of the chosen block by default. */
     connect(button, head, block) {
         const show = (what) => { this.hovered = what; this.paintLarge(); };
         const own = { head, get block() { return block ?? attention.block; } };
@@ -184,7 +184,7 @@ const attention = {
         this.mark();
     },
 
-    /** The Tab key stops only once in the matrix. */
+    /** Moves the focus by the arrow keys, because the Tab key stops only once in the matrix. */
     walk(event) {
         const { depth } = config(), buttons = [...byId('matrix').children];
         const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -depth, ArrowDown: depth }[event.key];

@@ -9,10 +9,10 @@ const MOST = 1000;                  // classes
 
 let engine = null;
 let asked = '';                     // the words that sort the list
-let answers = new Map();            // { cosine, fits } of photos
+let answers = new Map();            // photo: { cosine }
 
 const shown = (text) => (text.length > 60 ? `${text.slice(0, 57)}...` : text);
-/** Returns a note about the parts of a text that its embedding ignores; '' if there are none. */
+/** Returns a note if a text is too long or seems to be wrongly decoded; '' otherwise. */
 function remarkOn(name, { cut, misread }, context) {
     const more = `${cut} token${cut === 1 ? '' : 's'} too many: the model reads ${context}`;
     return [cut ? `${name} has ${more}; its end is left out.` : '',

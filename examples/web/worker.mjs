@@ -100,8 +100,8 @@ function checkChannels() {
     throw new Error(`the inputs of this model have ${channels} channels, photos have 3`);
 }
 
-/** Returns the size at which a photo must be decoded: at least the displayed size and, as in the
- * programs, twice the resized size. */
+/** Returns the eighths of its size at which a photo must be decoded: at least the displayed size
+ * and, as in the programs, twice the resized size. */
 function eighthsOf(size) {
     if (keepsAspect()) return 8; // here the grid depends on the photo's full size
     const resized = cropOf(size)?.resized;
@@ -111,7 +111,7 @@ function eighthsOf(size) {
     return [1, 2, 4].find(suffice) ?? 8;
 }
 
-/** Returns the model's input and, for a decoded photo, the result of `look`. */
+/** Returns the model's input for a photo. If `look` is given, calls it with the decoded photo. */
 async function inputOf(key, look = null) {
     const name = `${key}/input`;
     const photo = photos.get(key);
@@ -398,7 +398,7 @@ const answers = {
         return { context, notes };
     },
 
-    /** Returns for each photo the cosine with the text, and whether its score is above 0. */
+    /** Returns the photos' cosines with the text, and which of them (sigmoid: logits) exceed 0. */
     async find({ keys, text }) {
         const { scale, bias, sigmoid, context } = await openWords();
         const { embedding, ...note } = textOf(text);

@@ -102,7 +102,7 @@ static int open_update(size_t size) {
     return vit_model_open_memory(update, size, VIT_OPEN_VERIFY, &damaged);
 }
 
-/* One byte changed. */
+/* Opens the update with the bits `flip` of one byte inverted. */
 static int open_with(int at, int flip) {
     int result;
     update[at] = (unsigned char)(update[at] ^ flip);

@@ -115,8 +115,8 @@ static void fill_int4(int depth, int extreme) {
     }
 }
 
-/* Fills the panel with random weights of a floating-point type. All weights are finite and of
- * ordinary size. */
+/* Fills the panel with random weights of a floating-point type, and the rows with random inputs.
+ * All weights are finite and of ordinary size. */
 static void fill_floats(vit_dtype dtype, vit__form form, int depth) {
     const int size = (int)vit__panel_bytes(dtype, depth);
     int i, r;

@@ -1,6 +1,6 @@
 /* fuzz_web.c - calls the exports of the WebAssembly module in a native build. The input is eight
- * numbers, and then a .vit file as in fuzz_vit. If the file is accepted, the fuzzer makes every
- * call that a page makes. The numbers choose the photo, block, patch and head.
+ * numbers, and then a .vit file as in fuzz_vit. If the file is accepted, the fuzzer makes most
+ * calls that a page makes. The numbers choose the photo, block, patch and head.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
@@ -17,7 +17,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     return fuzz_mutate_model(data, size, max_size, seed, NUMBERS);
 }
 
-/* Returns false for models that need more memory than the module has, or much time. */
+/* Returns false for models that need much memory or time. */
 static bool is_small(const vit_model *model) {
     const vit_config *c = &model->config;
     const size_t input = (size_t)c->in_chans * (size_t)c->img_height * (size_t)c->img_width;

@@ -44,8 +44,8 @@ template <class Throws> static std::string message(vit_result expected, const Th
     return {};
 }
 
-// An executor that starts two threads for each loop, which no real program should do. Sets `stop`
-// in loop number `last`.
+// An executor that starts a second thread for each loop, which no real program should do. Sets
+// `stop` in loop number `last`.
 struct Loops {
     int count = 0, last = 0;
     std::atomic<bool> stop{ false };
@@ -76,8 +76,8 @@ static void test_errors(const vit::Model &model, const vit::Photo &photo) {
     message(VIT_ERROR_ARGUMENT, [&] { vit::Session(model, wrong); });
 }
 
-// Returns a session after its model, its pool and the session itself have been moved. A session
-// must own everything that it needs.
+// Returns a session after it was moved, and after its model and its pool have gone out of scope. A
+// session must own everything that it needs.
 static vit::Session moved_session(const char *path) {
     vit::Model first(path);
     vit::Model model(std::move(first));
@@ -163,8 +163,8 @@ static void measure_stop(const vit::Model &model, const vit_image &photo) {
                 1e3 * whole, ended, count, 1e3 * sum / ended, 1e3 * worst);
 }
 
-// Prints photos per second: the best of five rounds of `count` photos, with `at_once` photos in
-// each run.
+// Prints photos per second: the best of five rounds. In each round, each session computes 16
+// photos, `at_once` of them in each run.
 static void measure_speed(const char *what, const vit::Model &model, const vit_image &photo,
                           int sessions, int threads, int at_once) {
     const vit::Pool pool(threads);

@@ -28,7 +28,7 @@ function nameOfOutput(checkpoint, args) {
     return name.replace(/(\.index\.json|\.[a-z0-9]{1,12})$/i, '') + suffix;
 }
 
-/** Extracts progress bars from terminal output, and reports them. */
+/** Returns a function that removes progress bars from terminal output, and reports them. */
 const progressOf = (onProgress) => (text) =>
     text.replace(/\r(?:\x1b\[\?7l([^\x1b]*))?\x1b\[K(?:\x1b\[\?7h)?/g, (_, bar) => {
         const [, step, percent, seconds] = bar?.match(/^(\w+) \[.*\] +(\d+) % +(\d+) s left/) ?? [];

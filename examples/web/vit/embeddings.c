@@ -1,5 +1,5 @@
 /* embeddings.c - in a page, gives vit-learn embeddings instead of photos: each path in a list names
- * a file with the floats of one embedding. Folders and options of decoders are refused.
+ * a file with the floats of one embedding. Folders and files of vit-embed are refused.
  */
 #define _POSIX_C_SOURCE 200809L /* strdup */
 

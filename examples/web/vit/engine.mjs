@@ -74,7 +74,7 @@ export class Engine {
         }
     }
 
-    /** Calls a function that returns 0 on failure, and then throws the module's message. */
+    /** Calls a function, and returns its result. If this is 0, throws the module's message. */
     attempt(name, ...parameters) {
         const returned = this.call(name, ...parameters);
         if (returned === 0) throw this.failure();
@@ -162,7 +162,7 @@ export class Engine {
     }
 }
 
-/** Reserves consecutive bytes in the memory. */
+/** Consecutive bytes in the memory, which grow with each added piece. */
 class Growing {
     constructor(engine, room) {
         this.engine = engine;

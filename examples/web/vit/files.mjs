@@ -72,14 +72,14 @@ export async function inputOf(file) {
     throw new TypeError('expected a Blob, a Uint8Array or an object with size and read');
 }
 
-/** A file that grows. In a browser's worker, all pieces but the last are Blobs, which the browser
- * may keep on disk. */
+/** A file that grows. In a browser's worker, writing to another piece turns the piece before it
+ * into a Blob, which the browser may keep on disk. */
 export class Output {
     constructor() {
         this.pieces = [];
         this.size = 0;
         this.sync = reader();
-        this.open = -1;   // the last piece, which is not yet a Blob
+        this.open = -1;   // the piece written last, which is not yet a Blob
     }
 
     write(at, bytes) {
@@ -118,7 +118,7 @@ export class Output {
         return this.pieces[index];
     }
 
-    /** Returns all bytes, and leaves the file empty. */
+    /** Returns all bytes as a Blob, and leaves the file empty. */
     take() {
         const parts = [];
         for (let at = 0; this.pieces.length > 0; at += PIECE) {

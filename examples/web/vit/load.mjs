@@ -32,7 +32,7 @@ async function expand(data) {
     return new Uint8Array(await new Response(expanded).arrayBuffer());
 }
 
-/** Addresses that have no usable module, with the reasons. Each address is requested only once. */
+/** Addresses that have no usable module, with the reasons. They are not requested again. */
 const missing = new Map();
 
 /** Fetches the bytes and returns use(bytes). */

@@ -1,9 +1,8 @@
 /* module.c - vit.h and the computations of tools/vit-look as a WebAssembly module, for pages
  * and Node.
  *
- * `make wasm` builds it, with Debian's clang. With threads, the module imports only its memory and
- * parallel_for. Without threads, it imports nothing. Any JavaScript can therefore instantiate the
- * module.
+ * `make wasm` builds it, with Debian's clang. The module imports only its memory and, if built with
+ * threads, parallel_for. Any JavaScript can therefore instantiate the module.
  */
 
 #include "module.h"
@@ -105,7 +104,7 @@ static void find_sizes(web_model *m) {
     memcpy(m->sizes, sizes, sizeof sizes);
 }
 
-/* Replaces the session. On failure, keeps the previous session. */
+/* Replaces the session. If there is too little memory, keeps the previous session. */
 static int start_session(web_model *m, const vit_model *model) {
     const vit_params params = { .executor = executor_of(m->threads) };
     const size_t size = vit_workspace_size(model, &params);
@@ -125,7 +124,7 @@ static int start_session(web_model *m, const vit_model *model) {
     return check(vit_session_init(&m->session, &m->model, &params, workspace, size));
 }
 
-/* Allocates the memory whose size does not depend on the input size. */
+/* Allocates the memory whose size does not depend on the input size, and starts the session. */
 static int start(web_model *m) {
     const size_t classes = (size_t)m->own.config.num_classes;
     m->logits = malloc((classes + 1) * sizeof *m->logits);

@@ -47,21 +47,21 @@ EXPORT(sizes) const int *web_sizes(const web_model *m);
 
 /* web_input returns the memory of the input for the functions below, [in_chans, img_height,
  * img_width]. The caller writes the input, or web_preprocess computes it from a photo. If photos
- * keep their aspect ratio, call web_fit before web_preprocess; web_fit sets all sizes to those for
- * a photo of width x height pixels. */
+ * keep their aspect ratio, call web_fit first. It sets all sizes to those for a photo of width x
+ * height pixels, and may move the input. */
 EXPORT(fit) int web_fit(web_model *m, int width, int height);
 EXPORT(input) float *web_input(const web_model *m);
 EXPORT(preprocess)
 int web_preprocess(web_model *m, const uint8_t *pixels, int width, int height, int stride,
                    int format);
 
-/* Finds the `most` best classes of the input for web_top(). Returns the number of classes. */
+/* Finds the `most` best classes of the input for web_top(). Returns how many it found. */
 EXPORT(classify) int web_classify(web_model *m, int most);
 EXPORT(top) const vit_prediction *web_top(const web_model *m);
 /* Turns logits [num_classes] into the scores of vit_scores, in place. */
 EXPORT(scores) void web_scores(const web_model *m, float *logits);
 
-/* Computes the outputs of the input: logits, embedding and tokens. Each pointer may be NULL. */
+/* Computes logits, embedding and tokens, each unless its pointer is NULL, and blocks' outputs. */
 EXPORT(forward)
 int web_forward(web_model *m, float *const outputs[3], const vit_block_output *blocks,
                 int num_blocks);

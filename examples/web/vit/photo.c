@@ -20,7 +20,7 @@ bool jpeg_decode(const jpeg_request *request, jpeg_image *image, report *r) {
 static struct {
     int width, height;
     uint8_t *pixels;  /* RGB, rows tightly packed */
-    const char *text; /* why there are no pixels; "": nothing to report */
+    const char *text; /* why there are no pixels, or a note about them; "": nothing to report */
 } answer;
 
 void *web_allocate(size_t size) { return malloc(size); }

@@ -100,7 +100,7 @@ export function makeMemory(shared) {
     }
 }
 
-/** Gives Node's workers and a page's workers the same handlers. Deno's own handlers would keep a
+/** Starts a worker, in Node with the same handlers as in a page. Deno's own handlers would keep a
  * program from ending. */
 async function makeWorker(url) {
     if (!inNode) return new Worker(url, { type: 'module' });
@@ -127,7 +127,7 @@ function started(worker, message) {
 
 export class Pool {
     /** `threads` includes the caller. If there are fewer cores than threads, waiting threads sleep
-     * at once. */
+     * sooner. */
     constructor(module, threads, cores = threads) {
         this.module = module;
         this.threads = threads;

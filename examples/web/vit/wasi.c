@@ -36,7 +36,7 @@ void os_on_lost(const char *program) { (void)program; }
 
 /* === Memory === */
 
-/* Reads the file instead of mapping it. */
+/* Maps nothing, so that the caller reads the file instead. */
 void *os_map(const char *path, size_t *size) {
     (void)path, (void)size;
     return NULL;

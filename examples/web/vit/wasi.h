@@ -1,5 +1,5 @@
-/* wasi.h - declares a pool without threads, which wasi.c implements, because vit.h has no pool for
- * WebAssembly. This header is included before each source file of vit-convert.
+/* wasi.h - declares the pool of wasi.c, which has no threads. vit.h has no pool for WebAssembly.
+ * This header is included before each source file of vit-convert and vit-learn.
  */
 #ifndef WASI_H
 #define WASI_H

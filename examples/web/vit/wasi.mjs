@@ -72,8 +72,8 @@ export class Wasi {
     }
 
     /**
-     * Runs the program on the file `name`. Returns the result of convert() or learn(). A trap, or a
-     * file that throws, causes an exception.
+     * Runs the program, which writes the file `name`. Returns the result of convert() or learn().
+     * Throws an exception after a trap, or if the program failed and a file threw an exception.
      */
     runFor(name, module) {
         let status;
@@ -131,8 +131,8 @@ export class Wasi {
         return this.put32(total, sum);
     }
 
-    /** If a file throws an exception, the system call fails, and convert() later reports the
-       exception. */
+    /** If a file throws an exception, the system call fails with `code`. If the program then fails,
+       runFor() throws the exception. */
     guard(code, work) {
         try {
             return work();
