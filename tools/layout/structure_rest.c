@@ -182,8 +182,8 @@ static void name_token(structure_parts *p, structure_part *part) {
     else if (structure_says(part, CLASS_WORDS)) name_once(p, part, "cls_token", structure_by_name);
 }
 
-/* Takes a bare parameter that is as long as a token as the class token, if no other such parameter
- * is left and its name has no word for positions. */
+/* If exactly one bare parameter as long as a token is left, and its name has no word for positions,
+ * makes it the class token. Does nothing if there is a class token already. */
 static void name_last_token(structure_parts *p) {
     structure_part *found = NULL;
     int i;
@@ -410,8 +410,8 @@ static void name_norm(const structure_parts *p, structure_part *part, bool has_c
     if (role) name_once(p, part, role, says ? structure_by_name : left_over);
 }
 
-/* Sets *alike to true if two norms have the same values, and these values are not all equal as they
- * are before training. Returns false if the values cannot be read. */
+/* Sets *alike to true if two norms have the same values and are trained. Before training, a norm's
+ * weights are all equal, and so are its biases. Returns false if the values cannot be read. */
 static bool read_alike(const structure_parts *p, const structure_part *a, const structure_part *b,
                        bool *alike, report *r) {
     const size_t size = (size_t)p->width;
@@ -464,8 +464,8 @@ static bool drop_norm_copies(structure_parts *p, report *r) {
     return true;
 }
 
-/* Returns the length of the longest text that ends in a dot and with which both the path of the
- * part and the path of the first block begin. */
+/* Returns how many characters the paths of the part and of the first block have in common at their
+ * beginnings, up to and including the last common dot. */
 static size_t shared_with_blocks(const structure_parts *p, const structure_part *part) {
     const char *path = structure_at(p, 0, 0)->path;
     size_t i, shared = 0;
@@ -491,8 +491,8 @@ static bool is_behind_blocks(const structure_parts *p, const structure_part *par
     return true;
 }
 
-/* True if norm a comes directly after the blocks, before norm b. *why receives the reason; NULL if
- * nothing shows the order. */
+/* True if norm a comes directly after the blocks, before norm b. *why receives the reason. It is
+ * NULL if nothing shows the order; the result is then only the order in the file. */
 static bool comes_first(const structure_parts *p, const structure_part *a, const structure_part *b,
                         const char **why) {
     static const char encoder[] = "encoder transformer blocks layers backbone trunk";
@@ -538,8 +538,8 @@ static void name_second_norm(structure_parts *p) {
     structure_note_add(p->result, what, why, option);
 }
 
-/* Adds a note if a norm was taken for the norm after the blocks, although the file stores the norm
- * in front of the blocks. The model may run the norm in front of the blocks. */
+/* Adds a note if the place of the norm after the blocks is doubtful: --rename gives this norm to
+ * all blocks too, or the file stores it in front of the blocks, where the model may run it. */
 static void note_early_norm(structure_parts *p) {
     const structure_part *norm = with_role(p, "norm");
     char what[STRUCTURE_NOTE_SIZE], option[STRUCTURE_NOTE_SIZE];
@@ -1002,8 +1002,8 @@ static bool is_rows(const order *o, const layer *l) {
     return l->bias < 0 && t->dims[t->ndim - 1] == o->width && t->count > o->width;
 }
 
-/* Returns the index of the layer with the positions: a table of at least three dimensions. If there
- * is none, returns the last matrix without a bias, provided that another layer makes tokens.
+/* Returns the index of the layer with the positions: a table of at least three dimensions. Without
+ * such a table, returns the last matrix without a bias, provided that another layer makes tokens.
  * Otherwise returns -1. */
 static int find_table(const order *o) {
     int last = -1, makers = 0, i;

@@ -331,7 +331,7 @@ static const char *const qwen_prefixes[] = {
 };
 
 /* guess_layout tries only the first of these paths, which no Qwen model has. So this layout is
- * never guessed for a checkpoint without its probe. */
+ * never guessed: only its probe identifies a checkpoint. */
 static const char *const qwen_blocks[] = { "blocks.{c}.{i}.", "blocks.{i}.", NULL };
 
 static const layout_rule qwen_rules[] = {
@@ -733,7 +733,7 @@ static const char *const jax_blocks[] = {
     LAYOUT_VIEW("{b}attn.proj.weight", key "/out/kernel", "hkd>dhk"),                            \
     LAYOUT_MUST("{b}attn.proj.bias", key "/out/bias")
 
-/* The stem of a hybrid. In the original code, its norms have the shape [1, 1, 1, C]. */
+/* The stem of a hybrid. In the original code, the stem's norms have the shape [1, 1, 1, C]. */
 #define UNIT STEM "stages.{s}.blocks.{u}."
 #define JAX_UNIT "block{S}/unit{U}/"
 #define JAX_CONV(tensor, key)                                                                    \

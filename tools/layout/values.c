@@ -126,9 +126,9 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
 
 /* vit.h pools at the full width of a token, so the heads and the output of the narrower pooling are
  * filled up with zeros. The norm after the pooling then computes mean and deviation over more
- * values. So the layer in front of it subtracts the mean and multiplies by the root of the ratio of
- * the widths, and the weight of the norm is divided by this root. The queries are multiplied by the
- * root too, because vit.h divides by the root of a wider head. */
+ * values. So the layer in front of the norm subtracts the mean and multiplies by the root of the
+ * ratio of the widths, and the weight of the norm is divided by this root. The queries are
+ * multiplied by the root too, because vit.h divides by the root of a wider head. */
 
 /* Returns the index, in the heads of the narrower pooling, of the value `place` of vit.h's wider
  * heads; -1 if this value is one of the zeros. */
@@ -226,8 +226,8 @@ static bool read_rel_pos(checkpoint *c, const layout_item *item, int64_t first, 
     return good;
 }
 
-/* Returns the distance between query and key along one axis, on a logarithmic scale. `place` is the
- * index of the distance. */
+/* Returns the signed distance between query and key along one axis, on a logarithmic scale. `place`
+ * is the index of the distance. */
 static double log_distance(int64_t place, int64_t side) {
     const double distance = (double)(side - 1 - place);
     return copysign(log1p(fabs(distance)), distance);
@@ -401,8 +401,8 @@ static bool read_batch_norm(checkpoint *c, const layout_item *item, int64_t firs
     return true;
 }
 
-/* Computes the biases that a convolution without a bias gets if it includes the batch norm after
- * it: y = (x - mean) factor + bias. */
+/* Merges a batch norm, y = (x - mean) factor + bias, into the convolution in front of it, which has
+ * no bias: computes the new biases of the convolution. */
 static bool read_batch_shift(checkpoint *c, const layout_item *item, int64_t first, int64_t count,
                              float *to, report *r) {
     double v[LAYOUT_MAX_PARTS] = { 0 };

@@ -80,7 +80,7 @@ bool layout_take_block(checkpoint_tensor_info *view, int i) {
 /* === Axes === */
 
 /* Writes the letters of the next dimension in `axes`, without brackets, to `letters`. Returns the
- * text after this dimension; NULL if there is none before the '>'. */
+ * text after this dimension; NULL if `axes` begins with the '>'. */
 static const char *next_dim(const char *axes, char *letters, size_t size) {
     size_t length = 1;
     if (*axes == '>') return NULL;

@@ -11,7 +11,7 @@
 
 #include "checkpoint/checkpoint.h"
 
-/* The settings that give the sizes of dimensions which a tensor stores merged into one. */
+/* The sizes, given by settings, of dimensions that a tensor may store merged into one. */
 typedef struct layout_sizes {
     int64_t patch, chans, heads, head_dim;
 } layout_sizes;
@@ -33,7 +33,7 @@ int layout_axes_ndim(const char *axes);
 /* Returns the letters after the '>' of `axes`: the dimensions in the order of the .vit file. */
 const char *layout_file_order(const char *axes);
 
-/* Returns the size of the view's dimension named only `letter` in `axes`; 0 if there is none. */
+/* Returns the size of the view's dimension that is `letter` alone in `axes`; 0 if there is none. */
 int64_t layout_axis_size(const char *axes, const checkpoint_tensor_info *view, char letter);
 
 /* Puts the dimensions of the view into the order of the .vit file. Returns false if the view does

@@ -119,7 +119,7 @@ static bool place_file(look_job *j, const char *path, report *r) {
 }
 
 /* Copies the cosines of all models into one array for the option --npy, [models, n, n]. n is the
- * number of patches. */
+ * number of positions in each model. */
 static bool stack_cosines(look_job *j, report *r) {
     const int64_t n = (int64_t)j->placed->grid.height * j->placed->grid.width;
     if (!look_take_numbers(j, j->num_placed, n, n, 0, r)) return false;

@@ -67,9 +67,9 @@ int card_count_synsets(const vit_model *model);
 /* Returns the name of the order in which the weights are stored: "plain", "panels" or "groups". */
 const char *card_layout_name(vit_layout layout);
 
-/* Takes the next line "key: value" from the provenance at *at, and moves *at to the next line.
- * *length receives the length of the line. *is_assumed becomes true for an assumption; *line and
- * *length then leave out the key. Returns false at the end of the text. */
+/* Takes the next line "key: value" from the provenance at *at: *line and *length receive the line,
+ * and *at moves to the next line. For an assumption, *is_assumed becomes true, and *line begins
+ * after the key. Returns false at the end of the text. */
 bool card_next_line(const char **at, const char **line, int *length, bool *is_assumed);
 
 /* True for the tensors that change if the head is replaced: those of the head, and those of the

@@ -1002,7 +1002,7 @@ bool config_read_own(char *text, size_t size, config_take *take, void *user) {
 
 /* === Any configuration === */
 
-/* True if the object has a member that exists only in timm's files. */
+/* True if the object has a member that is typical of timm's files. */
 static bool is_timm(const json_value *root) {
     static const char *const keys[] = {
         "architecture", "pretrained_cfg", "model_args",    "input_size",  "mean",

@@ -110,8 +110,9 @@ bool config_read_own(char *text, size_t size, config_take *take, void *user);
 /* These functions read a config.json of any of the kinds above, as it is stored beside the
  * weights. */
 
-/* Fills *config and *s from the file. If vit.h cannot run the model, the function sets *foreign and
- * succeeds. If `foreign` is NULL, the function fails instead. */
+/* Fills *config and *s from the file. Only sets *foreign, and succeeds, for a file of no kind above
+ * or of a transformers type without a layout. If `foreign` is NULL, fails for such a type, and
+ * reads a file of no kind above like timm's. */
 bool config_read(config_file *config, settings *s, const char *path, bool *foreign, report *r);
 /* Reads a text in the form of timm's config.json. The text must be malloc'ed and then belongs to
  * *config: config_free frees it, or this function does so on failure. */

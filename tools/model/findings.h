@@ -136,8 +136,8 @@ void findings_free(findings *f);
 
 /* Writes "questions": [{"setting", "why", "means", "option", "prefix", "type", "choices",
  * "suggested", "text"}]. To answer a question, give vit-convert two arguments: the option, and the
- * prefix followed by the answer. For example, the arguments are "--set" and "pool=avg", with the
- * prefix "pool=".
+ * prefix followed by the answer. For example, with the prefix "pool=", the arguments are "--set"
+ * and "pool=avg".
  *
  *     type        integer, number, flag (0 or 1), word (one of the choices), size (HxW) or text
  *     choices     each has a "value", and a "note" that may be null

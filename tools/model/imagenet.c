@@ -1,6 +1,6 @@
 /* The classes of ImageNet-1k in the order of ILSVRC 2012. Each text has the WordNet id of a class
- * and the first name of the class. If another class has the same first name, the text has all names
- * of this class. */
+ * and the first name of the class. If two classes have the same first name, their texts have all
+ * their names. */
 #include "model/labels.h"
 
 /* clang-format off */

@@ -37,7 +37,7 @@ bool labels_from_json(label_list *list, const json_value *names, const json_valu
 
 enum { IMAGENET_CLASSES = 1000 };
 
-/* Returns the names of ImageNet-1k's classes as 1000 lines such as "n01440764 tench". Returns NULL
+/* Returns the names of ImageNet-1k's classes as 1000 texts such as "n01440764 tench". Returns NULL
  * in a build without these names (examples/web/vit/left_out.c). */
 const char *const *imagenet_classes(void);
 

@@ -175,7 +175,7 @@ static bool ask_chans(const resolver *m, int64_t depth, report *r) {
 
 /* Sets C channels and the patch size P for a 2-D patch weight [D, C * P * P], whose shape shows
  * only the product C * P * P. If neither C nor P is given, assumes 3 channels if the patches are
- * then squares, and otherwise 1 channel. */
+ * then squares, and otherwise 1 channel. Asks if they are squares in neither case. */
 static bool resolve_flat_patch(resolver *m, report *r) {
     settings *tensors = &m->all[FROM_TENSORS];
     const int64_t depth = m->seen->patch_depth;
@@ -402,9 +402,9 @@ static bool ask_for_rows(const resolver *m, report *r) {
         choices_of_size(stored->position_rows - prefix, patch, patch_step(m->config), options), r);
 }
 
-/* Finds the grid of the positions, and whether the prefix tokens have positions too. An input size
- * from the configuration or the name decides if it fits, otherwise a square grid. The size on the
- * command line may be one to resample to, so it decides last. */
+/* Finds the grid of the positions, and whether the prefix tokens have positions too. The first
+ * choice is an input size from the configuration or the name, the second a square grid. The size on
+ * the command line comes last, because it may be a size to resample to. */
 static bool find_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     int ways;
@@ -534,8 +534,8 @@ static void forget_other_size(resolver *m, double height, double width) {
     tensors->given[SETTING_IMG_HEIGHT] = tensors->given[SETTING_IMG_WIDTH] = false;
 }
 
-/* Sets the stride that the input size shows. If no source gives this size, asks for the stride if
- * patches side by side would make an unusual size, but overlapping patches a usual one. */
+/* Sets the stride that the input size shows. Without this size, asks for the stride if the patches
+ * make an unusual size when side by side, but a usual size when they overlap. */
 static bool resolve_overlap(resolver *m, report *r) {
     int side;
     double height = 0, width = 0;

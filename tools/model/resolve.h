@@ -55,16 +55,14 @@ typedef struct settings_seen {
     bool is_open;            /* see layout->is_open */
     bool is_torch_attention; /* true for torch.nn.MultiheadAttention, whose scale is known */
     bool is_graph;           /* true for ONNX, whose graph uses all its tensors */
-    /* True if the input of attention has the shape [tokens, batch, width], according to the
-     * code. */
+    /* True if, according to the code, attention reads tokens as [tokens, batch, width]. */
     bool is_batch_second;
     bool is_timm; /* true if the tensors have timm's names */
     /* True if the input size comes only from an option of a training program. */
     bool size_is_hint;
     /* The reason to doubt that the activation has the usual value; NULL if there is none. */
     const char *activation_doubt;
-    /* The reason why no activation lies between the two layers of the head; NULL if there is
-     * none. */
+    /* The reason why no activation lies between the head's two layers; NULL if none is known. */
     const char *head_why;
 } settings_seen;
 
@@ -130,7 +128,7 @@ bool settings_resolve_all(const settings all[FROM_COUNT], const settings_seen *s
 void settings_from_arch(settings *s, const arch_choice *choice);
 
 /* Returns the number of settings in which the name or the configuration contradicts the tensors.
- * *first receives the first such setting. */
+ * *first receives the first such setting, or SETTING_PATCH_SIZE if there is none. */
 int settings_contradictions(const settings all[FROM_COUNT], const settings_seen *seen,
                             const patch_request *wanted, setting_key *first);
 

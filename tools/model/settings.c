@@ -200,7 +200,7 @@ static bool setting_find(const char *text, setting_key *key) {
 }
 
 /* Returns the name of the setting that has the longest beginning in common with this text. NULL if
- * no setting has more than three letters in common with it. */
+ * this beginning has fewer than four letters. */
 static const char *nearest_setting(const char *text) {
     const char *nearest = NULL;
     size_t most = 3, i, length;
@@ -433,8 +433,8 @@ bool choices_is_square(int64_t n, int *side) {
 
 /* === Preprocessing === */
 
-/* Returns the mean or std of a new channel. It is computed from the channels of the checkpoint in
- * the same way as the weights of the new channel. */
+/* Returns the mean or std of a new channel: the average over the checkpoint's channels if the model
+ * gets a single channel, otherwise that of the channel whose weights the new channel copies. */
 static double adapted_value(const double *values, int count, int chans, int channel) {
     double sum = 0;
     int i;

@@ -148,8 +148,8 @@ int setting_find_word(setting_key key, const char *word);
 /* Does the same, but also accepts the spellings of other libraries: "nn.SiLU", "swish". */
 int setting_find_any_word(setting_key key, const char *text);
 
-/* True if any source gives the setting. *value receives the value from the source of highest
- * precedence. */
+/* True if any source gives the setting. *value then receives the value from the source of highest
+ * precedence; otherwise it keeps its value. */
 bool settings_get(const settings all[FROM_COUNT], setting_key key, double *value);
 /* Returns the index in all[] of the source of highest precedence that gives the setting; -1 if none
  * does. */

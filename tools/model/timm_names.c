@@ -625,7 +625,7 @@ static arch_result arch_unknown(const char *name, report *r) {
     return ARCH_UNKNOWN;
 }
 
-/* Replaces a retired name by its new name, with the tag that it stood for if `tag` is empty. */
+/* Replaces a retired name by its new name. An empty `tag` receives the tag of the retired name. */
 static void arch_modernise(char name[ARCH_MAX_NAME], char *tag, size_t tag_size) {
     size_t i;
     for (i = 0; i < COUNT(retired); i++) {

@@ -130,7 +130,7 @@ const arch *arch_at(size_t i);
 /* Returns the first architecture whose blocks and patches have these sizes; NULL for none. */
 const arch *arch_of_size(const vit_config *config, int patch_size);
 
-/* Returns the number of heads in timm's models of this width; 0 if timm has no such model. */
+/* Returns the usual number of heads in timm's models of this width; 0 for an unusual width. */
 int arch_heads_of_width(int embed_dim);
 
 /* True if timm has a model of this width and depth. */

@@ -44,8 +44,8 @@ extern "C" {
 VIT_LEARN_API void vit_learn_scores(const double *weights, int num_classes, const float *x, int dim,
                                     double *scores);
 
-/* Turns scores into their softmax, in place. Returns the log of the divisor, the sum of the
- * exponentials. */
+/* Turns scores into their softmax, in place. Returns the log of the sum of the exponentials of the
+ * given scores. */
 VIT_LEARN_API double vit_learn_softmax(double *scores, int num_classes);
 
 /* Returns the class with the highest score; if several classes have this score, the first of them.
@@ -53,8 +53,8 @@ VIT_LEARN_API double vit_learn_softmax(double *scores, int num_classes);
 VIT_LEARN_API int vit_learn_classify(const double *weights, int num_classes, const float *x,
                                      int dim, double *probabilities);
 
-/* These functions compute e^x and the natural logarithm of x, with an error of at most 2 ulp.
- * vit_learn_exp returns 0 for x < -708 and e^709 for x > 709. vit_learn_log requires x > 0. */
+/* Compute e^x and the natural logarithm of x, with errors of at most 2 ulp. vit_learn_exp returns 0
+ * for x < -708 and e^709 for x > 709. vit_learn_log requires 2^-1022 <= x < 2^1023. */
 VIT_LEARN_API double vit_learn_exp(double x);
 VIT_LEARN_API double vit_learn_log(double x);
 
@@ -86,11 +86,11 @@ typedef struct vit_learn_options {
 /* Returns the size in bytes of the memory for vit_learn_fit. */
 VIT_LEARN_API size_t vit_learn_size(int dim, int num_classes);
 
-/* Finds the weights that minimise the sum of the rows' cross-entropies plus |weights|^2 / (2 c),
- * where |weights| excludes the biases, like scikit-learn's LogisticRegression(C=c). L-BFGS (Liu and
- * Nocedal 1989) ends when a step lowers the loss by less than 1e-9 of it, or after 1000 steps. With
- * tags, each class has its own two-class regression, like in OneVsRestClassifier. `memory` must be
- * aligned like a double. Returns the number of steps. */
+/* Minimises the sum of the rows' cross-entropies plus |weights|^2 / (2 c), like scikit-learn's
+ * LogisticRegression(C=c). |weights| excludes the biases. L-BFGS (Liu and Nocedal 1989) ends after
+ * 1000 steps, or when a step lowers the loss by at most 1e-9 of it or not at all. With tags, each
+ * class has its own two-class regression, like in OneVsRestClassifier. `memory` must be aligned
+ * like a double. Returns the number of steps. */
 VIT_LEARN_API int vit_learn_fit(const vit_learn_rows *rows, const vit_learn_options *options,
                                 void *memory, double *weights);
 

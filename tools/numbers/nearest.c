@@ -615,8 +615,8 @@ static bool begin_search(one_search *s) {
     s->bytes_kernel = dot_bytes();
     s->kernels[0](&scan);
     s->inverse = inverse(square);
-    /* The largest error is twice the error of dot_rows. It comes from dim / 8 + 3 successive
-     * additions for each of three sums, two of which are under a root. */
+    /* This bound is twice the error of dot_rows. That error comes from three sums of dim / 8 + 3
+     * successive additions each; two of the sums are under a root. */
     s->rounding = (s->set->dim / 4.0 + 16) * 0x1p-23 + 1e-6;
     s->hits = malloc(tasks * (size_t)s->k * sizeof *s->hits);
     s->found = calloc(tasks, sizeof *s->found);
@@ -732,7 +732,7 @@ typedef struct many_search {
     int no_memory;
 } many_search;
 
-/* A block of consecutive rows. If the set has too few rows, copies of the last row fill the block,
+/* A block of consecutive rows. At the end of the set, copies of the last row fill the block,
  * because a tile needs all its rows. */
 typedef struct row_block {
     int64_t first;
