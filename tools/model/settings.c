@@ -474,7 +474,7 @@ static bool resolve_vector(const settings all[FROM_COUNT], bool is_std, int stor
 
 /* Returns the crop_pct to store in the file, or 0; with 0, vit_model_resize changes the size before
  * the crop in proportion to the input size. A crop_pct is stored if the input size is variable, no
- * source gives the size before the crop, and the crop_pct has at most 6 decimals, as timm's have. */
+ * source gives the size before the crop, and the crop_pct has at most 6 decimals, as timm's do. */
 static float kept_crop_pct(const settings all[FROM_COUNT], const vit_config *c, double crop_pct) {
     const bool told = settings_origin(all, SETTING_RESIZE_HEIGHT) >= 0 ||
                       settings_origin(all, SETTING_RESIZE_WIDTH) >= 0;
