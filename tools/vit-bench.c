@@ -443,8 +443,8 @@ static void print_json(const bench *b, const figures *f) {
 /* From end to end                                                           */
 /* ------------------------------------------------------------------------- */
 
-/* Fails if the machine cannot run the instruction set, with a message that names the instruction
- * set. Must run before threads and processes are started. */
+/* Sets the parameters of all sessions. If the machine cannot run the instruction set, names it in a
+ * message and fails. Must run before threads and processes are started. */
 static bool check_machine(bench *b) {
     b->params.isa = b->chosen->isa;
     b->batch = b->chosen->batch;

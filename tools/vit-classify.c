@@ -248,8 +248,8 @@ static void take_latency(classifier *c) {
     if (c->latency > c->worst_latency) c->worst_latency = c->latency;
 }
 
-/* Sorts the image into the folder of its most likely class. *place, malloc'ed, is the image's new
- * path, or NULL. */
+/* Sorts the image into the folder of its most likely class. *place receives the image's new path,
+ * malloc'ed, and stays NULL if there is none. */
 static bool sort_image(classifier *c, const char *image, int count, char **place, report *r) {
     sort_result done;
     if (count == 0) { /* --above excludes all classes */
@@ -361,7 +361,7 @@ static bool check_command(choices *c, const text_list *images, report *r) {
            report_fail(r, "--pixels, --every, --smooth and --realtime need --frames");
 }
 
-/* Sets the choices from the command line; returns false like cli_parse. */
+/* Sets the choices from the command line. Returns false if the program should exit with *status. */
 static bool choose(int argc, char **argv, choices *c, text_list *images, int *status) {
     const cli_option options[] = {
         CLI_OPTION_MODEL(&c->model),

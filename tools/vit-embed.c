@@ -60,7 +60,7 @@ typedef struct job {
     embedding_journal journal;
     embedding_choice choice;
     embedding_writer writer;
-    /* [writer.dims[0]]: grid of each photo's tokens; NULL without crop_mode=aspect */
+    /* [writer.dims[0]]: grid of each photo's tokens; NULL if has_grids is false */
     vit_grid *grids;
     infer_counts counts;
     shard_list shards;

@@ -495,7 +495,7 @@ static bool convert(const request *q, report *r) {
     words[count++] = q->output;
     words[count++] = "--dtype";
     words[count++] = tensor_dtype_name(q->dtype);
-    /* The user's Python is not read, because it belongs to another model. */
+    /* Python files in the user's folder are not read, because they belong to other models. */
     words[count++] = "--code";
     words[count++] = "none";
     if (q->quiet || q->json) words[count++] = "--quiet";

@@ -151,7 +151,7 @@ static bool find_nonfinite(const vit_model *model, char name[64]) {
     return good;
 }
 
-/* True if the file is intact and this machine computes the expected outputs. */
+/* True if the file is intact and passes its self-test, if it has one, on this machine. */
 static bool run_check(vit_model *model, const choices *chosen, check *result) {
     vit_threads *threads = NULL;
     vit_params params = { 0 };
@@ -487,7 +487,7 @@ static const char notes[] =
     "Exit status: 0 on success, 1 if a file cannot be read or fails the check, 2 for a wrong\n"
     "command.\n";
 
-/* Opens and checks one file, and prints its contents. Failures are printed on stderr. */
+/* Opens and prints one file, and checks it with --check. Failures are printed on stderr. */
 static bool inform(const char *path, const choices *chosen) {
     vit_model model;
     card_totals *sum = malloc(sizeof *sum);

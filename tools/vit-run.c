@@ -96,7 +96,7 @@ static bool out_of_memory(void) {
     return false;
 }
 
-/* Allocates count * each floats, at least one; returns NULL if they exceed the address space. */
+/* Allocates count * each floats. `count` must be at least 1. Returns NULL if there is no memory. */
 static float *allocate(size_t count, size_t each) {
     if (each > SIZE_MAX / sizeof(float) / count) return NULL;
     return malloc(count * each * sizeof(float));
@@ -106,8 +106,8 @@ static float *allocate(size_t count, size_t each) {
 /* Input                                                                     */
 /* ------------------------------------------------------------------------- */
 
-/* With crop_mode=aspect, sets the input size of the model to that of image i of the batch. Fails if
- * the first image has another grid of patches. */
+/* With crop_mode=aspect, sets the input size of the model to the size for image i of the batch.
+ * Fails if the first image has another grid of patches. */
 static bool fit(run *r, const vit_config *own, const vit_image *image, int i, report *failure) {
     vit_model fitted = r->model;
     vit_result result;
@@ -270,8 +270,8 @@ static bool write_npy(run *r, const char *tensor, const char *path, const float 
 }
 
 /* Returns the suffix of a tensor's name. A convolutional stem computes one image after the other,
- * and traces its tensors for each image. The suffix of these tensors is ".1" for the second image
- * of a batch. All other tensors, and those of a batch of one image, have the suffix "". */
+ * and traces its tensors for each image. The suffix of these tensors is ".0" for the first image of
+ * a batch. All other tensors, and those of a batch of one image, have the suffix "". */
 static const char *image_suffix(run *r, const char *name, char text[16]) {
     text[0] = '\0';
     if (r->batch == 1 || strncmp(name, "patch_embed.backbone.", 21) != 0) return text;
@@ -542,7 +542,7 @@ static bool find_blocks(run *r) {
     return good;
 }
 
-/* Checks that the model has all outputs and blocks that the command line requests. */
+/* Checks that the model has all outputs that the command line requests. */
 static bool check_choices(const run *r) {
     const vit_config *config = &r->model.config;
     bool needs_head = r->chosen->outputs[LOGITS] || !r->chosen->wants_file;
@@ -597,7 +597,7 @@ static bool find_images(run *r) {
     return false;
 }
 
-/* Lists the input files, which no file of a trace may replace. */
+/* Lists the input files, which no output may replace. */
 static bool list_sources(run *r) {
     const choices *c = r->chosen;
     r->sources = malloc(((size_t)r->images.count + 2) * sizeof *r->sources);
@@ -642,8 +642,8 @@ static bool forward_and_write(run *r) {
            allocate_for_trace(r) && run_forward(r) && write_outputs(r);
 }
 
-/* Reports outputs with NaN or infinity. Runs after the outputs are written or printed, because the
- * outputs help to find the cause. */
+/* Reports the first output with NaN or infinity. Runs after the outputs are written or printed,
+ * because the outputs help to find the cause. */
 static bool outputs_are_finite(run *r) {
     for (int i = 0; i < NUM_OUTPUTS; i++) {
         int64_t dims[5];

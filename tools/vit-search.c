@@ -402,8 +402,8 @@ static void chain(int64_t *group, int64_t *last, int64_t count) {
     }
 }
 
-/* Lists the members of all groups, one group after the other. Each group begins with its first row.
- * If `hits` is NULL, only counts the members. */
+/* Lists the members of all groups of several rows, one group after the other. Each group begins
+ * with its first row. If `hits` is NULL, only counts the members. */
 static int list_members(const int64_t *group, const int64_t *last, int64_t rows,
                         nearest_hit *hits) {
     int64_t row;

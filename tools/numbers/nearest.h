@@ -22,9 +22,9 @@
 /* These kernels compute dot products of a query with many rows. The order of additions is fixed,
  * which gives the same bits on every CPU. The search below uses these products.
  *
- * The code is plain C with vectors of 8 floats, and is also compiled for AVX2. Element i of a row
- * is added to sum i % 8. If the number of elements is not a multiple of 8, the missing ones count
- * as zeros. At the end, a tree of additions combines the 8 sums.
+ * The code is plain C with vectors of 8 floats, and is also compiled for AVX2. The product of two
+ * elements i is added to sum i % 8. If the number of elements is not a multiple of 8, the missing
+ * ones count as zeros. At the end, a tree of additions combines the 8 sums.
  */
 
 /* The arguments of a dot_rows_kernel. The kernel computes dots[r] = query . row r and squares[r] =
@@ -48,7 +48,7 @@ typedef void dot_tile_kernel(const float *const *queries, const float *const *ro
 dot_tile_kernel *dot_tile(void);
 
 /* A dot_bytes_kernel computes sums[r] = q . row r exactly, for `count` consecutive rows. |q[i]|
- * must be at most dot_bytes_limit(dim); therefore no 32-bit sum overflows. */
+ * must be at most dot_bytes_limit(dim), so that no 32-bit sum overflows. */
 typedef void dot_bytes_kernel(const int16_t *q, const int8_t *rows, int dim, int count,
                               int32_t *sums);
 dot_bytes_kernel *dot_bytes(void);
@@ -108,8 +108,8 @@ int nearest_find_in(const nearest_set *set, const float *query, int k, const vit
                     nearest_hit *hits, int64_t *rescored);
 
 /* Makes the int8 copies of all rows of a part. scales [part->count] and bytes [part->count, dim]
- * receive the copies. If a row has a NaN, or if the square of its length overflows a float, the
- * error of its copy is infinite, and every search reads the row in full. */
+ * receive the copies. If a row has a NaN, or if its squared length is neither 0 nor from 2^-40 to
+ * 2^40, the error of its copy is infinite. Every search reads such a row in full. */
 void nearest_make_bytes(const nearest_part *part, int dim, const vit_executor *executor,
                         nearest_scale *scales, int8_t *bytes);
 

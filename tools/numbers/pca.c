@@ -47,7 +47,7 @@ static void centre(const float *row, const double *mean, double *centred, int di
     for (int d = 0; d < dim; d++) centred[d] = (double)row[d] - mean[d];
 }
 
-/* Computes next = block C. */
+/* Computes next = block * C. */
 static void apply(const fit *f) {
     memset(f->next, 0, (size_t)f->width * (size_t)f->dim * sizeof *f->next);
     for (int i = 0; i < f->n; i++) {
@@ -159,7 +159,7 @@ static void turn_rows(const fit *f, double **rows, double **scratch) {
 }
 
 /* Rotates the vectors of the block so that they approximate eigenvectors of C as well as any
- * vectors in their span can. `next`, which is block C, is rotated in the same way. */
+ * vectors in their span can. `next`, which is block * C, is rotated in the same way. */
 static void ritz(fit *f, double **scratch) {
     for (int i = 0; i < f->width; i++) {
         for (int j = 0; j < f->width; j++) {

@@ -55,7 +55,7 @@ float *tensor_values(const vit_model *model, const char *name, vit_tensor *tenso
  *     relative    the values that the heads of a block add to the attention scores of the patch
  *                 with every patch. [num_heads * num_patches]
  *
- * To add a kind, add a constant here, and add its name and its cases in has_kind and read_kind. */
+ * A new kind needs a constant here, a name in `names`, and cases in positions_has and read_kind. */
 typedef enum position_kind {
     POSITIONS_EMBEDDING,
     POSITIONS_ROTARY,
@@ -131,9 +131,9 @@ typedef struct tokens_patches {
  * coordinates are 0. If `foreground` is true, the method is that of section 7.5 of the DINOv2 paper
  * (arXiv 2304.07193). A first fit over all patches finds the foreground: the patches whose first
  * coordinate is above 0. A second fit covers only the foreground, and the other patches'
- * coordinates are NaN. The sign of a component is arbitrary; here the mean coordinate of the
- * patches at the borders of photos is below 0. *p receives the fit to which the coordinates belong;
- * it is empty on failure. */
+ * coordinates are NaN. The first fit has the sign that makes the mean coordinate of the patches at
+ * the borders of photos negative. *p receives the fit to which the coordinates belong; it is empty
+ * on failure. */
 bool tokens_components(const tokens_patches *t, bool foreground, pca *p, float *coordinates,
                        report *r);
 

@@ -64,7 +64,7 @@ FILE *os_open_alone(const char *path);
 bool os_cut(FILE *file, uint64_t size); /* removes all bytes after the first `size` bytes */
 size_t os_write_size(void);             /* best number of bytes for one write */
 bool os_seek(FILE *file, uint64_t offset);
-bool os_sync(FILE *file); /* writes all data of the file to the disk */
+bool os_sync(FILE *file); /* writes the flushed data of the file to the disk */
 /* Returns true if closing the file would succeed. Leaves the file open in both cases. */
 bool os_close_copy(FILE *file);
 /* Renames a file, and replaces the file `to` in one step. */
@@ -84,8 +84,8 @@ void os_on_read(void (*seen)(const char *path));
  * may call only os_remove and os_remove_folder_late. */
 void os_before_end(void (*clean)(void));
 /* After this call, the first Ctrl-C, SIGTERM or SIGHUP only makes os_stopped return true; the
- * second signal ends the program. os_end_stopped ends the program by the first signal, so that a
- * shell loop around the program also ends. */
+ * second signal ends the program. If there was a first signal, os_end_stopped ends the program by
+ * it, so that a shell loop around the program also ends. */
 void os_stop_softly(void);
 bool os_stopped(void);
 void os_end_stopped(void);
@@ -93,7 +93,7 @@ void os_end_stopped(void);
 /* These functions read a file through its descriptor. */
 int os_open(const char *path);                     /* returns -1 on failure */
 bool os_file_size(int descriptor, uint64_t *size); /* fails if it is not a regular file */
-/* Returns the time of the file's last change; -1 if unknown. */
+/* Returns the time of the file's last change, in units of the system; -1 if unknown. */
 int64_t os_file_time(int descriptor);
 ptrdiff_t os_read_at(int descriptor, void *to, size_t size, uint64_t offset);
 void os_close(int descriptor);
@@ -143,9 +143,9 @@ double os_private_bytes(void);
 bool os_run_again(char **arguments, void *output, size_t size);
 
 /* Runs another program with the standard streams and environment of this one, and waits for it. The
- * program is searched in PATH unless its name contains a folder. *status becomes its exit status,
- * or 128 plus the number of the signal that ended it. Returns false if the program did not start;
- * errno is ENOENT if it does not exist. */
+ * program is searched for in PATH unless its name contains a folder. *status becomes its exit
+ * status, or 128 plus the number of the signal that ended it. Returns false if no process was
+ * started; errno is ENOENT if there is no such program. */
 bool os_call(const char *const *arguments, int *status);
 
 /* os_run runs another program in a new process group, with only the standard streams open. All
@@ -164,7 +164,7 @@ typedef struct os_command {
     uint64_t memory, file;
     /* Largest CPU time of a process, and largest wall-clock time of the whole command. */
     int cpu_seconds, seconds;
-    /* A function that is called in the new process before the program begins; or NULL. */
+    /* NULL, or a function that the new process calls first. If it fails, nothing is run. */
     bool (*confine)(void);
 } os_command;
 

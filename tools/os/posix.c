@@ -181,8 +181,8 @@ bool os_make_folder(const char *path) { return mkdir(path, 0777) == 0; }
 
 static volatile sig_atomic_t is_soft, stopped_by;
 
-/* Handles a signal. If os_stop_softly was called, the first signal is only noted. Any other signal
- * leads to the function that os_before_end set, and then to its default action. */
+/* Handles a signal. After os_stop_softly, the first SIGINT, SIGTERM or SIGHUP is only noted. Any
+ * other signal ends the program, after a call of the function that os_before_end set. */
 static void on_signal(int number) {
     const bool asks = number == SIGINT || number == SIGTERM || number == SIGHUP;
     if (is_soft && !stopped_by && asks) {

@@ -226,7 +226,7 @@ static bool same_archive(const char *file, int64_t bytes) {
     return (int64_t)s.size == bytes;
 }
 
-/* Sets *done if the output of a shard is complete. Damaged output is reported, and is made again.
+/* *done becomes true if the output of a shard with a name is complete. Damaged output is reported.
  * Fails if the output belongs to another shard or to other settings. */
 static bool is_done(const shard_job *j, const shard_paths *paths, bool *done, report *r) {
     const shard_task *task = j->task;

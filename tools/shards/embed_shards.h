@@ -105,7 +105,7 @@ typedef struct shard_task {
 } shard_task;
 
 typedef struct shard_totals {
-    /* number of shards in the task's part; number of those that are complete */
+    /* number of shards in the task's part; number of those that were complete before this run */
     uint64_t shards, complete;
     uint64_t failed;             /* number of shards that failed; messages on stderr name them */
     uint64_t images, unreadable; /* numbers of images in this run */

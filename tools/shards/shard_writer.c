@@ -266,8 +266,8 @@ static bool end_line(shard_writer *w, json_writer *line, report *r) {
     return !ferror(w->metadata.file) || write_failed(&w->metadata, r);
 }
 
-/* Returns true if the output's type can hold all values of the row. An f16 value is at most 65504,
- * to which all values below 65520 are rounded. */
+/* Returns true if the output's type can hold all values of the row. An f16 value is at most 65504;
+ * larger values below 65520 are rounded to it. */
 static bool fits(shard_writer *w, const float *row) {
     if (w->recipe->type != NPY_F16) return true;
     for (size_t i = 0; i < w->each; i++)

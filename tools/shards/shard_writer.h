@@ -106,8 +106,8 @@ bool shard_writer_open(shard_writer *w, const shard_recipe *recipe, const char *
  * classes, at most recipe->classes. `path` is the name of the image in the metadata. */
 bool shard_writer_add(shard_writer *w, const sample *s, const char *path, const float *row,
                       const vit_prediction *top, int num_top, report *r);
-/* Adds a sample whose image could not be read; it gets no row. The writer then owns the sample.
- * `path` is the name of the image in the metadata. */
+/* Adds a sample whose image could not be read; it gets no row. On success the writer owns the
+ * sample, and *s is empty. `path` is the name of the image in the metadata. */
 bool shard_writer_add_unreadable(shard_writer *w, sample *s, const char *path, report *r);
 
 /* Completes the vectors and the metadata, adds their shape, sizes and checksums to `record`, ends
@@ -184,8 +184,8 @@ typedef struct shard_index {
 bool shard_index_open(shard_index *index, const char *program, const char *folder, report *r);
 void shard_index_close(shard_index *index);
 
-/* Maps the int8 copies of all rows. The copies are in files img_emb_N.i8 next to img_emb_N.npy.
- * Makes each copy that is missing, or that does not match the size and time of the .npy file. */
+/* Maps the int8 copies of all rows. The copies are in files NAME.i8 next to NAME.npy. Makes each
+ * copy that is missing, or that does not match the size and time of the .npy file. */
 bool shard_index_copies(shard_index *index, const char *program, const vit_executor *executor,
                         report *r);
 

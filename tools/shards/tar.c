@@ -235,8 +235,8 @@ static bool is_zero(const uint8_t *bytes, size_t size) {
 }
 
 /* Reads the stream to its end, after the block of zeros that ends the archive. A program that
- * writes the archive to a pipe can thus finish. Always returns false. Fails if anything but zeros
- * follows. */
+ * writes the archive to a pipe can thus finish. Always returns false. If anything but zeros
+ * follows, *r has a message. */
 static bool finish(tar_stream *s, report *r) {
     uint8_t bytes[1 << 14];
     size_t got;

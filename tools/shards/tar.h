@@ -11,7 +11,7 @@
  * Supports V7, ustar, PAX (path, size) and GNU's long names and sizes. Archives may be hostile. A
  * member is refused with a reason and skipped if it is not a plain file, or if its name leads out
  * of the archive, as "../x" does. Reading fails if the archive is damaged or truncated, or if
- * anything but zeros follows it, because members may be missing.
+ * anything but zeros follows it: members may then be missing.
  *
  * tools/shards owns tar archives of photos, one task's part of them, the output shard of each,
  * searching a folder of shards; it may include os base cli numbers image infer.
@@ -92,7 +92,7 @@ enum {
 };
 
 typedef struct samples {
-    /* number of members that are neither images nor texts of samples */
+    /* number of members that are neither folders nor images or texts of samples */
     uint64_t others;
     char other[TAR_MAX_NAME + 1]; /* name of the first of these members */
     uint64_t without_image;       /* number of samples without an image */

@@ -90,7 +90,7 @@ typedef struct tplan {
 void tplan_start(tplan *p);
 void tplan_free(tplan *p);
 
-/* Add an entry to a table, and copy the key and the value. tplan_add_pair is for maps. */
+/* These functions copy a key and its value into a table. tplan_add_pair is for maps. */
 void tplan_add(tplan *p, tplan_table *table, const char *key, size_t key_size, uint32_t number,
                uint32_t id);
 void tplan_add_pair(tplan *p, tplan_table *table, const char *key, size_t key_size,
@@ -154,25 +154,25 @@ bool read_text(const char *path, char **text, size_t *size, report *r);
 bool clip_read_bpe(tplan *p, const char *path, report *r); /* `path` is a .txt or .txt.gz file */
 bool clip_read_vocab(tplan *p, const char *vocab, const char *merges, report *r);
 
-/* Add a piece or a merge that is written in GPT-2's characters, with `suffix` after it. Return
- * false if a text is empty or too long, or has other characters. */
+/* These functions add a piece or a merge in GPT-2's characters. `suffix`, or "", marks the end of a
+ * word. They return false if a text is empty or too long, or has other characters. */
 bool clip_add_piece(tplan *p, const char *piece, size_t size, const char *suffix, uint32_t id);
 bool clip_add_merge(tplan *p, const char *left, size_t left_size, const char *right,
                     size_t right_size, const char *suffix, uint32_t rank);
 
 /* Adds the words, such as "'s", that CLIP's pattern tries before letters, numbers and other
- * characters. With `ignore_case`, U+017F counts as s, as in Python's regex, and tokens are words
- * too. */
+ * characters. With `ignore_case`, U+017F counts as s, as in Python's regex, and the begin and end
+ * tokens are words too. */
 void clip_add_words(tplan *p, bool ignore_case);
 
-/* Reads a tokenizer.json. *precompiled becomes true if the normalizer is "Precompiled", which is
- * read only from a .model file. */
+/* Reads a tokenizer.json. *precompiled becomes true if the normalizer is or contains "Precompiled",
+ * which is read only from a .model file. */
 bool json_tokenizer_read(tplan *p, const char *path, const text_facts *facts, bool *precompiled,
                          report *r);
 
 /* Reads the pieces, the normalisation, and the begin, end and pad tokens of a .model file. Control
- * symbols and the unknown piece become raw tokens. If `siglip` is set, texts are scored as
- * SiglipTokenizer does, which puts a prefix before a text and removes it again. */
+ * symbols and the unknown piece become raw tokens. If `siglip` is set, texts get the scores of
+ * SiglipTokenizer, which puts a prefix before a text and removes it again. */
 bool spiece_read(tplan *p, const char *path, bool siglip, report *r);
 /* Adds the pairs of a precompiled_charsmap to *map, except pairs whose key begins with a key of
  * `fixed`. */
