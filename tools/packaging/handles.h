@@ -28,7 +28,7 @@ const char *vith_version(void);
 int vith_model_open(const char *path, const void *data, size_t size, unsigned flags,
                     vith_model **model, char *message);
 
-/* Opens the same file again for another input size. Close *resized before `model`. */
+/* Makes *resized, the same model for another input size. Close *resized before `model`. */
 int vith_model_resized(const vith_model *model, int height, int width, vith_model **resized,
                        char *message);
 void vith_model_close(vith_model *model);
@@ -57,8 +57,8 @@ int vith_pool_threads(const vith_pool *pool);
 void vith_pool_close(vith_pool *pool);
 
 /* Opens a session. pool may be NULL; pool and model must stay open until the session is closed. A
-   pass ends with VITH_STOPPED when *stop is not zero. stop may be NULL, is read atomically, and
-   must outlive the session. */
+   pass ends with VITH_STOPPED when *stop is not zero. A pass with VIT_CROP_ASPECT stops only before
+   it begins. stop may be NULL, is read atomically, and must outlive the session. */
 int vith_session_open(const vith_model *model, const vith_pool *pool, int low_memory, int batch,
                       const int32_t *stop, vith_session **session);
 void vith_session_close(vith_session *session);

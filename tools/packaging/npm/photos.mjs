@@ -16,7 +16,7 @@ const files = import.meta.url ? {
 const renamed = Object.entries(files).filter(([name, url]) => !url.pathname.endsWith(`/${name}`));
 if (renamed.length) provide(Object.fromEntries(renamed));
 
-/** inNode is also true in Deno, which has both names but no canvas to draw on. */
+/** inNode is also true in Deno, which has both functions but no canvas to draw on. */
 const inPage = !inNode && typeof OffscreenCanvas === 'function' &&
     typeof createImageBitmap === 'function';
 const pictures = ['HTMLImageElement', 'HTMLCanvasElement', 'HTMLVideoElement', 'SVGImageElement',

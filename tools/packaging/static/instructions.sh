@@ -3,7 +3,7 @@
 # (x86-64: SSE2 is the newest allowed; 64-bit ARM: ARMv8.0). The kernels that vit.h chooses at run
 # time may have the instructions of their own tier, such as avx2. objdump disassembles the program,
 # and an assembler assembles each distinct instruction for the oldest CPU or the tier. Programs must
-# still have their symbols, because a kernel is a function of vit.h whose name ends in its tier.
+# still have their symbols, because the name of a function shows its tier.
 set -euo pipefail
 export LC_ALL=C
 work=$(mktemp -d)
@@ -49,10 +49,10 @@ choose() {
     done
 }
 
-# Lists each instruction of a tier once, as "INSTRUCTION<tab>FUNCTION". Jumps and no-ops are left
-# out, because the assembler does not accept their targets and prefixes. vit.h runs xgetbv only on
-# CPUs that have it. tzcnt has the code of `rep bsf`, which every CPU runs. The constants (one,
-# limit) and addresses that MinGW puts between functions are left out too.
+# Lists each instruction of a tier once, as "INSTRUCTION<tab>FUNCTION". Leaves out jumps and no-ops,
+# whose targets and prefixes the assembler does not accept. Leaves out xgetbv where vit.h runs it
+# only on CPUs that have it, and the constants (one, limit) and addresses that MinGW puts between
+# functions. Replaces tzcnt by `rep bsf`, which has the same code and runs on every CPU.
 collect() {
     "$prefix"objdump -d --no-show-raw-insn "$1" | awk -v tiers="$tiers" -v comment="$comment" -v work="$work" '
         BEGIN {
