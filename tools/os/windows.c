@@ -468,8 +468,8 @@ void os_close(int descriptor) { _close(descriptor); }
 
 bool os_pipe(int ends[2]) { return _pipe(ends, 1 << 16, _O_BINARY | _O_NOINHERIT) == 0; }
 
-/* Waits until `pipe` has data or is closed; returns false if `stop` is closed. The system cannot
- * wait for two pipes, so the function checks both in turn. */
+/* Waits until `pipe` has data or is closed. Returns false if `stop` is closed before that. The
+ * system cannot wait for two pipes, so the function checks both in turn. */
 static bool wait_for_bytes(HANDLE pipe, int stop) {
     DWORD ready;
     for (;;) {

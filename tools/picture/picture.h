@@ -130,8 +130,8 @@ void view_mark(const view *v, picture *painted, int patch);
 
 typedef struct sheet_cell {
     picture shown;
-    /* text below the picture, malloc'ed; '\n' separates lines, which are cut off at the width of
-     * the picture */
+    /* text below the picture, malloc'ed; '\n' separates lines; in lines that are too wide, ".."
+     * replaces the middle */
     char *caption;
 } sheet_cell;
 

@@ -35,8 +35,8 @@ bool shard_list_open(shard_list *list, const text_list *operands, const text_lis
                      const char *name, report *r);
 void shard_list_close(shard_list *list);
 
-/* Returns the name of a shard in records and metadata, which is its file name without folders.
- * `name` is the name of standard input. */
+/* Returns the name of a shard in records and metadata: its file name without folders. For standard
+ * input, returns `name`, or "-" if `name` is NULL. */
 const char *shard_name(const char *file, const char *name);
 
 /* === One task's part === */

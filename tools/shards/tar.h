@@ -36,8 +36,7 @@ typedef struct tar_member {
     /* name of the member; if it is refused, '?' replaces control characters in the name */
     char name[TAR_MAX_NAME + 1];
     uint64_t size;
-    /* reason why the member has no data to read, such as "is a symbolic link"; NULL if it has
-     * data */
+    /* reason why the member is refused, such as "is a symbolic link"; NULL if it can be read */
     const char *refused;
     bool folder; /* true if the member is a folder; it is then also refused */
 } tar_member;

@@ -129,7 +129,7 @@ void tplan_step_entities(tplan *p, tplan_steps *steps);
 void tplan_step_punctuation(tplan *p, tplan_steps *steps);
 
 /* Checks the tables and writes the tokenizer's data to *blob. The finished tokenizer then computes
- * the ids of the examples. */
+ * the ids of the examples, which are added to the data. */
 bool tplan_write(tplan *p, tokenizer_blob *blob, report *r);
 
 /* === Readers, which turn the files of a tokenizer into a plan === */
