@@ -144,7 +144,7 @@ static int run(arguments *a, const text_list *operands) {
     const vit_dtype dtype = a->convert.dtype;
     if (a->list_archs) return print_archs(), CLI_OK;
     if (operands->count > 1) {
-        /* this usually happens because a value contains or follows a space */
+        /* the usual cause is a space within a value or before it */
         return cli_wrong(PROGRAM, "expected one CHECKPOINT, found '%.150s' and '%.150s'",
                          operands->items[0], operands->items[1]);
     }

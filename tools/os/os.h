@@ -56,7 +56,7 @@ char *os_real_path(const char *path);
 
 FILE *os_fopen(const char *path, const char *mode);
 /* Creates a file for writing. Fails with errno EEXIST if the file exists. If `like` is not NULL,
- * the new file gets the permissions of the file `like`. */
+ * the new file gets the permissions of the file `like`, except on Windows. */
 FILE *os_create(const char *path, const char *like);
 /* Opens or creates a file to read and write, and locks it. Fails with errno EAGAIN if another
  * process has locked the file. Does not call the function that os_on_read has set. */
@@ -149,8 +149,8 @@ bool os_run_again(char **arguments, void *output, size_t size);
 bool os_call(const char *const *arguments, int *status);
 
 /* os_run runs another program in a new process group, with only the standard streams open. All
- * processes of the group are killed when the program ends or its time is over. (On Windows, os_run
- * always fails.) */
+ * processes of the group are killed when the program ends or its time is over. (On Windows, this
+ * function and those below fail or do nothing.) */
 typedef struct os_command {
     const char *program; /* path of the program, as os_find_program returns it */
     /* The arguments. arguments[0] is the name of the program, and a NULL ends the array. */

@@ -20,8 +20,8 @@
 /* The shards of a command line, and for each shard the number in the names of its outputs. */
 typedef struct shard_list {
     photo_list files; /* paths of the shards; "-" is standard input */
-    /* [files.count]: the digits at the end of each file's name, before its suffix; if there are no
-     * digits, the whole name without the suffix */
+    /* [files.count]: the digits at the end of each file's name, before ".tar"; if there are no
+     * digits, the name without ".tar"; "0" for standard input without a name */
     char **numbers;
 } shard_list;
 
@@ -127,7 +127,7 @@ void shard_totals_print(const shard_task *task, const shard_totals *totals, bool
 typedef struct shard_collected {
     uint64_t complete, missing, damaged; /* numbers of shards */
     uint64_t unrecorded;                 /* number of files of vectors that have no record */
-    /* number of temporary files that killed tasks have left behind */
+    /* number of temporary files of tasks that were killed or still run */
     uint64_t unfinished;
     int64_t images, unreadable, bytes;
     double seconds;   /* sum of the times of all shards */
@@ -135,16 +135,16 @@ typedef struct shard_collected {
 } shard_collected;
 
 /* Verifies the shards and adds up the results. Prints a line on stderr for each shard that is
- * missing, damaged, or made with another recipe than the first shard. `shards` lists the expected
- * shards. If it is empty, every shard with a record in the folder is verified, and gaps between
- * their numbers count as missing. Returns false if the folder cannot be read or, without expected
- * shards, has no records. */
+ * missing, damaged, or made with another recipe than the first shard, and for each gap. `shards`
+ * lists the expected shards. If it is empty, every shard with a record in the folder is verified,
+ * and gaps between their numbers count as missing. Returns false if the folder cannot be read or,
+ * without expected shards, has no records. */
 bool shard_collect(const char *program, const char *folder, const shard_list *shards,
                    shard_collected *all, report *r);
 bool shard_all_there(const shard_collected *all);
 
-/* Prints the results as a line or, if `json` is true, as a JSON object. Temporary files of killed
- * tasks are reported on stderr. */
+/* Prints the results as a line or, if `json` is true, as a JSON object. Temporary files are
+ * reported on stderr. */
 void shard_collected_print(const char *program, const char *folder, const shard_collected *all,
                            bool json);
 
