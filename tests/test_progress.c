@@ -38,7 +38,7 @@ static void pass(cli_progress *p, double seconds, uint64_t done) {
 int main(void) {
     cli_progress p;
     begin(&p, "images", 60000);
-    pass(&p, 1, 35); /* Less than a minute has passed since the last line. */
+    pass(&p, 1, 35); /* Less than a minute has passed since the start. */
     CHECK(lines()[0] == '\0');
     p.interval = 0;
     pass(&p, 59, 2000);

@@ -15,8 +15,8 @@
  *
  * Each model runs on every tier with one and with three threads, and with all tokens of the last
  * block or only those that the head reads. All runs must give the same bits, except that SSE2,
- * which has no fused multiply-add, gives different bits. The test prints a checksum of these bits
- * and a checksum of the models' files. tests/cross.sh compares both checksums between CPUs.
+ * which has no fused multiply-add, gives different bits. The test prints a checksum of the models'
+ * files and these bits, and one of the files and SSE2's bits. tests/cross.sh compares them on CPUs.
  */
 #define VIT_TOOLS
 #include "../vit.h"
@@ -211,8 +211,8 @@ static double round_bf16(double x) {
     return ldexp(nearbyint(ldexp(fraction, 8)), exponent - 8);
 }
 
-/* Rounds a row as an int8 layer does. The range of the row, extended to zero, has 254.99 steps.
- * Zero is one of the steps. */
+/* Rounds a row as an int8 layer does. 254.99 steps make up the range of the row, which is extended
+ * to include zero. Zero stays exact. */
 static void round_u8(const double *x, size_t n, double *out) {
     float low = 0, high = 0, scale = 0, inverse = 0;
     int outside = 0;
@@ -300,7 +300,7 @@ static void round_length(double *x, size_t n) {
     round_steps(x, n, lane[0] > 1e-30f ? 4060 * y : 0);
 }
 
-/* Rounds a value of attention to multiples of a step, and returns the step. The step is so large
+/* Rounds a value vector to multiples of a step, and returns the step. The step is so large
  * that sums over all tokens stay below 2^24 steps. */
 static double round_value(double *x, size_t n, size_t tokens) {
     const float limit = (float)((1 << 24) / (32800 + (int)tokens / 2));
@@ -468,8 +468,8 @@ static feature_map convolve(reference *f, const char *name, feature_map x, bool 
     return y;
 }
 
-/* Normalises over 32 groups of channels, and applies relu at the end. If there is a shortcut, it is
- * added before relu and then freed. */
+/* Normalises x over 32 groups of channels. Then adds the shortcut and frees it, unless it is NULL.
+ * Finally applies relu, if `relu` is set. */
 static void group_norm(const reference *f, const char *name, feature_map *x, double *shortcut,
                        bool relu) {
     char full[80];
@@ -584,7 +584,7 @@ static feature_map embed_map(reference *f, const float *input) {
     return c->stem == VIT_STEM_CONV ? mobileclip(f, x) : resnet(f, x);
 }
 
-/* Cuts the planes of the input into patches that need not be squares: [num_patches, C, P, P]. */
+/* Cuts the planes into [num_patches, C, P, P] as patch_cut says. A patch need not be a square. */
 static feature_map cut_patches(const vit_config *c, const feature_map *x, size_t p) {
     size_t height = x->height / p, width = x->width / p, area = p * p;
     feature_map y = { height, width, x->chans * area, doubles(height * width * x->chans * area) };
@@ -630,7 +630,7 @@ static double *patch_embed(reference *f, const float *input) {
     return normed;
 }
 
-/* Returns one row of the table for each id. */
+/* Returns, for each id, its row of the table. */
 static double *token_embed(const reference *f, const float *input) {
     size_t n = (size_t)f->model->config.num_patches;
     double *table = weights(f->model, "token_embed.weight"), *rows = doubles(n * f->dim);
@@ -682,8 +682,8 @@ static double rel_pos(const vit_config *c, const double *table, size_t h, size_t
     return table[h * (size_t)all + (size_t)at];
 }
 
-/* Computes softmax(scale q k^T + bias) of query i, over the dimensions from `first` to `end` - 1 of
- * a head. */
+/* Computes the input of the softmax for query i: scale q k^T + bias with both masks. The product is
+ * over the dimensions from `first` to `end` - 1 of a head. */
 static void scores(const reference *f, const double *qkv, size_t ld, size_t width, size_t h,
                    size_t i, size_t first, size_t end, const double *bias, double *map) {
     const vit_config *c = &f->model->config;
@@ -699,9 +699,9 @@ static void scores(const reference *f, const double *qkv, size_t ld, size_t widt
     }
 }
 
-/* Returns weight j of the softmax, rounded for its product with value j. The sum of a row's
- * weights, each multiplied by the step of its value, is at most 32767 times the largest step.
- * `steps` is NULL unless the model is int8 or int4. */
+/* Returns weight j of the softmax, rounded for its product with value j. If the qkv layer is int8
+ * or int4, the weight times steps[j] becomes a multiple of 1 / whole, and a row has about 32767 of
+ * these units in total. For other layers, `steps` is NULL. */
 static double round_weight(double x, vit_dtype dtype, const double *steps, size_t j, double whole) {
     if (!steps) {
         return dtype == VIT_BF16 ? round_bf16(x) : x;
@@ -717,9 +717,9 @@ static double largest(const double *x, size_t n) {
     return most;
 }
 
-/* Computes row i of one head's attention map, and the weighted sum of the values for this query.
- * `qkv` points to this head: q is at [token * ld], k is `width` after q, and v is twice `width`
- * after q. `steps` contains the steps of the values, or is NULL. */
+/* Computes row i of one head's attention map, and adds the values, weighted by this row, to
+ * `context`. `qkv` points to this head: q is at [token * ld], k is `width` after q, and v is twice
+ * `width` after q. `steps` contains the steps of the values, or is NULL. */
 static void attend(const reference *f, const double *qkv, size_t ld, size_t width, vit_dtype dtype,
                    size_t h, size_t i, const double *bias, const double *lambda,
                    const double *steps, double *map, double *context) {
@@ -764,8 +764,8 @@ static void round_head(const reference *f, double *qkv, size_t width, bool halve
 }
 
 /* Computes the attention of all heads, and leaves their maps in f->attention. The type of the qkv
- * layer decides how the operands of both products are rounded: to bf16, or to whole steps in an
- * int8 or int4 model. */
+ * layer decides how the operands of both products are rounded: to bf16, to whole steps for int8 and
+ * int4, or not at all. */
 static double *attend_all(reference *f, int block, double *qkv) {
     const vit_config *c = &f->model->config;
     size_t heads = (size_t)c->num_heads, hd = (size_t)c->head_dim, width = heads * hd;
@@ -798,7 +798,7 @@ static double *attend_all(reference *f, int block, double *qkv) {
     return context;
 }
 
-/* Returns the input of a branch. It is x after the norm, or x itself if the norm comes last. */
+/* Returns the input of a branch: x after the norm, or a copy of x if no norm comes first. */
 static double *branch_input(reference *f, int block, const char *name) {
     char dotted[32];
     int type = f->model->config.block_type;
@@ -815,8 +815,8 @@ static double *branch_input(reference *f, int block, const char *name) {
     return y;
 }
 
-/* Adds gamma * branch to x, and frees the branch. If the block has a norm here, the norm is
- * applied. */
+/* Adds gamma * branch to x, and frees the branch. VIT_BLOCK_RES_POST_NORM has a norm before the
+ * addition, and VIT_BLOCK_POST_NORM has one after it. */
 static void add_to_x(reference *f, int block, const char *norm_name, const char *gamma_name,
                      const char *name, double *branch) {
     int type = f->model->config.block_type;
@@ -856,7 +856,7 @@ static void qk_norm(reference *f, int block, double *qkv) {
     block_step(f, block, ".attn.qk_norm", qkv, f->tokens * 3 * width);
 }
 
-/* Rotates the pairs of q and k of the patches by the angles of the tables. */
+/* Rotates the pairs of numbers in each patch's q and k, by the angles in the tables. */
 static void rope(reference *f, int block, double *qkv) {
     const vit_config *c = &f->model->config;
     size_t heads = (size_t)c->num_heads, half = (size_t)c->head_dim / 2;
@@ -884,8 +884,8 @@ static void rope(reference *f, int block, double *qkv) {
     free(sine);
 }
 
-/* Applies the norm after attention, either to the whole output of attention or to that of each
- * head. */
+/* Returns the output of attention after its norm, or a copy if there is no such norm. The norm is
+ * over all heads, or over each head. */
 static double *context_norm(reference *f, int block, const double *context) {
     const vit_config *c = &f->model->config;
     size_t heads = (size_t)c->num_heads, hd = (size_t)c->head_dim, n = f->tokens;
@@ -1057,8 +1057,8 @@ static size_t merged_tokens(const vit_config *c) {
     return (size_t)(c->grid_height / c->merge_size * (c->grid_width / c->merge_size));
 }
 
-/* Computes the tokens of the merger. m x m patches become one row, to which a norm and an MLP are
- * applied. */
+/* Computes the tokens of the merger: m x m patches become one row, to which an MLP is applied. A
+ * norm, if there is one, is over each patch or over each row. */
 static double *merge(reference *f) {
     const vit_config *c = &f->model->config;
     size_t m = (size_t)c->merge_size, across = (size_t)c->grid_width, wide = m * m * f->dim;
@@ -1088,8 +1088,8 @@ static double *merge(reference *f) {
     return out;
 }
 
-/* Computes the logits from one token. A distilled model has two heads. Any other model has one
- * head, with a representation layer before it. */
+/* Computes the embedding: the pooled vector, after the representation layer if there is one. For a
+ * distilled model, it is the mean of two tokens. */
 static void embedding(reference *f) {
     const vit_config *c = &f->model->config;
     const double *cls = f->pooled, *dist = f->tokens_out + f->dim;
@@ -1184,7 +1184,7 @@ static void reference_free(reference *f) {
 
 /* --- vit.h on the same model ---------------------------------------------- */
 
-/* Memory for the outputs of BATCH images: logits, embedding, tokens and attention in one block.
+/* The outputs of BATCH images. `data` holds logits, embedding, tokens, merged tokens, attention.
  * `blocks` is the memory for vit_outputs.blocks: for the tokens and the attention of each block,
  * followed by the tokens of the last block after the final norm. */
 typedef struct produced {
@@ -1288,8 +1288,8 @@ static void hash_floats(vit_hash *hash, const float *x, size_t n) {
     }
 }
 
-/* Runs the model with a trace, one image after the other, and compares with the reference. Returns
- * the largest error. */
+/* Runs the reference on each image, and compares it with the trace and the outputs of vit.h.
+ * Returns the largest error, except that of steps whose bound is larger than `strict`. */
 static double compare(const char *what, const vit_model *model, const float *input,
                       const uint8_t *mask, const traced_run *traced, const produced *p) {
     static const char *const names[] = { "logits", "embedding", "tokens", "merged", "attention" };
@@ -1313,8 +1313,8 @@ static double compare(const char *what, const vit_model *model, const float *inp
     return worst;
 }
 
-/* Compares vit_outputs.blocks with the trace, with the tokens, and with the attention of the last
- * block. */
+/* Checks that the outputs of blocks equal the trace, and that those of the last block equal the
+ * other outputs: the tokens after the final norm, and the attention. */
 static void compare_blocks(const char *what, const vit_config *c, const traced_run *traced,
                            const produced *p) {
     const size_t tokens = p->sizes[2] / BATCH, end = (size_t)c->depth * p->each;
@@ -1386,8 +1386,8 @@ static void attention_options(vit_config *c) {
 }
 
 /* Chooses a stem. Stems 0 to 3 are those of ResNets with this number of stages, and stem 4 is that
- * of MobileCLIP. The input size is rarely a multiple of the stride. A patch has one to three pixels
- * of the stem's output. */
+ * of MobileCLIP. The input size is rarely a multiple of the stride. A patch is one to three pixels
+ * wide in the stem's output. */
 static void random_stem(vit_config *c, int number) {
     int *stages[] = { &c->stem_stage1, &c->stem_stage2, &c->stem_stage3, &c->stem_stage4 };
     int depth = number % 4, stride = 8;
@@ -1633,8 +1633,8 @@ static void test_bits(const char *what, int index, const vit_model *model, const
     produced_free(&other);
 }
 
-/* Compares the base instruction set with the reference, and all other instruction sets with the
- * base. */
+/* Compares the base instruction set with the reference, and the instruction sets that must give the
+ * same bits with the base. */
 static double test_base(const char *what, int index, const vit_model *model, const float *input,
                         const uint8_t *mask, const vit_executor *executor) {
     traced_run traced;

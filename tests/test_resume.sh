@@ -122,8 +122,8 @@ again 0
 cp -rp photos/a set
 reference
 again 100
-# A photo gets another modification time, but keeps its bytes. Then a photo gets another size and
-# other bytes.
+# A photo gets another modification time, but keeps its bytes. Then two photos get other bytes and
+# other times, and one photo gets another size, but keeps its time.
 touch set/b/310.jpg
 reference
 again 0
@@ -133,7 +133,7 @@ echo more >>set/b/313.jpg
 touch -r photos/b/313.jpg set/b/313.jpg
 reference
 again 3
-# This photo is damaged, but can be decoded. Each run must report it.
+# This photo is damaged, but can be decoded. Each run must decode it again and report it.
 printf x | dd of=set/b/314.jpg bs=1 seek=700 conv=notrunc status=none
 reference
 for _ in 1 2; do

@@ -64,8 +64,8 @@ static void note_pid(void) {
 /* The attack "taint" adds this to the grey value of later images that the same child decodes. */
 static int tainted;
 
-/* Decodes an image of this test. A grey image has four bytes: 'g', the width, the height and
- * the grey value. Any other image is the name of an attack. */
+/* Decodes a grey image of four bytes: a letter, the width, the height and the grey value. Images of
+ * another form, such as the name of an attack, do not come here. */
 static bool paint(const uint8_t *bytes, vit_image *image) {
     const int width = bytes[1], height = bytes[2];
     uint8_t *pixels = malloc((size_t)(width * height) * 3 + 1);
@@ -489,7 +489,7 @@ static bool fails_with(sandbox *box, const char *deed, const char *message, bool
     return good;
 }
 
-/* Tests a signal to the whole job. The signal must not end an idle child. */
+/* Tests a parent that blocks all signals. SIGUSR1 must not end an idle child; limits must hold. */
 static bool with_all_signals(void) {
     sandbox_settings settings = settings_of();
     report r = report_make();
@@ -616,9 +616,9 @@ static void test_alone(void) {
     sandbox_close(box);
 }
 
-/* Decodes many images in a thread. Each thread has its own child, and some children crash. This
- * test is left out with the address sanitizer, because its malloc is unusable after a fork while
- * other threads run. */
+/* Decodes many images in a thread. There is a child for each thread, and some children crash. With
+ * the address sanitizer none crashes, because its malloc may be unusable in a child that is forked
+ * while other threads run. */
 static void *decode_many(void *arg) {
     sandbox *box = arg;
     long bad = 0;
@@ -646,8 +646,8 @@ static void test_threads(void) {
     sandbox_close(box);
 }
 
-/* Waits for orphaned children, which become children of this process. Returns the number of
- * children that end within a minute. */
+/* Waits until all orphaned children, which become children of this process, have ended. Returns
+ * their number, or -1 if one still runs after a minute. */
 static int count_ended(void) {
     int ended = 0;
     for (int i = 0; i < 6000; i++) {
@@ -659,8 +659,8 @@ static int count_ended(void) {
     return -1;
 }
 
-/* Tests children whose parent is killed. A waiting child must end at once. A child that computes
- * forever must end by its time limit. */
+/* Tests children whose parent is killed: three that wait, and one that computes until its time
+ * limit. All four must end. */
 static void test_orphans(void) {
     int ends[2];
     char byte;
@@ -711,7 +711,7 @@ static void test_bytes(sandbox *box) {
     CHECK(is_grey(box, 3, 3, 3));
 }
 
-/* Decodes a real image as all programs do. Decoding a folder must fail. */
+/* Decodes a real image with and without a sandbox. Decoding a folder must fail. */
 static void test_photos(const char *data) {
     char path[256];
     const photo_options confined = { 0 }, here = { false, true, 0, false, NULL };

@@ -96,7 +96,7 @@ try "$embed" -m $model --list <(tr '\n' '\0' <list) -o other.npy
 is 1
 err 'has a NUL byte in a path: a list whose paths end with NUL needs --null'
 missing other.npy.tmp*
-# a folder with a trailing slash, and a folder in a list, count as the same operand
+# 'photos/' as an operand or in a list gives the same index as 'photos'
 printf 'photos/\n' >folders
 for folders in photos/ '--list folders'; do
     # shellcheck disable=SC2086 # words

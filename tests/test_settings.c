@@ -82,7 +82,7 @@ static void check_given(setting_key key, const char *text, double value) {
     CHECK_MSG(!strcmp(setting_text(key, value, back), text), "%s: back as %s", assignment, back);
 }
 
-/* Checks the names of activations. Tools must use the same names for them as traces. */
+/* Checks that the tools accept vit.h's name for each activation. */
 static void test_activation_names(void) {
 #define X(enumerator, value, text)                                                                 \
     CHECK_MSG(setting_find_word(SETTING_ACTIVATION, text) == value, "%s: vit.h's name", text);
@@ -135,8 +135,8 @@ static bool is_preprocessing(int key) {
            key == SETTING_INTERPOLATION || key == SETTING_POS_RESAMPLE;
 }
 
-/* Checks the description of a value. Each value that a plain ViT does not have must have its own
- * description. */
+/* Checks that a model with this value is described in other words than a plain ViT, which has
+ * another value. */
 static void check_described(setting_key key, double value, const vit_config *plain) {
     char before[512], after[512];
     vit_config config = *plain;
@@ -157,7 +157,7 @@ static void test_described(void) {
         const setting_row *row = &setting_rows[key];
         vit_config plain = plain_config();
         if (row->field == SETTING_NO_FIELD || is_preprocessing(key)) continue;
-        /* The pooling of a plain ViT has no description. */
+        /* The description has pool_prefix only for a pooling of several tokens. */
         if (key == SETTING_POOL_PREFIX) plain.pool = VIT_POOL_AVG;
         if (row->kind == SETTING_FLAG) check_described((setting_key)key, row->plain == 0, &plain);
         for (place = 0; row->words && row->words[place].word; place++)

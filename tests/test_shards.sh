@@ -184,7 +184,7 @@ for line in 'b.jpg", "error": "is a symbolic link"' 'c.png", "error": "is a hard
     '/tmp/outside.png", "error": "has a name that leads out of the archive"'; do
     has hostile/metadata/metadata_hostile.jsonl "$line"
 done
-# sized SUM: makes a member of 2^60 bytes in GNU's binary form, with a valid checksum
+# sized SUM: makes an archive whose first header has the size 2^60, in GNU's form, and this checksum
 sized() { # SUM, of six digits
     head -c 124 in/part-00000.tar
     printf '\x80\0\0\0\x10\0\0\0\0\0\0\0'

@@ -21,8 +21,8 @@ usage() { # REGEX
 }
 cd "$work" || exit 2
 
-# The labels of these ten classes are invalid as names of folders. vit-classify gives the class of
-# each photo.
+# Most of these ten labels cannot be names of folders as they are. `folders` has the names that must
+# replace them.
 printf '%s\n' 'a/b\c' 'con' '.hidden' 'Car' 'car' 'what?' 'dots...' '"x" <y> | *' 'caf'$'\303\251' \
     "$(printf 'long%.0s' {1..60})" >labels.txt
 : >out
@@ -32,7 +32,7 @@ is 0
 folders=('a_b_c' '_con' '_hidden' 'Car (3)' 'car (4)' 'what_' 'dots.._' '_x_ _y_ _ _' \
     'caf'$'\303\251' "$(printf 'long%.0s' {1..30})")
 
-# The photos are noise in several colours, so the model puts them into several classes.
+# Each photo has one colour. The model puts the colours into several classes.
 photo() { # FILE RED GREEN BLUE
     { printf 'P6\n8 8\n255\n'
       for _ in {1..64}; do printf "\\x$(printf %02x "$2")\\x$(printf %02x "$3")\\x$(printf %02x "$4")"; done; } >"$1"

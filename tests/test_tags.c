@@ -108,7 +108,7 @@ static bool read_text(const char *text, size_t size, int limit, tag_lists *lists
     return good;
 }
 
-/* Writes the photos and their classes as a text such as "dir/a.jpg 3 5|dir/b.jpg |". */
+/* Writes the photos and their classes as a text such as "dir/a.jpg 3 5|dir/b.jpg|". */
 static void describe(const tag_lists *lists, char *text, size_t size) {
     text[0] = '\0';
     for (int i = 0; i < lists->photos.count; i++) {

@@ -41,7 +41,7 @@ static const char *list(const uint8_t *bytes, size_t size) {
         const char *found = list((t).bytes, (t).size);                                             \
         CHECK_MSG(strcmp(found, expected) == 0, "found: %s", found);                               \
     } while (0)
-/* Checks that the archive has these members, and that it ends after them. */
+/* Ends the archive, checks that it has exactly these members, and frees it. */
 #define CHECK_ALL(t, expected)                                                                     \
     do {                                                                                           \
         tar_writer_end(&(t));                                                                      \
@@ -119,7 +119,7 @@ static void test_names(void) {
     tar_writer_free(&t);
 }
 
-static const uint8_t more[600] = { 1 }; /* These bytes are two blocks of data. */
+static const uint8_t more[600] = { 1 }; /* These bytes take two blocks. */
 
 static void test_sizes(void) {
     static const uint8_t binary[12] = { 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5 };
@@ -327,8 +327,8 @@ static void test_refused_archives(void) {
     CHECK_REFUSED(t, "the archive has an extended header of 1048577 bytes, limit 1048576");
 }
 
-/* Tests archives that are cut short. Each prefix of a valid archive must be refused, unless only
- * the last zeros are missing. */
+/* Tests archives that are cut short. Each prefix of a valid archive must be refused, unless it has
+ * at least the first of the two blocks of zeros at the end. */
 static void test_cuts(void) {
     tar_writer t = empty();
     size_t whole;
@@ -437,8 +437,8 @@ static void test_samples(void) {
     tar_writer_free(&t);
 }
 
-/* Tests the texts of a sample. The first error is reported. JSON values of another form are
- * ignored. */
+/* Tests the texts of a sample. Only the first error is reported. A number in JSON can be a caption.
+ * A label of another form is reported, and a url of another form is ignored. */
 static void test_texts(void) {
     static const uint8_t large[SAMPLE_MAX_TEXT + 1] = { 1 };
     static samples s;
@@ -471,8 +471,8 @@ static void test_texts(void) {
     tar_writer_free(&t);
 }
 
-/* Tests a sample with too many images. The remaining images must become a separate sample, and no
- * image may be lost. */
+/* Tests a key that has too many images for one sample. The other images must become further
+ * samples, and no image may be lost. */
 static void test_many_images(void) {
     static samples s;
     tar_writer t = empty();

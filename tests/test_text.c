@@ -52,7 +52,7 @@ static double distance(const float *found, const npy_array *expected) {
     return most / largest;
 }
 
-/* Runs all texts as one batch of the session. `numbers` contains the ids as integers. If `numbers`
+/* Runs all texts in one call of vit_forward. `numbers` contains the ids as integers. If `numbers`
  * is NULL, the ids are passed as floats. */
 static void run(vit_session *session, const npy_array *ids, const int *numbers, float *found) {
     vit_input in = { 0 };
@@ -68,7 +68,7 @@ static void drop(void *user, const char *name, const float *values, const int sh
     (void)user, (void)name, (void)values, (void)shape;
 }
 
-/* Tests that the bits do not depend on the batch, on a trace, or on the type of the ids. */
+/* Compares with PyTorch. The batch, a trace and the type of the ids must not change any bit. */
 static void test_session(const vit_model *text, vit_isa isa, const npy_array *ids,
                          const int *numbers, const npy_array *expected, double tolerance) {
     const size_t bytes = expected->count * sizeof(float);

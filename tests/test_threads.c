@@ -91,7 +91,7 @@ static void *run_job(void *user) {
     return NULL;
 }
 
-/* An executor that runs each task on a new thread, a few at a time. The last task runs first. */
+/* An executor that runs each task on a new thread, a few at a time. The last tasks run first. */
 static void on_new_threads(void *user, int count, vit_task *task, void *arg) {
     const int at_once = *(const int *)user;
     for (int end = count; end > 0; end -= at_once) {
@@ -151,7 +151,7 @@ typedef struct user {
     int failures;
 } user;
 
-/* Opens, runs and closes other models, while all threads share one model. */
+/* Runs in each of several threads: uses the shared model, and opens a model of its own, in turn. */
 static void *use(void *arg) {
     user *u = arg;
     for (int i = 0; i < ROUNDS; i++) {

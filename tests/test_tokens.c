@@ -315,9 +315,9 @@ static void test_facts(const char *folder) {
     }
 }
 
-/* Tests damaged vocabularies. A .model file that is cut short or has a changed byte must be refused
- * with a message or give ids, without a crash. A damaged .gz file must be refused, whatever byte is
- * damaged. */
+/* Tests damaged vocabularies: files that are cut short or have a changed byte. Each must give a
+ * tokenizer or a message, without a crash. A damaged .gz file must be refused, unless the changed
+ * byte may have no effect. */
 static void test_damaged(const char *folder) {
     static const struct {
         const char *from, *name;
@@ -343,8 +343,8 @@ static void test_damaged(const char *folder) {
                 r = report_make();
                 if (!tokenizer_build(&from, &blob, &r)) refused++;
                 CHECK((blob.data == NULL) == (r.text[0] != '\0'));
-                /* In a .gz file, changes to the time, the level, the system and the name have no
-                 * effect. */
+                /* In a .gz file, changes to the time, the level, the system and the name may have
+                 * no effect. */
                 if (row == 1 && (cut || at < 4 || at > 16))
                     CHECK_MSG(!blob.data, "byte %d", (int)at);
                 free(blob.data);
@@ -378,8 +378,8 @@ static void test_spiece(const char *folder) {
         { UNKNOWN_PIECE "\x0a\x05\x0a\x01\x61\x18\x05\x12\x02\x18\x02", 20, "UNUSED" },
         { UNKNOWN_PIECE "\x0a\x08\x0a\x01\x61\x15\x00\x00\xc0\x7f", 19, "not finite" },
         { UNKNOWN_PIECE UNKNOWN_PIECE, 18, "occurs twice" },
-        /* These tries are wrong: 2 units whose root has no child, 1 byte, and a leaf at the
-         * root. */
+        /* A valid trie of 2 units, whose root has no child. Then wrong tries: 1 byte, 16 bytes,
+         * and a leaf at the root. */
         { UNKNOWN_PIECE "\x1a\x0e\x12\x0c\x08\0\0\0\0\x04\0\0\0\0\0\0", 25, NULL },
         { UNKNOWN_PIECE "\x1a\x0e\x12\x0c\x01\0\0\0\0\x04\0\0\0\0\0\0", 25, "gives 1 bytes as" },
         { UNKNOWN_PIECE "\x1a\x0e\x12\x0c\x10\0\0\0\0\x04\0\0\0\0\0\0", 25, "gives 16 bytes as" },
@@ -404,8 +404,8 @@ static void test_spiece(const char *folder) {
     CHECK(remove(path) == 0);
 }
 
-/* Tests a tokenizer.json beside a SentencePiece model. The tokenizer.json replaces the parts of the
- * model that it contains. */
+/* Tests a tokenizer.json whose normalizer is 'Precompiled'. The SentencePiece model beside it must
+ * be read instead. */
 static void test_precompiled(const char *folder) {
     tokenizer_blob blob;
     vit_tokenizer t;
@@ -444,7 +444,7 @@ static void test_canonical(void) {
     free(blob.data);
 }
 
-/* Tests a vocabulary whose pieces are plain text instead of GPT-2's characters. */
+/* A vocabulary whose pieces are plain text instead of GPT-2's characters must be refused. */
 static void test_plain_pieces(const char *folder) {
     tokenizer_source from = { 0 };
     tokenizer_blob blob;

@@ -84,8 +84,8 @@ done
 limit=none
 photo=examples/cat.ppm
 
-# refused TEXT COMMAND...: passes if COMMAND exits with status 1, prints one message that contains
-# TEXT, and leaves no file behind
+# refused TEXT COMMAND...: passes if COMMAND exits with status 1, prints a message that contains
+# TEXT, and leaves no temporary file behind
 refused() {
     local text=$1 status
     shift

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes each allocation of whole programs fail in turn, including those of the C library. The
-# program must end by itself, either with a message and a failure status, or with its usual output.
+# Makes one allocation fail in each run of a program, also in the C library: each in turn, or 60 at
+# most. The run must end by itself, with a message and a failure status, or with its usual output.
 # Each file must be complete or must not exist. (test_converter_memory.c finds leaks.)
 set -u
 cd "$(dirname "$0")/.."

@@ -27,8 +27,8 @@ static int read_input(const char *folder) {
     return whole;
 }
 
-/* Checks that the logits are equal to the recorded logits. For types that round their inputs, the
- * logits may differ slightly. */
+/* Compares the logits with the recorded ones, whose bits are in `hex`. The bits must be the same if
+ * `exact` is set. Otherwise, logits may differ by less than 1e-3. */
 static void compare(const char *name, int exact, const char *hex, const float *logits) {
     for (int i = 0; i < CLASSES; i++) {
         char *end;

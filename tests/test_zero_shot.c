@@ -61,7 +61,7 @@ static void test_numbers(double scale, double bias, const double *expected, bool
     zero_shot_close(&z);
 }
 
-/* Tests names with the line ends of Windows, and missing files. */
+/* Tests names with the line ends of Windows, an empty name, escapes, and the default options. */
 static void test_open(void) {
     const zero_shot_options options = options_of((double)NAN, (double)NAN, false);
     report r = report_make();

@@ -171,8 +171,8 @@ static inline int tiny_tensor(const tiny_options *o, int index, vit_tensor *t) {
 }
 
 /* Fills in the values of a tensor. The mean and std of the preprocessing are those of the config.
- * LayerNorm weights are near 1. All other weights are scaled by the number of inputs of their
- * layer. */
+ * The weights of norms are within 0.3 of 1. Those of layers are scaled by the number of inputs. All
+ * other values are within 0.3 of 0. */
 static inline void tiny_weights(const tiny_options *o, const vit_tensor *t, uint32_t *state,
                                 float *out, size_t count) {
     size_t fan_in = t->dims[0] > 0 && t->ndim > 1 ? count / (size_t)t->dims[0] : 1;
@@ -246,7 +246,7 @@ static inline uint32_t tiny_bits_float(double value) {
     return bits;
 }
 
-/* Writes all fields of the config to `at`, unless at is NULL. Returns the number of fields. */
+/* Writes the config's fields, without skip_field and with extra_field, unless at is NULL. */
 static inline uint32_t tiny_fields(const tiny_options *o, unsigned char *at) {
     enum { tiny_type_int = 0, tiny_type_float = 1 };
     uint32_t n = 0;
@@ -444,7 +444,7 @@ static inline tiny_file tiny_build_once(tiny_options *o) {
 }
 
 /* Returns the output for the input of the self-test, malloc'ed, computed with VIT_ISA_SCALAR; NULL
- * if the file cannot be opened. */
+ * if the file cannot be opened or the model cannot run. */
 static inline float *tiny_selftest_output(const tiny_file *f) {
     vit_model model;
     vit_session session;
@@ -475,8 +475,8 @@ static inline float *tiny_selftest_output(const tiny_file *f) {
     return output;
 }
 
-/* Builds a file. vit_config_check checks a copy of options->config and fills in its derived fields,
- * unless options->unchecked is set. */
+/* Builds a file. vit_config_check fills in the derived fields of a copy of options->config. If it
+ * refuses the config, the test ends at once, unless options->unchecked is set. */
 static inline tiny_file tiny_build(const tiny_options *options) {
     tiny_options o = *options;
     char detail[VIT_MAX_DETAIL];

@@ -3,8 +3,8 @@
  *     token_ids PATH CLEANING [CONTEXT [FLAGS]] <TEXTS >IDS
  *
  * In the input, the size of each text precedes its bytes. In the output, the number of each text's
- * ids precedes the ids. Sizes, numbers and ids are u32 of this machine. 0xffffffff stands for a
- * refused text. CLEANING is a number of text_cleaning. FLAGS 1 means lower_case. The program prints
+ * ids precedes the ids. All of them are u32 in this machine's byte order. 0xffffffff stands for a
+ * refused text. CLEANING is a value of text_cleaning. FLAGS 1 means lower_case. The program prints
  * facts about the tokenizer on stderr.
  */
 #include <stdio.h>

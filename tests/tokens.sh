@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares ids with those of other tokenizers, on COUNT random texts for each (1,000,000):
+# Compares ids with those of other tokenizers, on COUNT random texts for each (default 1,000,000):
 #
 #     BPE=bpe_simple_vocab_16e6.txt.gz MODULE=node_modules/tokenizers JSON="a/tokenizer.json ..." \
 #     MODELS="a.model ..." bash tests/tokens.sh [COUNT [SEED]]

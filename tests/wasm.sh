@@ -64,7 +64,7 @@ done
 
 # --- the example, against native builds ---------------------------------------------------------
 
-# same_lines prints its results in the form of tools/vit-classify.
+# same_lines OPTION...: passes if run.mjs prints the same lines as tools/vit-classify
 same_lines() {
     diff <(tools/vit-classify examples/cat.ppm) \
         <(node examples/web/vit/run.mjs "$@" examples/cat.ppm)
@@ -87,8 +87,8 @@ for picture in tests/data/images/*; do
     [[ $picture == *.txt ]] || pictures+=("$picture")
 done
 
-# compare KIND DTYPE TOLERANCE THREADS NODE_FLAGS...: compares the results with those of a native
-# build
+# compare KIND DTYPE TOLERANCE THREADS NODE_FLAGS...: compares the results with those of both native
+# builds
 compare() {
     local name
     name=$1.$2.$4
@@ -102,9 +102,9 @@ relaxed_flags=(--experimental-wasm-relaxed-simd --no-liftoff)
 [ -e $relaxed ] || echo "no clang-19, so relaxed SIMD is not tested"
 
 # A "calibrated" model is an int8 model whose weights obey the rule of section "fits16". Relaxed
-# SIMD relies on this rule. The largest measured difference is 1e-6. The difference is larger for
-# types with coarse steps, where a number may be rounded to the next step: bf16 3.9e-3, int8 8.6e-3,
-# int4 1.3e-2.
+# SIMD relies on this rule. The largest measured difference is 1e-6 for f32 and f16. Types with
+# coarse steps, where a number may be rounded to the next step, have larger ones: bf16 3.9e-3, int8
+# 8.6e-3, int4 1.3e-2.
 for type in f32:1e-5 f16:1e-5 bf16:0.02 int8:0.05 calibrated:0.05 int4:0.05; do
     dtype=${type%:*} tolerance=${type#*:}
     model=$work/$dtype.vit

@@ -47,7 +47,7 @@ try {
 check(message === 'a worker has failed', `a task that traps: ${message}`);
 pool.close();
 
-/** Computes logits after the module's memory has grown for a large photo. */
+/** Computes logits after a photo of this side, for which the memory must grow if it is large. */
 async function logitsOf(threads, side) {
     const model = await Model.open(bytes, { threads });
     const before = model.memory;
@@ -64,7 +64,7 @@ for (const threads of [2, 4, 9]) {
     check(logits.every((x, i) => Object.is(x, wanted[i])), `${threads} threads: other bits`);
 }
 
-// With many jobs and more workers than CPUs, no index may be lost or computed twice.
+// In many runs on four threads, no index of a job may be lost or computed twice.
 const busy = await Model.open(bytes, { threads: 4 });
 check(busy.threads === 4, `${busy.threads} threads`);
 for (let i = 0; i < 30; i++) {

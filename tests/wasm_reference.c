@@ -71,8 +71,8 @@ static void look_at(const vit_image *image) {
     printf("\n");
 }
 
-/* Classifies crops of the image. Their sides are about 5/8 of the image's sides. All crops have
- * different sizes. */
+/* Classifies one of sixteen crops. Its sides are half of the image's sides, plus up to 15 pixels.
+ * All crops have different sizes. */
 static void look_at_crop(const vit_image *image, int number) {
     vit_image crop = *image;
     int x = number % 4 * (image->width / 8), y = number / 4 * (image->height / 8);

@@ -13,7 +13,7 @@ const looks = [['light', {}, tabs], ['dark', { colorScheme: 'dark' }, tabs.slice
                ['phone', phone, tabs.slice(2)],
                ['phone, dark', { ...phone, colorScheme: 'dark' }, tabs.slice(0, 1)]];
 
-/** check(where) fails with the violations in the page's current state. */
+/** Returns check(where), which fails if axe-core finds a violation in the page's current state. */
 export async function makeChecker(page) {
     await page.evaluate(axe);
     return async (where) => {

@@ -24,8 +24,8 @@ const models = [
          'crop_mode=aspect', 'crop_rounding=nearest'].flatMap((value) => ['--set', value])],
 ];
 
-/** Runs in the page. Computes all outputs of each photo, in the order of the list and in the
- * reverse order, from the photo or from its input. */
+/** Runs in the page. Computes all outputs of each photo twice: in the order of the list from the
+ * photo, and in the reverse order from its preprocessed input. */
 async function runInPage({ model, photos: files }) {
     const { decode } = await import('/decode.mjs');
     const { Model } = await import('/vit/vit.mjs');

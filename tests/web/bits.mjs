@@ -1,6 +1,6 @@
-// bits.mjs - tests vit/vit.mjs in the browser. The pixels of PNGs must equal those of Node and of a
-// native build with VIT_NO_FMA, bit for bit. The same holds for the logits of every module, for
-// every type of weights.
+// bits.mjs - tests vit/vit.mjs in the browser. For every module and every type of weights, the
+// logits of PNGs must equal those of Node and of a native build with VIT_NO_FMA, bit for bit. The
+// page must therefore decode a PNG to the same pixels.
 import { readFileSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { decode } from '../../examples/web/decode.mjs';

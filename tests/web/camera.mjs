@@ -1,4 +1,4 @@
-// camera.mjs - tests the page with Chromium's fake camera, which shows the cat, without a camera,
+// camera.mjs - tests the page with Chromium's fake camera (which shows the cat), without a camera,
 // and without permission to use the camera.
 import { pathOf } from './files.mjs';
 import { shownClasses } from './classes.mjs';

@@ -11,7 +11,7 @@ import { expect, same, skip, visit } from './harness.mjs';
 /** This program is built with VIT_NO_FMA, because WebAssembly has no fused multiply-add. */
 const converter = resolve('build/nofma/tools/vit-convert');
 
-/** Returns the .vit file that the native program writes with the same arguments. */
+/** Returns the bytes of the .vit file that the native program writes with these arguments. */
 export function native(file, args, ...beside) {
     const cwd = pathOf('native');
     rmSync(cwd, { recursive: true, force: true }); // the program reads files beside a checkpoint
@@ -42,7 +42,7 @@ export async function download({ page }) {
     return bytes;
 }
 
-/** Drops the checkpoint, and fills in the form's fields by their labels. */
+/** Drops the checkpoint, fills in the form's fields by their labels, and starts the conversion. */
 export async function convert(visited, file, dtype, fields = {}) {
     const { page } = visited;
     await visited.dropOnly(file);

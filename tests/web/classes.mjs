@@ -13,8 +13,8 @@ export function shownClasses(page) {
     })));
 }
 
-/** Runs in the page: returns the mean and the largest brightness of the part of the photo that the
- * model gets, in the large attention map. */
+/** Runs in the page: returns the mean and the largest brightness of the large attention map, in the
+ * square in the middle, which is what the model gets. */
 function brightness() {
     const canvas = document.querySelector('#attention-map canvas');
     const { width, height } = canvas, side = Math.min(width, height);
@@ -29,8 +29,8 @@ function brightness() {
     return { mean: sum / side ** 2, most: Math.round(most) };
 }
 
-/** Browsers and tools decode a JPEG to slightly different pixels, so probabilities may differ by
- * `apart` percentage points. */
+/** Compares the shown classes with vit-classify's. Probabilities may differ by `apart` percentage
+ * points, because browsers decode a JPEG to slightly different pixels. */
 async function compare(page, photo, modelPath, apart) {
     const { top } = json('tools/vit-classify', '-m', modelPath, '--json', photo);
     const shown = await shownClasses(page);

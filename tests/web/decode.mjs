@@ -48,7 +48,7 @@ function filtered(rows, step) {
     }));
 }
 
-/** Returns { file, data }: a PNG of random samples, and its pixels. */
+/** Returns { file, data }: a PNG of random samples, and the rgb8 pixels that decode() must give. */
 function makePng({ colour, depth, interlaced, width, height, more = [] }) {
     const channels = channelsOf[colour];
     const palette = Buffer.from(Array.from({ length: 3 << depth }, () => random(256)));

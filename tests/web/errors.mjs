@@ -199,7 +199,7 @@ check(workers === 0, `${workers} workers outlived their models, closed before al
 const beyond = await throws(() => engine.allocate(2 ** 32), VitError, 'out of memory', '4 GB');
 check(beyond.result === -3, `result ${beyond.result}`);
 await throws(() => engine.allocate(2 ** 40), VitError, 'out of memory', 'more than any');
-engine.allocate(2 ** 31); // addresses whose highest bit is set
+engine.allocate(2 ** 31); // later addresses have their highest bit set
 const high = openIn(bytes);
 const card = JSON.parse(engine.text(engine.attempt('info', high)));
 check(high >>> 0 > 2 ** 31 && card.config.depth > 0, 'a model above 2 GB');

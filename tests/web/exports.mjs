@@ -16,7 +16,7 @@ import { loadModule } from '../../examples/web/vit/load.mjs';
 import { Model } from '../../examples/web/vit/vit.mjs';
 import { check, summary } from '../checks.mjs';
 
-const PATIENCE = 20000; // milliseconds for all calls of an export, and
+const PATIENCE = 20000; // milliseconds for a worker to start and make all calls of an export
 const source = new URL('../../examples/web/vit/', import.meta.url);
 
 /** The types of the parameters: m is a model, p a pointer, i an integer, d a double. */

@@ -30,7 +30,7 @@ export function embeddings(photos) {
     return readFileSync(pathOf('embeddings.npy'));
 }
 
-/** Returns random numbers from 0 to 1, the same ones in each run. */
+/** Returns a function that gives random numbers in [0, 1), the same ones for the same seed. */
 export function random(seed) {
     let state = seed >>> 0;
     return () => {
@@ -41,8 +41,8 @@ export function random(seed) {
     };
 }
 
-/** Returns a copy of a file with up to eight changed bytes, or with a part that is missing,
- * repeated or replaced by noise. */
+/** Returns a copy of a file that is cut short, lacks a part, has up to 64 bytes replaced by one
+ * value, or has up to eight changed bytes. */
 export function damage(bytes, next) {
     const copy = Uint8Array.from(bytes);
     const place = () => Math.floor(next() * copy.length);

@@ -23,7 +23,7 @@ function dropIn(files) {
                                                         cancelable: true }));
 }
 
-/** Opens the page. Any message of the page or its scripts is a failure. */
+/** A visit to the page. Any warning or error of the page or its scripts is a failure. */
 class Visit {
     static async open(browser, { server = servers.isolated, query = '' } = {}) {
         const visit = new Visit();

@@ -223,7 +223,7 @@ export class Visit {
         context.on('weberror', (error) => problems.push(`uncaught: ${error.error().message}`));
     }
 
-    /** Records the messages and requests that the test expects. */
+    /** Messages and requests that match this pattern are expected, so they do not count. */
     overlook(pattern) {
         this.overlooked = pattern;
     }
@@ -275,7 +275,7 @@ export class Visit {
     }
 }
 
-/** Returns a test that consists of one visit. */
+/** Runs a test that consists of one visit. */
 export async function visit(name, options, action) {
     await test(name, async () => {
         const visited = await Visit.open(options);

@@ -26,7 +26,7 @@ const isolated = (page) => page.evaluate(() => crossOriginIsolated);
 const several = (count) => count > 1;
 const one = (count) => count === 1;
 
-/** Counts the requests for the page itself. */
+/** Returns a function that counts the requests for the page itself since this call. */
 function loads(server) {
     const before = server.requests.length;
     return () => server.requests.slice(before).filter((url) => url === '/').length;

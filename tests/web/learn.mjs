@@ -85,7 +85,7 @@ const times = ['embed_seconds', 'learn_seconds'];
 const timeless = (report) => report && JSON.stringify(report, (key, value) =>
     (times.includes(key) ? undefined : value));
 
-/** Compares both programs. Returns the bytes of the learnt file, or null. */
+/** Compares both programs. Returns learn()'s result with `bytes`: the learnt file, or null. */
 async function compare(title, model, photos, args = []) {
     const ours = await learner.learn(fs.readFileSync(model), photos, args);
     const theirs = learnNatively(model, photos, args);

@@ -56,7 +56,7 @@ export class Native {
         return { json, ...readNpy(npy) };
     }
 
-    /** vit-run PHOTO with outputs { logits: 'logits', ... }: options and the arrays. */
+    /** Runs vit-run on a photo with an option --NAME for each name; returns { NAME: values }. */
     outputs(photo, names, ...parameters) {
         const files = names.map((name) => `${this.work}/${name}.npy`);
         this.run('tools/vit-run', '-m', this.model, photo, ...parameters,

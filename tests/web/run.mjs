@@ -4,7 +4,7 @@
 //     node tests/web/run.mjs [--references] [SUITE...]
 //
 // --references writes tests/web/reference/*.png instead of comparing with them. The last line is
-// "N passed, N failed". WEB_TEST_DATA: a folder of DeiT-Ti's checkpoint and photos.
+// "N passed, N failed". WEB_TEST_DATA may name a folder with DeiT-Ti's checkpoint and photos.
 import { closeAll, expect, seen, summary, test } from './harness.mjs';
 import { makeAll } from './files.mjs';
 

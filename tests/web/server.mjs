@@ -27,8 +27,8 @@ function ask(path, { headers = {}, method = 'GET', server = servers.isolated } =
 
 const started = [];
 
-/** Starts serve.mjs as a command; resolves to { out, status } after its first line of output or its
- * end. */
+/** Starts serve.mjs as a command. After its first output or its end, resolves to { out, err,
+ * status, stop }, where `status` is undefined while it runs. */
 async function start(...args) {
     const child = spawn('node', ['examples/web/serve.mjs', ...args]);
     started.push(child);

@@ -14,8 +14,8 @@ const MEAN = 2;             // the largest mean of all differences
 export const look = (...args) => json('tools/vit-look', ...args, '--json', '-o', pathOf('look.png'));
 const catPng = pathOf('cat.png');
 
-/** Runs in the page: draws small copies of all canvases of an element on one sheet; returns a
- * PNG. */
+/** Runs in the page: draws small copies of an element's visible canvases on one sheet; returns the
+ * number of canvases and the bytes of a PNG. */
 async function sheetOf(selector) {
     const all = [...document.querySelectorAll(`${selector} canvas`)]
         .filter((canvas) => canvas.checkVisibility() && canvas.width > 4);
@@ -33,7 +33,7 @@ async function sheetOf(selector) {
     return { count: all.length, bytes: [...new Uint8Array(await blob.arrayBuffer())] };
 }
 
-/** Runs in the page: returns the difference of two pictures. */
+/** Runs in the page: compares two PNGs. Returns { mean, share }, or { sizes } if these differ. */
 async function distance({ found, wanted, apart }) {
     const [a, b] = await Promise.all([found, wanted].map(async (bytes) => {
         const bitmap = await createImageBitmap(new Blob([Uint8Array.from(bytes)]));

@@ -15,8 +15,8 @@ const photos = [...Object.keys(colours).flatMap((name) => [0, 1, 2].map((i) => `
                 'cat.png', 'noise.png'].map(pathOf);
 const LONG = 'one two three four five six seven';
 
-/** The folders have a checkpoint, its configuration and its tokenizer. The .vit files are made from
- * them. */
+/** Makes a folder for each model, with its checkpoint, configuration and tokenizer, and converts
+ * the folder to a .vit file. */
 function makeModels() {
     for (const [name, output] of [['hf_clip', clip], ['hf_siglip', siglip]]) {
         const folder = pathOf(name);
@@ -235,7 +235,7 @@ function rowsOf(path, count) {
     return Array.from({ length: count }, (_, i) => values.subarray(i * width, (i + 1) * width));
 }
 
-/** Returns the message of the error that a call throws, or '' if it throws no error. */
+/** Returns 'KIND: MESSAGE' for the error that a call throws, or '' if it throws no error. */
 async function thrownBy(action) {
     try {
         await action();

@@ -58,8 +58,8 @@ bool json_parse(json_document *document, char *text, size_t size, bool unique_ke
                 report *r);
 void json_free(json_document *document);
 
-/* These functions read a value. If the value is missing or has another kind, they return NULL or
- * `otherwise`. The first argument may be NULL. */
+/* These functions read a value. The first argument may be NULL. If the value is missing or has
+ * another kind, or if json_integer finds no `integral` number, they return NULL or `otherwise`. */
 const json_value *json_get(const json_value *object, const char *key);
 /* Returns the first child; the `next` of each child is the following child. */
 const json_value *json_first(const json_value *array_or_object);

@@ -39,9 +39,9 @@ void memory_free(memory_arena *arena) {
     arena->used = 0;
 }
 
-/* Adds a block to the arena. Each block is twice as large as the block before it, up to
- * MEMORY_LARGEST_BLOCK, or larger if a piece needs more. Thus a small file needs little memory, and
- * a large file needs few blocks. */
+/* Adds a block to the arena. A block is twice as large as the block before it, but at most
+ * MEMORY_LARGEST_BLOCK, unless one piece needs more. Thus a small file needs little memory, and a
+ * large file needs few blocks. */
 static bool memory_add_block(memory_arena *arena, size_t at_least) {
     size_t size = arena->blocks ? arena->blocks->size * 2 : MEMORY_FIRST_BLOCK;
     memory_block *block;

@@ -18,7 +18,7 @@ typedef struct memory_arena {
 
 memory_arena memory_make(size_t limit);
 void memory_free(memory_arena *arena);
-void *memory_take(memory_arena *arena, size_t size); /* returns NULL if fewer bytes are left */
+void *memory_take(memory_arena *arena, size_t size); /* NULL at the limit, or if malloc fails */
 /* Copies `size` bytes and adds a NUL. */
 char *memory_copy_text(memory_arena *arena, const char *text, size_t size);
 

@@ -2,7 +2,7 @@
  *
  * Reads versions 1 to 3, C and Fortran order, and up to NPY_MAX_DIMS dimensions. The types are:
  *     <f4 >f4   unchanged                 <f2 >f2   widened exactly
- *     <f8 >f8 <i4 >i4 <i8 >i8             rounded to nearest
+ *     <f8 >f8 <i4 <u4 <i8 <u8 ...         rounded to nearest
  *     |u1 |i1 |b1 <u2 <i2 ...             exact
  *     |V2                                 bfloat16, as JAX saves it: exact
  * All other types are refused (strings, records, pickled objects). The file must have exactly the
@@ -28,7 +28,7 @@ typedef struct npy_array {
     int64_t dims[NPY_MAX_DIMS];
     size_t count; /* product of dims */
     float *data;  /* the elements in C order */
-    /* The elements as f16, which npy_map_rows sets in place of `data`; otherwise NULL. */
+    /* The elements of an <f2 file that npy_map_rows has mapped, in place of `data`; or NULL. */
     const uint16_t *halves;
     void *mapped; /* private: the file that npy_map mapped, and its size */
     size_t mapped_size;
@@ -47,8 +47,8 @@ bool npy_parse(const void *data, size_t size, npy_array *array, report *r);
  * changes only its own copy. */
 bool npy_map(const char *path, npy_array *array, report *r);
 
-/* Does the same as npy_map, but also maps a regular file of <f2. For such a file it sets
- * array->halves in place of array->data. */
+/* Does the same as npy_map, but also maps a regular file of <f2 in C order. If it has mapped such a
+ * file, it sets array->halves in place of array->data. */
 bool npy_map_rows(const char *path, npy_array *array, report *r);
 
 /* Frees an array that was read or mapped. */

@@ -98,8 +98,8 @@ void report_error(const char *program, const char *file, const char *format, ...
 
 /* === UTF-8, and its printable characters === */
 
-/* Checks the second byte of a UTF-8 character. Returns false if this byte shows that the character
- * is an over-long form, a surrogate or a value beyond Unicode. */
+/* Checks the second byte of a UTF-8 character. Returns false if this byte does not continue the
+ * character, or shows an over-long form, a surrogate or a value beyond Unicode. */
 static bool text_utf8_second_fits(uint8_t lead, uint8_t second) {
     switch (lead) {
     case 0xE0: return second >= 0xA0 && second <= 0xBF;

@@ -28,7 +28,7 @@ bool source_is_folder(const char *path);
 bool source_exists(const char *path);
 
 /* Reads `size` bytes at `offset`. If the source is too short, the function fails, and the message
- * contains the size of the file. */
+ * contains the size of the source. */
 bool source_read(const source *s, uint64_t offset, void *destination, size_t size, report *r);
 
 /* Reads a whole file into malloc'ed memory, with a NUL after the last byte. The file may be a pipe;
@@ -38,17 +38,16 @@ bool source_read_all(const char *path, size_t limit, unsigned char **data, size_
 
 /* === Paths === */
 
-/* Returns the path of the bundled model `name`, from any working directory. Searches next to the
- * executable (../models, or ../share/vit if installed), in ./models, and in VIT_MODEL_DIR if that
- * was defined at compile time. The path is malloc'ed. Returns NULL if there is no such model or
- * memory is exhausted. */
+/* Returns the path of the bundled model `name`, malloc'ed. Searches in ../models and ../share/vit,
+ * as seen from the executable's folder, then in ./models, and then in VIT_MODEL_DIR if that was
+ * defined at compile time. Returns NULL if there is no such model or memory is exhausted. */
 char *paths_find_model(const char *name);
 
 /* Returns the part of the path after the last slash. A slash at the end does not count: returns
  * "b/" for "a/b/". */
 const char *paths_file_name(const char *path);
 /* Returns the separator to put between the path of a folder and a name in the folder: "/", or "" if
- * the path ends with a slash. */
+ * the path is empty or ends with a slash. */
 const char *paths_slash(const char *folder);
 /* Returns the length of the path's folder, with its slash. Returns 0 if the path has no folder. */
 size_t paths_folder_length(const char *path);
@@ -64,7 +63,7 @@ typedef struct tar_header {
     char type;     /* '0' for a file, also if an old archive has a zero byte */
     uint64_t size; /* number of bytes of the data that follow, up to 2^63 - 1 */
     char name[TAR_HEADER_NAME + 1];
-    bool extended; /* true if more header blocks follow, as for some sparse files of GNU tar */
+    bool extended; /* of a sparse file of GNU tar: true if more header blocks follow */
 } tar_header;
 
 /* Reads a header. Returns false if the checksum or the size is damaged. */

@@ -41,8 +41,8 @@ bool text_is_name(const char *text, size_t size) {
     return true;
 }
 
-/* True if the text begins like a decimal number. Callers check this before they call strtol or
- * strtod, which also accept leading white space and hexadecimal numbers. */
+/* True if all characters, 1 to 63, can occur in a decimal number. Callers check this before they
+ * call strtol or strtod, which also accept leading white space and hexadecimal numbers. */
 static bool looks_decimal(const char *text) {
     size_t length = strlen(text);
     return length > 0 && length < 64 && strspn(text, "0123456789+-.eE") == length;

@@ -9,8 +9,8 @@
 
 #include "base/report.h"
 
-/* True if the text can be the name of a tensor: it has 1 to 1024 bytes of UTF-8 without control
- * characters. */
+/* True if the text can be the name of a tensor: it has 1 to 1024 bytes of UTF-8 without the control
+ * characters of ASCII. */
 bool text_is_name(const char *text, size_t size);
 
 /* Prints like fprintf, but makes control characters and invalid UTF-8 visible as report.h
@@ -40,8 +40,8 @@ bool text_read_size(const char *text, long min, long max, int size[2]);
  * the set. A backslash quotes the next character. */
 bool text_matches(const char *pattern, const char *text);
 
-/* Returns the smallest number of letters to change, insert or delete to turn one text into the
- * other. Only the first 79 bytes of a text count. */
+/* Returns the smallest number of bytes to change, insert or delete to turn one text into the other.
+ * Only the first 79 bytes of a text count. */
 int text_distance(const char *a, const char *b);
 
 /* Takes the next field, at *at, from a line of CSV (RFC 4180; separator ',') or TSV (separator

@@ -33,8 +33,8 @@ typedef struct peak_loop {
 
 /* Returns the loop for an instruction set and a type of weights. isa is a name that vit_isa_name
  * returns, and dtype is a name for `vit-convert --dtype`. For types that the kernels convert to f32
- * before they multiply, this is the loop of f32. The result is never NULL: if there is no special
- * loop, it is a loop in plain C with vectors of four floats. */
+ * before they multiply, this is the loop of f32. The result is never NULL: if there is no other
+ * loop, it is a loop in plain C. */
 const peak_loop *peak_find(const char *isa, const char *dtype);
 
 /* Runs the loop on every thread of the executor for `ms` milliseconds. Returns the sum of the

@@ -188,8 +188,8 @@ const char *const *checkpoint_labels(const checkpoint *c);
 bool checkpoint_read(checkpoint *c, const checkpoint_tensor_info *tensor, int64_t first,
                      int64_t count, float *destination, report *r);
 
-/* Reads every zip entry and checks its CRC-32; returns true at once for other containers. Only this
- * function finds damaged weights, because checkpoint_open checks only the parts that it reads. */
+/* Checks the CRC-32 of each zip entry that holds weights; returns true at once for other
+ * containers. Only this function finds damage in weights that are stored without compression. */
 bool checkpoint_verify(checkpoint *c, report *r);
 
 /* Renames tensors, so that a model whose author chose other names matches a known layout. Each rule

@@ -98,7 +98,7 @@ bool checkpoint_add_tensor(checkpoint *c, const checkpoint_tensor_info *tensor, 
 /* Sets the strides of a tensor whose elements are stored in row-major order without gaps. */
 void checkpoint_contiguous_strides(checkpoint_tensor_info *tensor);
 
-/* Add an entry to the lists that checkpoint.h declares, and copy the texts. */
+/* Add an entry to a list of checkpoint.h, and copy the texts. Above a limit, they add nothing. */
 bool checkpoint_add_metadata(checkpoint *c, const char *key, const char *value, report *r);
 bool checkpoint_add_skipped(checkpoint *c, const char *name, const char *reason, report *r);
 bool checkpoint_add_label(checkpoint *c, const char *text, report *r);
@@ -120,8 +120,8 @@ bool checkpoint_open_beside(checkpoint *c, size_t file, const char *name, size_t
 
 /* === For open.c === */
 
-/* Sorts the tensors by name, and refuses two tensors with one name. Call this function after adding
- * the last tensor. */
+/* Sorts the tensors by name. Refuses an empty list, two tensors with one name, and tensors that are
+ * much larger than the stored bytes. Call this function after adding the last tensor. */
 bool checkpoint_index_names(checkpoint *c, report *r);
 
 /* === For rename_tensors === */

@@ -3,9 +3,9 @@
 //
 //     node tools/bench/peers/browser.mjs [--rounds 24] [--cold 5] [--markdown FILE]
 // ViT-Ti/16 with random weights, f32 and int8, one and two threads, each runtime in a worker of a
-// page. A cold start lasts from the navigation to the first class. Each runtime has its own
-// profile. In warm measurements, both runtimes are in one page, and each round runs each of them
-// once, in alternating order. The measured time is from normalized pixels to logits.
+// page. A cold start lasts from the navigation to the first logits, in a new profile. In warm
+// measurements, both runtimes are in one page, and each round runs each of them once, in random
+// order. The measured time is from normalized pixels to logits.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -94,8 +94,8 @@ function startServer() {
 
 // --- measuring ----------------------------------------------------------------------------------
 
-/** Runs in the page: starts a runtime of `cell` in a worker, waits for one run, and returns its
- * time. */
+/** Runs in the page: starts the runtime of `cell` in a worker, unless it has been started, and runs
+ * it once. Returns the logits, the milliseconds of the run, and the time when it ended. */
 function runIn(cell) {
     const name = `${cell.runtime} ${cell.dtype} ${cell.threads}`;
     globalThis.workers ??= {};

@@ -11,7 +11,7 @@ async function main () {
   const bytes = readFileSync(input)
   const images = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4)
 
-  // Returns the milliseconds of the forward pass.
+  // Returns the logits, and the milliseconds of the forward pass.
   function run (index) {
     const photo = images.subarray(index * size, (index + 1) * size)
     const start = process.hrtime.bigint()
