@@ -587,8 +587,8 @@ static int number_in_list(const structure_part *part, const structure_part *list
     return atoi(part->path + same);
 }
 
-/* Describes a problem in p->unsure if a norm may lie between the two layers of the head, although
- * its role is that of a norm in front of both. */
+/* Checks the norms whose roles put them in front of the head's two layers. If one of them may lie
+ * between the layers, p->unsure describes this. */
 static void check_between(structure_parts *p, structure_part *const *two) {
     static const char *const roles[] = { "norm", "fc_norm" };
     const int first = number_in_list(two[0], two[1]), last = number_in_list(two[1], two[0]);
@@ -987,8 +987,8 @@ static void name_block(order *o, int block) {
     }
 }
 
-/* The layers outside the blocks: which one has the positions, and how many of each other kind have
- * got names so far. */
+/* The layers outside the blocks: which one has the positions, and how many tokens, norms and
+ * matrices have got names so far. */
 typedef struct front {
     int table; /* index of the layer with the positions; -1 if there is none */
     int tokens, norms, matrices;

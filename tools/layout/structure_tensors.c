@@ -204,8 +204,8 @@ static bool add_chain(new_tensors *n, const structure_part *first, const structu
     return good;
 }
 
-/* Adds layers for query, key and value that each replace two steps: each of the three first passes
- * through a separate layer, and then through its rows of `fused`. */
+/* Adds a layer for the query, one for the key and one for the value. Each replaces two steps of the
+ * model: a separate layer, and after it the rows of `fused` for query, key or value. */
 static bool add_before(new_tensors *n, const structure_part *fused) {
     static const char *const before[] = { "attn.before.q", "attn.before.k", "attn.before.v" };
     static const char *const roles[] = { "attn.q", "attn.k", "attn.v" };
@@ -350,7 +350,7 @@ static bool add_patch_chain(new_tensors *n) {
     return !first || add_chain(n, first, second, "patch_embed.proj");
 }
 
-/* If the model has only one norm, adds its values as the norms of the block. */
+/* If the model has only one norm, adds it to the block as norm1, and beside an MLP as norm2. */
 static bool add_shared_norm(new_tensors *n, int block) {
     static const char *const roles[] = { "norm1", "norm2" };
     const structure_part *norm = n->parts->shared_norm;

@@ -130,8 +130,8 @@ static bool read_linear(checkpoint *c, const layout_item *item, int64_t first, i
  * ratio of the widths, and the weight of the norm is divided by this root. The queries are
  * multiplied by the root too, because vit.h divides by the root of a wider head. */
 
-/* Returns the index, in the heads of the narrower pooling, of the value `place` of vit.h's wider
- * heads; -1 if this value is one of the zeros. */
+/* `place` is the index of a value in vit.h's wider heads. Returns the index of this value in the
+ * heads of the narrower pooling; -1 if the value is one of the added zeros. */
 static int64_t narrow_place(const layout_item *item, int64_t wide, int64_t place) {
     const int64_t ours = wide / item->pool_heads, theirs = item->narrow / item->pool_heads;
     return place % ours < theirs ? place / ours * theirs + place % ours : -1;
@@ -369,7 +369,7 @@ static bool read_standard(checkpoint *c, const layout_item *item, int64_t first,
     return true;
 }
 
-/* Reads one channel's value from each part, from the part with the index `part` on. */
+/* Reads the value of one channel from the part with the index `part` and from each later part. */
 static bool read_channel(checkpoint *c, const layout_item *item, int part, int64_t channel,
                          double values[LAYOUT_MAX_PARTS], report *r) {
     float value;

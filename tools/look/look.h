@@ -34,7 +34,7 @@
 typedef struct look_choices {
     const char *model, *output, *npy, *at, *heads, *kind;
     cli_size img_size;
-    /* number of the block, from 0; -1 means the last block, or the output of the model */
+    /* number of the block, from 0; -1 means that the command chooses the block or the output */
     int block;
     int head; /* number of the head, from 0; -1 means that the option --heads decides */
     int side, columns, count, num_threads;

@@ -364,8 +364,8 @@ static bool put_numbers(settings *s, const json_value *object, const hf_model *m
 
 /* === Labels === */
 
-/* Sets how probabilities are computed, as in the pipeline of transformers. That pipeline uses
- * the sigmoid if a photo may have several classes, or if there is only one class. */
+/* Sets the function that computes probabilities in the pipeline of transformers: the sigmoid if a
+ * photo may have several classes, or if there is only one class. */
 static bool put_problem(settings *s, const json_value *root, report *r) {
     static const char *const types[] = { "single_label_classification", "regression",
                                          "multi_label_classification" };
@@ -747,9 +747,9 @@ static bool read_preprocessor(settings *s, const char *path, const hf_model *mod
     return good || report_file(r, path);
 }
 
-/* Chooses the size of the model's input. It is the size that the processor produces, not the
- * model's image_size: for example, a DINOv2 made for 518 pixels gets an input of 224 pixels.
- * transformers omits an image_size of 224 from config.json. */
+/* Stores the size that the processor produces if it differs from the image_size, which is 224 if
+ * config.json omits it. The processor's size is the size of the input: for example, a DINOv2 made
+ * for 518 pixels gets an input of 224 pixels. */
 static void choose_input(config_file *config, const settings *s, const hf_frame *input) {
     const bool given = s->given[SETTING_IMG_HEIGHT] && s->given[SETTING_IMG_WIDTH];
     const double height = given ? s->value[SETTING_IMG_HEIGHT] : 224;

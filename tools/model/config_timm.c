@@ -446,8 +446,8 @@ static bool get_architecture(config_file *config, const json_value *root,
     return true;
 }
 
-/* Sets the largest number of patches of a naflexvit_*. The image size in its file gives only this
- * number, not the grid of the positions. */
+/* Sets the largest number of patches of a naflexvit_*. The image size in such a model's file gives
+ * only this number, not the grid of the positions. */
 static void put_area(settings *s, const config_file *config) {
     const double patch = s->given[SETTING_PATCH_SIZE] ? s->value[SETTING_PATCH_SIZE] : 16;
     if (!config->architecture || strncmp(config->architecture, "naflexvit_", 10) != 0 ||

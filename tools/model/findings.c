@@ -331,9 +331,9 @@ static bool next_word(const char **at, char *word, size_t size) {
     return length > 0;
 }
 
-/* Adds the first answer from the text `options`: all options up to a comma, a semicolon or another
- * word, after which other answers may follow. Writes WORD in place of several values with bars
- * between them: none is likelier than the others, and a shell would take a bar for a pipe. */
+/* Adds the first answer from the text `options`: all options up to a comma, a semicolon or a word
+ * such as "or", after which other answers may follow. Writes WORD in place of several values with
+ * bars: none of the values is likelier, and a shell would take a bar for a pipe. */
 static void add_options(char *give, size_t size, const char *options) {
     char word[128], value[128];
     while (next_word(&options, word, sizeof word) && !strncmp(word, "--", 2) &&

@@ -112,7 +112,7 @@ void findings_order(findings *f);
 bool findings_is_minor(const finding *item);
 
 /* Moves the failure in *r into the list of problems. If a listed problem begins with the text of
- * the failure, only empties *r. */
+ * the failure, only empties *r. Returns false if memory is exhausted. */
 bool findings_take(findings *f, report *r);
 
 bool findings_has_asked(const findings *f, const char *what);

@@ -456,9 +456,9 @@ static bool ask_relative_size(const resolver *m, report *r) {
     return ask(m, "img_size", why, "--img-size HxW", r);
 }
 
-/* Finds the grid of relative positions. The grid of the configuration or the name is taken if it
- * fits, otherwise a square grid. If neither fits, the command line decides. If one of them fits,
- * the command line may request another size. */
+/* Finds the grid of relative positions: that of the configuration or the name if it fits, otherwise
+ * a square grid, otherwise that of the command line. Fails if a square grid replaces a given size,
+ * unless the command line gives the input size. */
 static bool find_relative_grid(resolver *m, report *r) {
     const settings *told = teller_of_size(m);
     const int count = m->seen->relative_positions;

@@ -112,9 +112,9 @@ bool settings_resolve(const settings all[FROM_COUNT], const settings_seen *seen,
                       const patch_request *wanted, settings_resolved *model, findings *f,
                       report *r);
 
-/* Adds assumptions to *f for settings that neither the tensors nor a name, a configuration or an
- * option gives: one assumption for each setting that may have another value, and one for the whole
- * preprocessing. Returns false if memory is exhausted. */
+/* Adds assumptions to *f: one for each setting that may have another value, because it is a default
+ * or was read from trained weights, and one for the whole preprocessing. Returns false if memory is
+ * exhausted. */
 bool assume_settings(const settings all[FROM_COUNT], const settings_seen *seen,
                      const settings_resolved *model, findings *f);
 

@@ -69,8 +69,8 @@ extern const setting_row setting_rows[SETTING_COUNT];
  * channel, H the row and W the column within the patch. */
 enum { PATCH_ORDER_CHW, PATCH_ORDER_HWC, PATCH_ORDER_CWH, PATCH_ORDER_WHC };
 
-/* The values of qkv_order: the order of queries, keys and values in one joint tensor, or of the
- * three tensors that have them. */
+/* The values of qkv_order: the order of queries, keys and values in one joint tensor, or the order
+ * of their three tensors. */
 enum {
     QKV_ORDER_QKV,
     QKV_ORDER_QVK,
@@ -127,7 +127,7 @@ void settings_put(settings *s, setting_key key, double value);
 double setting_get_field(setting_key key, const vit_config *config);
 void setting_put_field(setting_key key, double value, vit_config *config);
 /* Sets the field of a setting in *config. Fails if a whole number is negative or too large for an
- * int, as one from tensors or computations may be. */
+ * int. A number from tensors or computations may be so. */
 bool setting_put_whole(setting_key key, double value, vit_config *config, report *r);
 
 /* Fills *s with the settings that timm's name of an architecture implies: the settings marked

@@ -575,7 +575,7 @@ static bool arch_same_letter(char a, char b) {
 
 /* Returns Levenshtein's edit distance of two names, computed row by row. Users shorten names more
  * often than they misspell them. So a letter that is missing in `name` costs little, and an
- * additional or other letter costs much. If only the end is missing, the distance is 0. */
+ * additional or a wrong letter costs much. If only the end is missing, the distance is 0. */
 static size_t arch_distance(const char *name, const char *full) {
     enum { LACKS = 1, OTHER = 5 };
     size_t row[ARCH_MAX_NAME + 1], length = strlen(full), i, j;

@@ -89,7 +89,7 @@ typedef struct arch {
     double crop_pct;
 } arch;
 
-/* An architecture with the tag of its weights, as a full name gives them. */
+/* An architecture, and the tag of its weights: the two parts of a full name. */
 typedef struct arch_choice {
     const arch *arch;
     char tag[64]; /* the tag; "" if the name has none */

@@ -107,9 +107,9 @@ typedef struct vit_learn_sums {
 } vit_learn_sums;
 
 /* vit_learn_sums_size returns the size in bytes of the memory for the sums. `ridge` is 1 if
- * vit_learn_ridge will be called, and otherwise 0. vit_learn_sums_at places the sums in this
- * memory, which must be aligned like a double, and keeps its content. vit_learn_clear sets all sums
- * to 0. vit_learn_add adds one photo: its embedding x [dim] and the index of its class. */
+ * vit_learn_ridge will be called, and otherwise 0. The memory must be aligned like a double.
+ * vit_learn_sums_at returns the sums that the memory holds. vit_learn_clear sets all sums to 0.
+ * vit_learn_add adds one photo: its embedding x [dim] and the index of its class. */
 VIT_LEARN_API size_t vit_learn_sums_size(int dim, int max_classes, int ridge);
 VIT_LEARN_API vit_learn_sums vit_learn_sums_at(void *memory, int dim, int max_classes, int ridge);
 VIT_LEARN_API void vit_learn_clear(vit_learn_sums *s);
