@@ -252,8 +252,8 @@ static bool checkpoint_count_stored(const checkpoint *c, uint64_t *stored, repor
 }
 
 /* Checks that the tensors are not much larger than the file. A tensor with stride 0 can have any
- * size although the file stores a single element, and the conversion of a file of a few kilobytes
- * must not fill a disk. */
+ * size although the file stores a single element. Without this check, the conversion of a file of a
+ * few kilobytes could fill a disk. */
 static bool checkpoint_check_repeats(const checkpoint *c, report *r) {
     const checkpoint_tensor_info *largest = c->tensors;
     uint64_t stored, most, all = 0;

@@ -24,7 +24,7 @@
 
 enum {
     GGUF_MAX_PAIRS = 65536,
-    /* The most texts that the arrays of a file may hold together, such as a tokenizer's words. */
+    /* The most texts, such as a tokenizer's words, in all arrays of a file together. */
     GGUF_MAX_TEXTS = 1 << 21,
     /* The largest number of values in an array that is kept; longer arrays are skipped. */
     GGUF_MAX_KEPT = 16,
@@ -41,7 +41,7 @@ typedef struct gguf_reader {
     uint64_t alignment, texts;
     char architecture[GGUF_TEXT], projector[GGUF_TEXT];
     bool has_gelu, has_silu;
-    /* The number of blocks in the file's metadata; 0 if the metadata lack it. */
+    /* The number of blocks that the file's metadata give; 0 if they give none. */
     long blocks;
 } gguf_reader;
 

@@ -312,8 +312,8 @@ static bool torch_legacy_place(torch_reader *t, const char *name, const torch_st
     return true;
 }
 
-/* Lists every storage that the saved object mentions, even storages outside the state dict, because
- * the file contains all of them. Only the class of a storage shows the size of its elements. */
+/* Lists every storage that the saved object mentions, inside or outside the state dict. The sizes
+ * of all storages give their places in the file. The class of a storage gives its element size. */
 static bool torch_collect_storages(torch_legacy *l) {
     size_t i, count = l->reader.pickle.persistent_count;
     l->storages = calloc(count + 1, sizeof *l->storages);

@@ -385,7 +385,7 @@ enum {
     TORCH_MAX_ARGUMENTS = 16,
     /* The most characters of the arguments of one call. */
     TORCH_MAX_ARGUMENT_TEXT = 2048,
-    /* A new attribute is dropped if it equals one of this many latest ones of the module. */
+    /* A module's new attribute is compared with this many latest ones. A duplicate is dropped. */
     TORCH_REMEMBERED = 16,
     TORCH_VALUE = 80,
 };

@@ -37,7 +37,7 @@ enum {
 
 #define ZIP_UNKNOWN32 0xFFFFFFFFu /* The true value is in the zip64 record. */
 
-/* The position and size of the central directory, and the offset at which it must end. */
+/* The central directory: its position, its size, its number of entries and its required end. */
 typedef struct zip_directory {
     uint64_t offset, size, count, end;
 } zip_directory;

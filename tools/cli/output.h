@@ -57,7 +57,7 @@ void cli_output_read(const char *path);
 bool cli_output_spares(const char *input, report *r);
 
 /* Opens an output. Fails if the program has read any of its outputs. If the output is not declared,
- * declares it; the caller must then have passed all inputs to cli_output_spares before. */
+ * declares it. In this case the caller must already have passed all inputs to cli_output_spares. */
 bool cli_output_open(cli_output *output, const char *path, report *r);
 /* Checks that every write succeeded and that the program has read none of its outputs. Then writes
  * the file to the disk (fsync), and renames it to the target. The output is closed and freed in any
@@ -66,7 +66,7 @@ bool cli_output_commit(cli_output *output, report *r);
 /* Commits `count` outputs. If all of them are complete, renames them in the order of `all`, up to
  * the first failure; otherwise renames none of them. */
 bool cli_outputs_commit(cli_output *const all[], int count, report *r);
-/* Closes the file and removes the bytes written so far. */
+/* Closes the file, and removes it if it is temporary. The output is freed. */
 void cli_output_abandon(cli_output *output);
 /* Sets the folder that is removed if a signal, such as that of Ctrl-C, ends the program. There is
  * one such folder at a time. NULL means that there is no such folder. */

@@ -561,8 +561,8 @@ static void see_head(const structure *s, facts *f) {
     f->seen.head_why = by_code ? "the code calls no activation outside the blocks" : s->head_why;
 }
 
-/* Checks that the configuration makes the sides of images multiples of the patch size.
- * vit_find_crop always makes sides of whole patches. */
+/* If photos keep their aspect ratio, checks that the configuration rounds the sides of images to
+ * multiples of the patch size. vit_find_crop supports no other multiples. */
 static bool check_multiple(const blueprint *b, report *r) {
     const vit_config *c = &b->model.config;
     const int multiple = b->description.config.multiple;

@@ -144,8 +144,8 @@ static void add_other(settled *f, const char *value, double score) {
     f->next_score = score;
 }
 
-/* Adds the chosen value of row `row` to the results, unless no other value of this row gives a
- * different model that runs. */
+/* Adds the chosen value of row `row` to the results if another value of this row gives a different
+ * model that runs. */
 static void list_row(match *m, const match_search *s, int row) {
     const match_row *values = &m->table.rows[row];
     const match_try *chosen = &s->tries[s->chosen];

@@ -169,8 +169,8 @@ double match_error_slope(const match_error *error);
 /* === Models to try === */
 
 /* These functions make the model that a conversion would give with other settings. The model is in
- * memory and ready to run. A tensor that several such models share is read from the checkpoint only
- * once. */
+ * memory and ready to run. A tensor is not read from the checkpoint if another such model that is
+ * still in memory has it. */
 
 enum { MATCH_MAX_IMAGES = 4, MATCH_MAX_PLANS = 256 };
 
@@ -227,8 +227,8 @@ void match_model_close(match_model *m);
  * the settings give no model. */
 bool match_model_set(match_model *m, const settings *matched, report *r);
 
-/* Loads the weights of the current model and opens its session. This is unnecessary if only the
- * preprocessing has changed since the last call. */
+/* Loads the weights of the current model and opens its session. Until the next call,
+ * match_model_get returns this model. */
 bool match_model_load(match_model *m, report *r);
 const vit_model *match_model_get(const match_model *m);
 
@@ -319,10 +319,10 @@ typedef struct match_pictures {
     int classes; /* number of folders with pictures */
 } match_pictures;
 
-/* Reads at most `max` pictures, evenly spaced in the folders, and stops after `seconds` of
- * decoding. If every folder is named after a class or a class number, the names give the classes.
- * Otherwise there must be one folder for each class, and the i-th folder in sorted order holds
- * class i. */
+/* Reads at most `max` pictures, evenly spaced in the folders. Stops after `seconds` of decoding
+ * once it has 24 pictures. If every folder is named after a class or a class number, the names give
+ * the classes. Otherwise there must be one folder for each class, and the i-th folder in sorted
+ * order holds class i. */
 bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const char *folder,
                          int max, double seconds, const label_list *labels, int num_classes,
                          report *r);
@@ -342,7 +342,7 @@ typedef struct match_verdict {
     /* the difference of each value from the chosen value; zero for the chosen value itself */
     match_difference values[MATCH_MAX_VALUES];
     int next;     /* index of the best other value; -1 if no other value makes a difference */
-    bool is_open; /* true if another value is not clearly worse than the chosen one */
+    bool is_open; /* true if another value is not clearly worse, or if the time ran out */
 } match_verdict;
 
 /* The search with labelled pictures. */
