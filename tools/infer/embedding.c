@@ -616,7 +616,7 @@ static bool split_names(embedding_index *index, size_t size, report *r) {
     if (!index->names) return report_no_memory(r);
     while (line < end) {
         char *newline = memchr(line, '\n', (size_t)(end - line));
-        /* The text has one more byte than `size`, in which the last line gets its NUL. */
+        /* The text has one more byte than `size`; it becomes the NUL of the last line. */
         if (!newline) newline = end;
         *newline = '\0';
         embedding_read_name(line);

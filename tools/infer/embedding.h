@@ -93,11 +93,11 @@ void embedding_writer_free(embedding_writer *w);
 
 /* === NAME.rows, the journal, receives each row as soon as it is computed ===
  *
- * With the journal, an interrupted run continues, and a later run computes only new and changed
- * photos. The journal has a header and then a record for each photo. A record has the row and a
- * checksum. The header has the recipe: a text with all settings that determine the values of the
- * rows. Numbers are in the byte order of this machine. Records are only appended; the next run cuts
- * off a last record that is incomplete. */
+ * With the journal, a run continues an interrupted one, and a later run computes only new and
+ * changed photos. The journal has a header and then a record for each photo. A record has the row
+ * and a checksum. The header has the recipe: a text with all settings that determine the values of
+ * the rows. Numbers are in the byte order of this machine. A run appends records, and only
+ * journal_close may remove some. The next run cuts off a record that is incomplete. */
 
 enum { JOURNAL_RECIPE_SIZE = 544 };
 
@@ -172,7 +172,7 @@ typedef struct embedding_index {
     const char *path;   /* path of NAME.npy, memory of the caller */
     npy_array vectors;  /* the vectors, [n, dim], in the mapped file */
     const char **names; /* [n]: the name of each row */
-    bool described;     /* true if NAME.json exists and has the values of the members below */
+    bool described;     /* true if NAME.json exists; it sets the next four members */
     embedding_choice choice;
     cli_size img_size;
     char *model_path; /* NULL if unknown */
@@ -186,8 +186,8 @@ typedef struct embedding_index {
 bool embedding_open(embedding_index *index, const char *path, const char *names, report *r);
 void embedding_close(embedding_index *index);
 
-/* Reads NAME.json, whose path is `path`. Changes nothing if this file is missing: only vit-embed
- * writes it. embedding_open calls this function. */
+/* Reads NAME.json, whose path is `path`. Only vit-embed writes this file; if it is missing, nothing
+ * changes. embedding_open calls this function. */
 bool embedding_describe(embedding_index *index, const char *path, report *r);
 /* Converts a line of NAME.txt to its name, in place. */
 void embedding_read_name(char *line);

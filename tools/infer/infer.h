@@ -60,8 +60,8 @@ int infer_num_tokens(const vit_config *config);
 typedef bool infer_take(void *user, infer_result *result, report *r);
 
 /* Receives the vit_hash and the number of bytes of each photo that is a file. Any thread may call
- * the function. If the function returns -1, the model computes the photo. Otherwise it does not,
- * and the result of the photo has the returned number as `recalled`. */
+ * the function. If the function returns -1, the model computes the photo. Otherwise the photo is
+ * not computed, and its result has the returned number as `recalled`. */
 typedef int64_t infer_recall(void *user, uint64_t content, uint64_t size);
 
 /* Zero the struct, then set the members that you need. */
@@ -99,9 +99,9 @@ typedef struct infer_counts {
 } infer_counts;
 
 /* Processes all photos of the source. Unreadable photos are reported on stderr and counted; they
- * are not a failure. Lack of memory is a failure, because the photo is not at fault. Returns false
- * after a failure, whose reason is in *r, and also if `take` stopped the run. In both cases some
- * photos have no result. */
+ * are not a failure. Lack of memory is a failure of the run, because it is no fault of the photo.
+ * Returns false after a failure, whose reason is in *r, and also if `take` stopped the run. In both
+ * cases some photos have no result. */
 bool infer_run(const infer_settings *settings, photo_source *source, infer_counts *counts,
                report *r);
 

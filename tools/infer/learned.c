@@ -739,7 +739,7 @@ static const float *value_row(const learning *l, int i) {
     return l->values + (size_t)i * (size_t)l->set->dim;
 }
 
-/* Computes weights from all photos that are not in the fold. If `fold` is -1, uses all photos. */
+/* Fits weights to the photos outside the fold (-1: all photos). Returns the number of steps. */
 static int fit(learning *l, int fold, double *weights) {
     const learned_set *set = l->set;
     const vit_executor *executor = l->choice->executor;
@@ -1181,8 +1181,8 @@ static int count_right(const learning *l) {
     return right;
 }
 
-/* Computes the weights with the shrinkage `share`, and subtracts their mean over all classes, as
- * vit_learn_fit does. */
+/* Computes the weights with the shrinkage `share`. Then subtracts their mean over all classes, like
+ * vit_learn_fit. */
 static bool fit_ridge(learning *l, const adding *a, double share) {
     if (!vit_learn_ridge(&a->sums, share, a->scratch, l->weights)) return false;
     for (size_t d = 0; d < l->row; d++) {

@@ -297,8 +297,8 @@ static bool is_unknown_activation(const char *text) {
     return is_one_of(plain, unknown_activations, COUNT(unknown_activations));
 }
 
-/* True if the GELU of the attribute at `at` has the tanh form. This attribute or a later one of the
- * same module, "approximate", shows the form. */
+/* True if the GELU of the attribute at `at` has the tanh form. An attribute "approximate" of the
+ * same module, at `at` or later, shows the form. */
 static bool is_by_tanh(const walk *w, size_t at) {
     const checkpoint_attribute *a = attribute_at(w, at), *b;
     char name[128];
@@ -553,9 +553,9 @@ static void put(const vote *v, setting_key key, settings *tensors, attributes_to
                     v->module[0] ? "." : "", v->name);
 }
 
-/* Refuses an activation that vit.h lacks: one that the author's code calls, or one of a module if
- * no module has a known one. Accepts it if the code calls a known one too, or if a source of higher
- * precedence gives the activation. */
+/* Refuses an activation that vit.h lacks if the author's code calls it. If the code calls none,
+ * refuses that of a module, unless a module has a known one. Accepts both if the code also calls a
+ * known one, or if a source of higher precedence gives the activation. */
 static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], report *r) {
     const checkpoint_attribute *a = w->unknown_code       ? w->unknown_code
                                     : w->activation.given ? NULL
@@ -570,7 +570,7 @@ static bool refuse_activation(const walk *w, const settings all[FROM_COUNT], rep
 }
 
 /* Returns the reason to doubt the activation; NULL if there is none. The usual activation is only a
- * guess if the code calls no known activation, several ones, or an unknown one too. Calls of
+ * guess if the code calls no known activation, several of them, or also an unknown one. Calls of
  * sigmoid and tanh raise no doubt, because a gate in a block calls them too. */
 static const char *doubt_activation(const walk *w) {
     const bool is_code = !strcmp(checkpoint_kind(w->checkpoint), "TorchScript");

@@ -142,7 +142,7 @@ static bool guess_prefix(layout_map *map, const layout_rule *rule) {
 }
 
 /* Returns a key that the layout requires and the checkpoint lacks: the probe, or the key of a
- * condition. */
+ * condition. Returns NULL if there is none. */
 static const char *absent_probe(const layout_map *map) {
     int i;
     if (!layout_find_key(map, map->layout->probe, 0)) return map->layout->probe;
@@ -448,8 +448,8 @@ static const layout_rule *rule_of_blocks(const layout_target *target) {
     return first;
 }
 
-/* If one block has a tensor, checks that the same rule makes this tensor in every block. A block
- * without the tensor has lost or renamed it. */
+/* If one block has a tensor, the same rule must make it in every block. Otherwise records the
+ * missing keys: the other blocks have lost or renamed the tensor. */
 static bool check_blocks(missing *m, const layout_target *target) {
     const layout_rule *first = rule_of_blocks(target);
     char tensor[128], key[LAYOUT_MAX_KEY];

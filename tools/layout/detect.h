@@ -108,8 +108,8 @@ typedef struct code_found {
     /* True if the class makes tensors of other shapes than those in the checkpoint. In this case
      * the numbers of the class were not read. */
     bool shapes_differ;
-    /* The number of values in the call of transforms.Normalize. 0 if there is no call, or if there
-     * are several. */
+    /* The numbers of values in the call of transforms.Normalize. Both are 0 if there is no call, or
+     * if there are several. */
     int mean_count, std_count;
     double mean[VIT_MAX_CHANS], std[VIT_MAX_CHANS];
     const char *normalize; /* the line of the code that calls transforms.Normalize */
@@ -122,9 +122,9 @@ typedef struct code_found {
     memory_arena memory;
 } code_found;
 
-/* Puts the settings from the code into all[FROM_TENSORS], as attributes_put does, but only the
- * settings that the checkpoint itself does not give. Call this function after attributes_put and
- * before layout_inspect. */
+/* Like attributes_put, but puts settings from the code into all[FROM_TENSORS], and only those that
+ * the checkpoint itself does not give. Call this function after attributes_put and before
+ * layout_inspect. */
 void code_put(const checkpoint *c, const char *patch, const code_found *found,
               settings all[FROM_COUNT], attributes_told *told);
 

@@ -264,8 +264,8 @@ static void inspect_head(const layout_map *map, settings *s, int64_t width) {
 }
 
 /* Stores the settings of the merger. The columns of the merger's first layer show how many patches
- * are merged. If no source gives merge_size, this number becomes merge_size, so the .vit file
- * contains the merger. */
+ * are merged. If no source gives merge_size, it becomes the square root of this number. The .vit
+ * file then contains the merger. */
 static void inspect_merger(const layout_map *map, settings all[FROM_COUNT], int64_t width) {
     settings *s = &all[FROM_TENSORS];
     const int64_t hidden = rows_of(map, "merger.fc1.weight");

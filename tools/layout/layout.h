@@ -10,7 +10,7 @@
  *     {s} {u} stage and block of a convolutional stem, counted from 0; {S} and {U} count from 1
  *     ../     at the start, once or twice: a level above the prefix, for example for a classifier
  *             beside "vit."
- *     #k/n    at the end: the k-th of n equal pieces of the first dimension that is not 1
+ *     #k/n    at the end: piece k, from 0, of n equal pieces of the first dimension that is not 1
  *     @a @a: @:a   at the end: row a of the same dimension, all rows from a on, or all before a.
  *             "2d" stands for two times embed_dim, and a negative number counts from the end. "@,"
  *             slices the next dimension, and "@,," slices the dimension after the next
@@ -128,7 +128,7 @@ typedef struct layout_rule {
     {                                                                                              \
         name, LAYOUT_ZERO, NULL, { LAYOUT_NONE }, { condition, NULL }                              \
     }
-/* Makes an MLP with one hidden unit, which adds 0, for attention pooling without an MLP. The
+/* Makes an MLP that adds 0, with one hidden unit, for attention pooling without an MLP. The
  * layout's defaults must contain "pool_mlp_dim=1". */
 #define LAYOUT_POOL_WITHOUT_MLP(condition)                                                         \
     { "attn_pool.norm.weight", LAYOUT_IDENTITY, NULL, { LAYOUT_NONE }, { condition, NULL } },      \
@@ -247,7 +247,7 @@ extern const layout layout_own, layout_own_torch, layout_own_dense, layout_own_l
  * tests/test_layout_tables.c reads every table, and reports errors of step 1 and omissions of step
  * 3. tests/test_layouts.sh reports omissions of step 2, and converts every checkpoint of step 3. */
 
-/* To stay small, the web page's converter omits GGUF, and refuses it (left_out.c). */
+/* The web page's converter omits GGUF to stay small; left_out.c refuses such files. */
 #ifdef __wasi__
 #define LAYOUT_GGUF(X)
 #else

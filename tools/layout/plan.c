@@ -447,8 +447,8 @@ static bool plan_stored(const layout_map *map, const settings_resolved *model, l
     return plan_sources(map, &match, model, item, r);
 }
 
-/* Describes in *item the weight of a layer of this block, or the bias if `columns` is 0, as they
- * are in a model with attention over all tokens. */
+/* Describes in *item the weight of a layer of this block, or the bias if `columns` is 0, as it is
+ * in a model with attention over all tokens. */
 static void put_layer(layout_item *item, int block, const char *layer, int rows, int columns) {
     vit_tensor *t = &item->tensor;
     snprintf(t->name, sizeof t->name, "blocks.%d.attn.%s.%s", block, layer,

@@ -30,8 +30,8 @@ typedef struct layout_match {
     bool found;
 } layout_match;
 
-/* A name of the .vit file, which may contain {b}, or {s} and {u}, and the matches of all tensors
- * that it stands for. */
+/* A name in the .vit file, and the matches of all tensors that the name stands for. The name may
+ * contain {b}, or {s} and {u}. */
 typedef struct layout_target {
     const char *tensor;    /* the name, such as "{b}norm1.weight" */
     layout_match *matches; /* one for each block */
