@@ -129,7 +129,7 @@ typedef struct learned_head {
     double temperature, none;
     int folds, steps;
     learned_answer *answers; /* [number of photos] */
-    /* [number of photos, number of classes]: probabilities of held-out photos */
+    /* [number of photos, classes of the set]: probabilities of held-out photos */
     float *held;
     /* Numbers of photos. `held_out` counts the photos that were held out. `right` counts those
      * whose best class is right, and `refused` counts those for which LEARNED_NONE has the best

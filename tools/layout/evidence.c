@@ -619,7 +619,7 @@ static bool add_rows(const layout_map *map, const checkpoint_tensor_info *view, 
 }
 
 /* Chooses the order with the larger mean product of neighbours. The difference of the two means is
- * compared with the difference that is expected by chance: 1 / sqrt(pairs). */
+ * compared with the difference that is expected by chance: sqrt(2 / pairs). */
 static void patch_order_decide(const smoothness *s, int64_t values,
                                patch_order_evidence *evidence) {
     const double variance = s->squares / (double)values;

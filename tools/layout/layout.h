@@ -27,7 +27,7 @@
  *
  * A condition is a key that must exist, or "!key" for a key that must not exist. For defaults and
  * questions, a condition may also be ":tensor", a tensor of the .vit file that some rule makes.
- * Conditions of a layout and of its defaults refer to the first block.
+ * Conditions of a layout, its defaults and its questions refer to the first block.
  *
  * tools/layout owns the layouts, a table each: a library's names and shapes of tensors, and the
  * values of each .vit tensor; it may include base checkpoint model.
