@@ -1,4 +1,4 @@
-/* batch.c - classifies the photos of a folder, eight at a time on all cores.
+/* batch.c - classifies the given photos, eight at a time on all cores.
  *
  *     cc -O2 batch.c -o batch -lm -lpthread
  *     $ ./batch models/cifar10-vit.vit examples/cat.jpg examples/cat.ppm

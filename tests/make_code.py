@@ -446,8 +446,8 @@ UNSCALED = HEAD + attention("") + block() + model() + "\nnet = ViT(heads=4)\n"
 OTHER_SIZE = HEAD + attention() + block() + model() + "\nnet = ViT(dim=48, heads=16)\n"
 
 
-# The model has a norm after the unrolled blocks, and a stored norm that never runs. Only the
-# constructor's argument shows the number of channels.
+# Models with a norm after the unrolled blocks (TRAILING), with a stored norm that never runs
+# (UNUSED), and with a number of channels that only the constructor's argument shows (FOLDED).
 TRAILING = HEAD + attention() + block() + model(
     blocks="nn.Sequential(*[Block(dim, heads) for _ in range(depth)], nn.LayerNorm(dim))").replace(
         "        self.last = nn.LayerNorm(dim)\n", "").replace("self.last(x)", "x") + """

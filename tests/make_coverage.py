@@ -445,8 +445,8 @@ RESIZED = (
 )
 
 
-# For these fixtures, too, the numbers for another input are stored. timm assumes that a table of
-# relative positions belongs to a square grid. In these fixtures all blocks share one table.
+# SQUARE adds a fixture in which all blocks share a table of relative positions. timm assumes that
+# such a table belongs to a square grid. RESIZED_FIXTURES also store the numbers for other inputs.
 SQUARE = ("beit_base_patch16_224.in22k_ft_in22k_in1k",
           dict(img_size=(32, 32), use_rel_pos_bias=False, use_shared_rel_pos_bias=True))
 RESIZED_FIXTURES = {

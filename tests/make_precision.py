@@ -32,8 +32,8 @@ def numbers(name, values):
 def main():
     drawn = uniform(1, PHOTOS * CLASSES).reshape(PHOTOS, CLASSES)
     chance = uniform(2, PHOTOS * CLASSES).reshape(PHOTOS, CLASSES)
-    # About (c + 1) / 16 of the photos are of class c, but none are of class 0. The scores of odd
-    # classes are multiples of 1/16, so that many scores are equal.
+    # Class c has about (c + 1) / 16 of the photos, but class 0 has none. The scores of odd classes
+    # are multiples of 1/16, so that many scores are equal.
     right = chance < (np.arange(CLASSES) + 1) / np.float32(16)
     right[:, 0] = False
     scores = np.float32(0.75) * drawn + np.float32(0.25) * right

@@ -193,7 +193,7 @@ static uint32_t special_bits(const char *name, uint32_t otherwise) {
     return otherwise;
 }
 
-/* A filter has the same value in each channel (of up to four) in both orders of the weights. */
+/* Each filter has one value for all weights of a channel (of up to four), in both orders. */
 static void put_smooth(FILE *file) {
     int row, i, values = chans * patch * patch;
     for (row = 0; row < dim; row++) {

@@ -95,8 +95,8 @@ for_developers() {
     done
 }
 
-# Lists the tests of `make test` that skipped a part in their last run, because the packages that
-# they lacked may be installed by now.
+# skipped_before COMMAND: calls COMMAND for the tests of `make test` that skipped a part in their
+# last run. The packages that they lacked may be installed by now.
 skipped_before() {
     again=$1
     for_users if_skipped

@@ -86,7 +86,7 @@ static FILE *open_file(const char *path, int magic, int *count) {
 
 /* --- the program ------------------------------------------------------------------------------ */
 
-/* Classifies all images. If labels is NULL, prints each prediction. */
+/* Classifies all images. Prints each prediction or, with labels, how many are right. */
 static int run(classifier *c, FILE *images, int count, FILE *labels, const char *path) {
     static uint8_t pixels[256 * 256];
     vit_image image = { pixels, 0, 0, 0, VIT_PIXEL_GRAY8 };

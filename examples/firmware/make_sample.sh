@@ -7,8 +7,8 @@ cd "$(dirname "$0")"
 data=/usr/share/datasets/fashion-mnist/t10k
 count=16
 
-# sample ENDING BYTES OUT: copies the first items of a file whose header has BYTES, and corrects the
-# count in the header
+# sample ENDING HEADER SIZE OUT: copies the first items, SIZE bytes each, of a file whose header has
+# HEADER bytes, and corrects the count in the header
 sample() {
     local from=$data-$1-ubyte.gz header=$2 size=$3 out=$4
     {

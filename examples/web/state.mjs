@@ -19,7 +19,7 @@ export function on(name, listener) {
     listeners.get(name).push(listener);
 }
 
-/** Events: 'model', 'checkpoint' (files for it came), 'progress', 'photos' (the list changed),
+/** Events: 'model', 'checkpoint' (its files were given), 'progress', 'photos' (the list changed),
  * 'photo' (one was read or classified), 'settled' (all were), 'select', 'live', 'named'. */
 export function emit(name, detail) {
     for (const listener of listeners.get(name) ?? []) listener(detail);

@@ -100,8 +100,8 @@ function checkChannels() {
     throw new Error(`the inputs of this model have ${channels} channels, photos have 3`);
 }
 
-/** Returns the eighths of its size at which a photo must be decoded: at least the displayed size
- * and, as in the programs, twice the resized size. */
+/** Returns the size, in eighths of the photo's, at which a photo must be decoded: at least the
+ * displayed size and, as in the programs, twice the resized size. */
 function eighthsOf(size) {
     if (keepsAspect()) return 8; // here the grid depends on the photo's full size
     const resized = cropOf(size)?.resized;

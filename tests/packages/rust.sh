@@ -26,7 +26,7 @@ check "no path of this tree" sh -c "! grep -rIF '$tree' '$crate'"
 cp -r "$crate" "$work/alone"
 printf '{"files":{},"package":"%s"}' "$(sha256sum "$archive" | cut -d' ' -f1)" >"$crate/.cargo-checksum.json"
 
-# The crate of a program that uses this folder as its registry.
+# The crate of a program that uses the folder vendor as its registry.
 mkdir -p "$work/main/src" "$work/main/.cargo"
 cp tests/packages/rust.rs "$work/main/src/main.rs"
 printf '[package]\nname = "main"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]\nvit-h = "%s"\n' \

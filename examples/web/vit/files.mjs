@@ -72,8 +72,8 @@ export async function inputOf(file) {
     throw new TypeError('expected a Blob, a Uint8Array or an object with size and read');
 }
 
-/** A file that grows. In a browser's worker, writing to another piece turns the piece before it
- * into a Blob, which the browser may keep on disk. */
+/** A file that grows. In a browser's worker, each piece but the one written last becomes a Blob,
+ * which the browser may keep on disk. */
 export class Output {
     constructor() {
         this.pieces = [];

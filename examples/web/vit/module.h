@@ -61,7 +61,7 @@ EXPORT(top) const vit_prediction *web_top(const web_model *m);
 /* Turns logits [num_classes] into the scores of vit_scores, in place. */
 EXPORT(scores) void web_scores(const web_model *m, float *logits);
 
-/* Computes logits, embedding and tokens, each unless its pointer is NULL, and blocks' outputs. */
+/* Computes logits, embedding and tokens, unless their pointers are NULL, and outputs of blocks. */
 EXPORT(forward)
 int web_forward(web_model *m, float *const outputs[3], const vit_block_output *blocks,
                 int num_blocks);
