@@ -914,7 +914,7 @@ static void test_packing_extremes(void) {
     free(b);
 }
 
-/* Packing NaN and infinity must cause no sanitizer error. int8 and int4 must keep NaN. */
+/* Packing NaN and infinity must cause no sanitizer error. Every type must keep NaN. */
 static void test_packing_nonfinite(void) {
     const float nan = (float)NAN, inf = (float)INFINITY;
     const float bad[] = {
@@ -1016,7 +1016,7 @@ static void test_workspace_kind(int kind) {
     bench_close(&b);
 }
 
-/* Tests ViT-Ti/16 at 224 pixels with the plain C kernels, as on a small machine. */
+/* With low_memory, a block of ViT-Ti/16 in plain C must need at most `most` bytes of workspace. */
 static void test_low_memory_kind(vit_dtype dtype, size_t most) {
     tiny_options o = tiny_defaults();
     o.config.img_height = o.config.img_width = 224;
@@ -1304,7 +1304,7 @@ static void test_closed_model(void) {
 }
 
 /* Tests inputs that are too large for 32 bits. A 32-bit size_t can hold the size of one such input,
- * but not the size of two inputs or of the workspace. */
+ * but not the sum of this size and the size of the workspace. */
 static void test_address_space(void) {
     tiny_options o = tiny_defaults();
     vit_config *c = &o.config;
@@ -2799,8 +2799,8 @@ static void test_cores(void) {
 #endif
 
 #if defined(OTHER_CPUS)
-/* Tests sets of features that a CPU may report. Each set must give the expected instruction set if
- * the system saves the registers of this set. */
+/* Tests sets of features that a CPU may report. Each must give the expected instruction sets, but
+ * without those of AVX-512 if the true system does not save their registers. */
 static void test_cpus(void) {
     enum {
         FMA = 1 << 12,

@@ -101,7 +101,7 @@ printf '%s\n' '# A heading' '[1](README.md) [2](#a-heading) [3](none.md) [4](#no
 check "dead links are found" sh -c "[ \"\$(cat)\" = 'none.md: no such file
 #none: no such heading' ]" < <(dead "$work/README.md")
 
-# stb_image is not installed, and STB names the folder of its headers.
+# This is as on a machine without stb_image. make's variable STB names a folder with its headers.
 mkdir -p "$work/tree" "$work/stb"
 ln -s "$PWD"/{Makefile,vit.h,tools,examples} "$work/tree"
 check "no stb_image.h: one line, no compiler's error" sh -c "cd '$work/tree' &&

@@ -26,7 +26,7 @@ typedef enum failure {
     READ_ERROR,
     /* os_read_at reads nothing, as if the file had become shorter. */
     READ_NOTHING,
-    /* os_read_at is interrupted by a signal. The same call succeeds later. */
+    /* os_read_at is interrupted by a signal. The reader must repeat the call and succeed. */
     READ_INTERRUPTED,
     /* os_file_size fails. */
     STATUS,

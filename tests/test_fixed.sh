@@ -69,7 +69,7 @@ overlap f32 gcc -Os
 overlap_odd int8 clang -Oz
 CASES
 
-# A build for a model must not omit a type of weights that the model has.
+# A build for a model must not compile if it omits a type of weights that the model has.
 if ${CC:-cc} -DVIT_NO_INT8 -DVIT_FIXED=SELF_INT8 -DVIT_IMPLEMENTATION -include "$work/self_int8.h" \
     -x c -fsyntax-only vit.h 2>"$work/errors" || ! grep -q 'the model of VIT_FIXED has' "$work/errors"; then
     failed=$((failed + 1))

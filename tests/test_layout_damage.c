@@ -4,9 +4,9 @@
  *     test_layout_damage tests/data [N]     with every Nth layout
  *
  * If a tensor has another name, the reader must not conclude that the model lacks an option. The
- * file must be refused, unless the tensor belongs to a text model: such tensors are dropped, and
- * the file must give the same bytes. Any other damage must be refused or have no effect. The linker
- * replaces the reader's functions by those below (Makefile).
+ * file must be refused, or give the same bytes because the tensor belongs to a text model and is
+ * dropped. After any other damage, the converter must write a file or refuse the checkpoint. The
+ * linker replaces the reader's functions by those below (Makefile).
  */
 #define _POSIX_C_SOURCE 200809L
 

@@ -32,8 +32,8 @@ says() { # MESSAGE: passes if the output has each part
     grep -qF -- "$rest" "$work/err"
 }
 
-# The message must be one line. If MESSAGE has N texts with "..." between them, the message must be
-# a heading and N lines, and must contain these texts in order.
+# Passes if the model is refused with one line that contains MESSAGE. If MESSAGE has N texts with
+# "..." between them, there must be a heading and N lines, which contain these texts in order.
 refused() { # CASE FILE ARGUMENTS MESSAGE
     local rest=$4 lines=1
     case $rest in *" ... "*) lines=$(grep -o ' \.\.\. ' <<<"$rest" | wc -l); lines=$((lines + 2)) ;; esac

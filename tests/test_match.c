@@ -5,8 +5,8 @@
  *
  *     test_match [tests/data [MODELS [CHANGES [FIRST]]]]
  *
- * At most CHANGES settings of a model (by default 3) differ from the likeliest settings. After every
- * 20 tries without a valid model, one more may differ. The first model has number FIRST.
+ * At most CHANGES settings of a model (by default 3) differ from the likeliest settings. After
+ * every 20 tries without a valid model, one more may differ. The first model has number FIRST.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -847,8 +847,8 @@ static const mistake mistakes[] = {
       take_other_logits },
 };
 
-/* Checks the search on the output of such a mistake. Even without --match-seconds, the search must
- * end after a few seconds. */
+/* Checks the search on the output of such a mistake. Without --match-seconds, the search must give
+ * up after fewer than 10,300 settings. */
 static void check_mistake(const mistake *t) {
     static float x[3 * 12 * 12];
     convert_options o = plain_options();

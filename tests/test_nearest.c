@@ -293,7 +293,7 @@ static void test_kernels(void) {
     free(rows);
 }
 
-/* Tests that both kernels for half floats widen each half float as bytes_half does. */
+/* Tests that the kernel for half floats widens each half float as bytes_half does. */
 static void test_halves(void) {
     static uint16_t halves[65536 + 3];
     const float one[8] = { 1 };

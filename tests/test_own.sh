@@ -30,7 +30,8 @@ converts() {
     else pass; fi
 }
 
-# strict CASE FILE ARGUMENTS: passes if --strict proposes options that give the same model
+# strict CASE FILE ARGUMENTS: passes if --strict accepts the case, or proposes options that give the
+# same logits
 strict() {
     local output=logits
     [ ! -f "$DATA/$1/tokens.npy" ] || output=tokens
