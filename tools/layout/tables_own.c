@@ -94,7 +94,7 @@ static const layout_rule rules[] = {
     LAYOUT_END
 };
 
-/* As in torch, whose defaults are norm_first=False (post_norm) and activation="relu". */
+/* Torch's own defaults are norm_first=False (post_norm) and activation="relu". */
 static const layout_default defaults[] = {
     { "norm_eps=1e-5", NULL }, { "block_type=post_norm", NULL }, { "activation=relu", NULL },
     { "positions=all", ":pos_embed" }, { "pool=token", ":cls_token" },
@@ -517,7 +517,7 @@ static const layout_default own_defaults[] = {
     USUAL, { "activation=gelu", NULL }, { "block_type=pre_norm", NULL },
     { NULL, NULL }
 };
-/* As in torch, whose defaults are norm_first=False (post_norm) and activation="relu". */
+/* Torch's own defaults are norm_first=False (post_norm) and activation="relu". */
 static const layout_default torch_defaults[] = {
     USUAL, { "activation=relu", NULL }, { "block_type=post_norm", NULL },
     { NULL, NULL }

@@ -343,8 +343,8 @@ static bool grid_explains_rows(resolver *m) {
 }
 
 /* Takes a square grid of patches if pos_embed has as many rows as such a grid needs. Returns the
- * number of ways in which the rows may be used, 0 to 2: for all tokens, or for the patches only. If
- * both ways are possible, SETTING_POSITIONS decides between them. */
+ * number of ways in which the rows may be used, 0 to 2: for all tokens, or for the patches only. A
+ * given SETTING_POSITIONS leaves at most one way. */
 static int square_grid(resolver *m) {
     settings_stored *stored = m->stored;
     const int rows = stored->position_rows, prefix = m->config->num_prefix_tokens;

@@ -30,9 +30,9 @@ typedef struct key_bias_evidence {
     bool is_clear;   /* true if the evidence decides */
 } key_bias_evidence;
 
-/* Evidence from the tensors beyond single settings. The inspection of a checkpoint fills in this
- * struct. If --match-input or --match-folder decides a setting, the evidence for this setting is
- * removed again. */
+/* Evidence from the tensors that is not itself the value of a setting. The inspection of a
+ * checkpoint fills in this struct. If --match-input or --match-folder decides a setting, the
+ * evidence for this setting no longer counts. */
 typedef struct settings_seen {
     int position_rows;      /* number of rows of pos_embed; 0 without pos_embed */
     int relative_positions; /* number of columns of blocks.0.attn.rel_pos; 0 without that table */
