@@ -133,7 +133,7 @@ typedef struct probe_counts {
     int steps; /* number of steps of the logistic regression */
 } probe_counts;
 
-/* Measures the accuracy. Uses only these settings: model, program, num_threads, decoder and
+/* Measures the accuracy. Set only these settings: model, program, num_threads, decoder and
  * progress. Keeps all embeddings in memory. */
 bool probe_evaluate(const infer_settings *settings, const probe_choice *choice,
                     probe_counts *counts, report *r);

@@ -65,7 +65,7 @@ bool learned_add_stored(learned_set *set, const learned_record *record, report *
 
 /* Computes the embeddings of photos and adds the photos. `path` is a folder that has a subfolder
  * for each class, or a list file with lines "PATH,CLASS;CLASS". Paths in a list are relative to the
- * folder of the list. Uses only these settings: model, program, num_threads, batch, isa, decoder
+ * folder of the list. Set only these settings: model, program, num_threads, batch, isa, decoder
  * and progress. Unreadable photos are reported on stderr and counted. */
 bool learned_add_photos(learned_set *set, const char *path, const infer_settings *settings,
                         report *r);

@@ -80,7 +80,7 @@ typedef struct tagged_results {
 } tagged_results;
 
 /* Computes the scores of all photos by vit_scores. The model finds a class in a photo if the score
- * is at least `above`, the threshold. Uses only these settings: model, program, num_threads,
+ * is at least `above`, the threshold. Set only these settings: model, program, num_threads,
  * decoder and progress. Call tagged_free even after a failure. */
 bool tagged_evaluate(const infer_settings *settings, const tag_lists *lists, double above,
                      tagged_results *results, report *r);

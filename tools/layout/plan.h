@@ -52,7 +52,7 @@ typedef struct layout_item {
     rope_grid rope; /* for LAYOUT_COS, LAYOUT_SIN and LAYOUT_ROTATIONS */
     int part_count; /* 0 if layout_is_stored is false for the item */
     layout_part parts[LAYOUT_MAX_PARTS];
-    /* If this number is not 0, every computed value is finally divided by it. */
+    /* If not 0, every computed value is divided by it; in a folded bias, only the product is. */
     double divisor;
     /* For SOURCE_FOLDED: the items from which the tensor is computed. For a weight they start with
      * attn.proj.weight and attn.qkv.weight. For a bias they are attn.proj.weight, attn.qkv.bias and
@@ -111,7 +111,7 @@ void layout_standardise(float *row, int64_t depth);
 /* These functions adapt the weights of the patch embedding to another number of channels or another
  * patch size, as timm does. They adapt the first convolution of a stem only to other channels.
  *
- *     channels  1: the sum of all channels; n: the first three in turn, times 3 / n
+ *     channels  1: the sum of the three old channels; n: these three in turn, times 3 / n
  *     patches   by the pseudo-inverse of the resize, as in FlexiViT: the output of the new weights
  *               for a resized patch is as near as possible to the output of the old weights for
  *               the patch before the resize
@@ -132,7 +132,7 @@ typedef struct adaptation {
 } adaptation;
 
 /* `how` chooses how patches are resized: bilinearly for VIT_RESAMPLE_FLEXIVIT, otherwise by timm's
- * bicubic filter. */
+ * bicubic filter. Call adapt_free even after a failure. */
 bool adapt_start(adaptation *a, const patch_shape *from, const patch_shape *to,
                  vit_pos_resample how, report *r);
 
