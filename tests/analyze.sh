@@ -30,8 +30,8 @@ except=(
     '(convert/match_model|layout/structure_(parts|rest|tensors)).c:.*leak of'
     # The whole array is copied, including the bytes after the text that it contains.
     'convert/match_options.c:.*uninitialized value'
-    # config_path is NULL once it has been freed. A similar layout counts as a layout. Each part has
-    # a tensor. An unknown name adds a part. Missing values are not read.
+    # config_path is NULL once it has been freed. If is_close is set, there is a layout. Each part
+    # has a tensor. An unknown name adds a part. Missing values are not read.
     'convert/convert.c:.*(is_open|after it is freed)'
     'layout/structure_parts.c:.*null pointer'
     'layout/evidence.c:.*ctuuninitvar'

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Compiles vit.h in every language, with the least and the most optimisation, with every macro, and
-# for a bare Cortex-M4F; warnings are errors. Checks the objects: no writable data, and no symbols
-# except those of a short list. For warnings, only the compiler's front end runs, which takes a
-# tenth of the time. With LONG=yes, the compiler makes whole objects. The last line is "N passed, N
-# failed".
+# for a bare Cortex-M4F; warnings are errors. Checks the objects: no writable data, and no undefined
+# symbols except those of a short list. For warnings, only the compiler's front end runs, which
+# takes a tenth of the time. With LONG=yes, the compiler makes whole objects. The last line is "N
+# passed, N failed".
 set -u
 cd "$(dirname "$0")/.."
 work=build/compile

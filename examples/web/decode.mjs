@@ -27,7 +27,7 @@ function checkSize(width, height) {
 const begins = (bytes, text, at = 0) =>
     [...text].every((letter, i) => bytes[at + i] === letter.charCodeAt(0));
 
-/** Returns 'png', 'jpeg', 'heic' ...; null if the file is not a photo. */
+/** Returns 'png', 'jpeg', 'heic' ...; null for any other kind of file. */
 function photoKind(bytes) {
     if (begins(bytes, '\x89PNG\r\n\x1a\n')) return 'png';
     if (begins(bytes, '\xff\xd8\xff')) return 'jpeg';

@@ -116,7 +116,7 @@ const takesGzip = (request) =>
     /(^|,)\s*gzip\s*(?!;\s*q=0(\.0*)?\s*(,|$))(;|,|$)/i.test(request.headers['accept-encoding'] ?? '');
 
 /** Sends a file. If the client accepts gzip, sends FILE.gz if that file exists and is not older
- * than FILE. If there is no such FILE.gz, compresses text. */
+ * than FILE. If there is no such FILE.gz, compresses text of at most MOST_TEXT bytes. */
 async function send(root, { path, found, file }, request, reply) {
     const packed = await openIn(root, `${path}.gz`);
     try {

@@ -1,4 +1,4 @@
-/* speed.c - prints the shortest time of a number of forward passes, in ms, for each tier and model:
+/* speed.c - prints the shortest ms of RUNS forward passes, for each SIMD tier and each model:
  *
  *     speed RUNS MODEL.vit...
  */

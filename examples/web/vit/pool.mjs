@@ -36,7 +36,7 @@ const LOOKS = 100;         // reads of a value between two reads of the clock
 const LONG = 0.5;
 const SHORT = 0.02;        // if there are more threads than cores
 const START = 20000;       // milliseconds for a worker to start,
-const PATIENCE = 60000;    // and for a job to finish
+const PATIENCE = 60000;    // and for the next index to finish
 
 /**
  * Takes indices until none is left. The holder of an index may read the rest of `control`, because
