@@ -485,8 +485,8 @@ static const char *tensor_of(setting_key key) {
     }
 }
 
-/* True if the architecture's image has as many patches as there are positions, or up to five fewer,
- * because prefix tokens may have positions too. Also true without positions. */
+/* True if the architecture's image has as many patches as there are positions, or up to five fewer:
+ * the prefix tokens may have positions too. Also true without positions. */
 static bool has_size(const trial *t, const arch *a) {
     const int side = a->img_size / a->patch_size, other = t->seen->position_rows - side * side;
     return t->seen->position_rows == 0 || (other >= 0 && other <= 5);

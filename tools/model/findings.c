@@ -160,7 +160,7 @@ static bool add(finding_list *list, const char *what, const char *why, const cha
     return false;
 }
 
-/* The harm of an assumption is `wrong` times `effect`. `wrong` estimates how often the assumed value
+/* The harm of an assumption is `wrong` times `effect`. `wrong` estimates how often an assumed value
  * is wrong. `effect` is how far another value moves the output, if this was not measured. Among 21
  * hand-written models, the activation was wrong for eight, and every other setting of the network
  * for at most one. mean and std are wrong for half of all models. The harm falls row by row. */

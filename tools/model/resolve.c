@@ -35,8 +35,8 @@ static bool is_told(const resolver *m, setting_key key) {
 }
 
 /* Returns the value of a setting from --set, FROM_MATCH or the tensors. If none of them gives the
- * setting, returns the value of a plain ViT. The name and the configuration are ignored, because
- * the tensors show the place of the final norm more reliably: in timm this place depends on the
+ * setting, returns the value of a plain ViT. The name and the configuration are ignored: the
+ * tensors show the place of the final norm more reliably. In timm this place depends on the
  * pooling, which a configuration may have changed. */
 static double shown_of(const resolver *m, setting_key key) {
     if (m->all[FROM_OPTIONS].given[key]) return m->all[FROM_OPTIONS].value[key];

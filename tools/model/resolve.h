@@ -133,8 +133,8 @@ int settings_contradictions(const settings all[FROM_COUNT], const settings_seen 
                             const patch_request *wanted, setting_key *first);
 
 /* Writes the list of timm's names whose models have these tensors, with their mean and std, and
- * returns true. If there are none, writes the nearest names, and the first tensor that differs in
- * the nearest model, and returns false. all[FROM_NAME] has no effect. */
+ * returns true. If there are none, returns false, and writes the nearest names and the first tensor
+ * that differs in the nearest of these models. all[FROM_NAME] has no effect. */
 enum { ARCHS_TEXT = 1536 };
 bool archs_by_shape(const settings all[FROM_COUNT], const settings_seen *seen,
                     const patch_request *wanted, char text[ARCHS_TEXT]);

@@ -48,8 +48,8 @@ VIT_LEARN_API void vit_learn_scores(const double *weights, int num_classes, cons
  * given scores. */
 VIT_LEARN_API double vit_learn_softmax(double *scores, int num_classes);
 
-/* Returns the class with the highest score; if several classes have this score, the first of them.
- * probabilities [num_classes] receives the probabilities of all classes. */
+/* Returns the class with the highest score, or the first of several such classes. `probabilities`
+ * [num_classes] receives the probabilities of all classes. */
 VIT_LEARN_API int vit_learn_classify(const double *weights, int num_classes, const float *x,
                                      int dim, double *probabilities);
 
