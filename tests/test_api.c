@@ -420,7 +420,7 @@ static void test_config_derived(void) {
     CHECK(vit_config_check(c, NULL) != VIT_OK);
 }
 
-/* Each field is within its own limits, but the fields together exceed a limit. */
+/* Tests fields that are valid alone, but not together. Also tests invalid means and deviations. */
 static void test_config_products(void) {
     tiny_options o = tiny_defaults();
     vit_config c = o.config;

@@ -157,7 +157,7 @@ static void test_known_names(void) {
 }
 
 /* Tests names without a tag. The first tag of each name above is timm's default, so the name
- * without a tag must mean the same as the name with this tag. */
+ * without a tag must have the mean and std of this tag. */
 static void test_default_tags(void) {
     size_t i, k;
     for (i = 0; arch_at(i); i++) {

@@ -484,8 +484,8 @@ static void write_list(const char *list, const char *path) {
     if (file) fclose(file);
 }
 
-/* Copies the checkpoint into the folder. The copy always has the same name, whatever the format of
- * the file is. */
+/* Writes a list of tensors to the folder, or makes a link to a checkpoint there. The name is always
+ * the same, whatever the format of the file is. */
 static void place_checkpoint(const char *data, const char *which) {
     char path[128], from[1024], absolute[1024];
     path_of(path, "model.ckpt");
