@@ -35,7 +35,7 @@ check() {
     while [ "$(jobs -rp | wc -l)" -ge 2 ]; do wait -n; done
 }
 
-# refuses COMMAND...: passes if the command fails, because the header must refuse such code.
+# refuses COMMAND...: passes if the command fails. The header must refuse some sets of macros.
 refuses() {
     ! "$@"
 }

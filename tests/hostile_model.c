@@ -1,6 +1,6 @@
 /* hostile_model.c MODEL - writes the model to standard output, with hostile labels and provenance.
  * In them, each long run of '@' becomes a forged line and control sequences for terminals. The
- * program replaces the bytes of a converted file, because the converter checks labels.
+ * converter writes no such labels, so the program changes the bytes of a converted file.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -338,7 +338,7 @@ function toggle() {
 
 // --- teaching ---
 
-/** Returns a unique path of one part for each photo, which vit-learn may print. */
+/** Returns a unique file name for each photo: vit-learn takes it as a path and may print it. */
 function namesOf(photos) {
     const seen = new Set();
     return photos.map(({ name }) => {

@@ -50,8 +50,8 @@ const modules = {
 
 /**
  * Returns [{ kind, threads, file }]: the requested module or, if `kind` is undefined, all modules
- * that this engine can run, because a server may lack some. Threads need SIMD: engines without SIMD
- * have no threads.
+ * that this engine can run. A server may lack some of these. Threads need SIMD: engines without
+ * SIMD have no threads.
  */
 export function chooseModules(kind, threads = 1) {
     if (kind !== undefined && !Object.hasOwn(modules, kind)) {
