@@ -16,7 +16,7 @@
  * Each model runs on every tier with one and with three threads, and with all tokens of the last
  * block or only those that the head reads. All runs must give the same bits, except that SSE2,
  * which has no fused multiply-add, gives different bits. The test prints a checksum of the models'
- * files and these bits, and one of the files and SSE2's bits. tests/cross.sh compares them on CPUs.
+ * files and these bits, and another of the files and SSE2's bits, for the use of tests/cross.sh.
  */
 #define VIT_TOOLS
 #include "../vit.h"

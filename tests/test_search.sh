@@ -353,8 +353,8 @@ try "$embed" -m sizes.vit --max-patches 12 photos/a -o sizes.npy -q
 try "$search" sizes.npy photos/a/rgb.png -k 1
 out '^1.0000  photos/a/rgb.png$'
 
-# Tests photos that no longer exist. If a path is relative to another folder, the photo does not
-# count as missing.
+# Tests photos that no longer exist. If the index's paths are relative to another folder than the
+# current one, no photo counts as missing.
 mv photos/b/grey.jpg kept.jpg
 try "$search" all.npy photos/a/rgb.png
 is 0
@@ -922,8 +922,8 @@ for threads in 1 3; do # the same from standard input, with a model whose file h
     same again.json tags.json
     same found.csv first.csv
 done
-# Each score is equal to that of vit-classify. In each row, the class is one of the right classes,
-# or was found, or both.
+# Each score is equal to that of vit-classify. There are rows only for classes that are right, or
+# were found, or both.
 if [ "$(head -n 1 found.csv)" = path,class,label,true,found,score ]; then pass; else fail head; fi
 try "$bin/tools/vit-classify" -m tagger.vit --json -k 10 train/cat/rgb.png
 for i in $(seq 0 9); do

@@ -404,7 +404,7 @@ else fail "$(cat ends-out/metadata/metadata_ends.jsonl "$work/err")"; fi
 
 # --- faults ----------------------------------------------------------------------------------------
 
-# The disk is full. Incomplete shards must not count as complete, and complete shards must stay.
+# The disk is full. The run must fail, and must leave no temporary file.
 if [ "${BIN:-.}" = . ] && mkdir full && mount -t tmpfs -o size=64k tmpfs full 2>/dev/null; then
     head -c 40k /dev/zero >full/ballast
     try "$embed" --tar in -o full/out --pool tokens
@@ -472,7 +472,7 @@ meanwhile again.vit again block
 is 1
 err 'img_emb_00001.npy: cannot be written: '
 missing again/stats/stats_00001.json
-# kill -9 ends the run at random moments, again and again, until all shards are done.
+# After each kill -9 at a random moment, all records must be right. A last run makes the rest.
 tried='kill -9'
 landed=0
 for ((i = 0; i < ${KILLS:-8}; i++)); do

@@ -68,7 +68,7 @@ static void drop(void *user, const char *name, const float *values, const int sh
     (void)user, (void)name, (void)values, (void)shape;
 }
 
-/* Compares with PyTorch. The batch, a trace and the type of the ids must not change any bit. */
+/* Compares with PyTorch's result. The batch, a trace and the type of the ids must change no bit. */
 static void test_session(const vit_model *text, vit_isa isa, const npy_array *ids,
                          const int *numbers, const npy_array *expected, double tolerance) {
     const size_t bytes = expected->count * sizeof(float);

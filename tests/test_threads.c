@@ -151,7 +151,7 @@ typedef struct user {
     int failures;
 } user;
 
-/* Runs in each of several threads: uses the shared model, and opens a model of its own, in turn. */
+/* One of several threads. In each round, runs the shared model, and opens and runs a second one. */
 static void *use(void *arg) {
     user *u = arg;
     for (int i = 0; i < ROUNDS; i++) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes one allocation fail in each run of a program, also in the C library: each in turn, or 60 at
-# most. The run must end by itself, with a message and a failure status, or with its usual output.
-# Each file must be complete or must not exist. (test_converter_memory.c finds leaks.)
+# In each run of a program, another allocation fails, up to 60 of them, also in the C library. The
+# run must end by itself, with a message and a failure status, or with its usual output. Each file
+# must be complete or must not exist. (test_converter_memory.c finds leaks.)
 set -u
 cd "$(dirname "$0")/.."
 bin=${BIN:-.}

@@ -1,6 +1,6 @@
-/* test_versions - checks that files of every version of vit-convert open, verify, pass their
- * self-test and give the logits that this version recorded, or are refused with the recorded
- * message. tests/make_versions.sh writes the files, and tests/data/versions/list.txt lists them.
+/* test_versions - checks files that all versions of vit-convert wrote. A file must open, verify,
+ * pass its self-test and give the recorded logits, or be refused with the recorded message.
+ * tests/make_versions.sh writes the files, and tests/data/versions/list.txt lists them.
  */
 #include "test.h"
 #define VIT_TOOLS

@@ -246,7 +246,8 @@ static inline uint32_t tiny_bits_float(double value) {
     return bits;
 }
 
-/* Writes the config's fields, without skip_field and with extra_field, unless at is NULL. */
+/* Writes the config's fields to `at`, without skip_field and with extra_field, unless `at` is NULL.
+ * Returns the number of these fields. */
 static inline uint32_t tiny_fields(const tiny_options *o, unsigned char *at) {
     enum { tiny_type_int = 0, tiny_type_float = 1 };
     uint32_t n = 0;

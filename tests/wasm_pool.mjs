@@ -35,7 +35,7 @@ await fails(starting('import { parentPort } from "node:worker_threads";' +
             'a worker does not start: no memory', 'says why');
 await fails(() => Model.open(new Uint8Array(64), { threads: 3 }), '.vit', 'no model');
 
-// In this task, index 1 calls a missing function and traps.
+// The function of this task is missing, so each of its indices traps.
 const pool = new Pool(module, 2);
 await pool.start();
 let message = 'no error';

@@ -6,8 +6,8 @@ const WIDTH = 4000, HEIGHT = 3000;
 
 /**
  * Runs in the page. For each EXIF orientation, decodes the photo at its whole size and at a quarter
- * of it, scales the whole photo down to a quarter, and returns the mean difference between the red
- * of the two small images, and the milliseconds of both decodings.
+ * of it, scales the whole photo down to a quarter, and returns the mean difference between the two
+ * small images (in red only), and the milliseconds of both decodings.
  */
 async function decodeInPage({ width, height }) {
     const { decode } = await import('/decode.mjs');

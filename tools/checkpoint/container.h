@@ -33,8 +33,8 @@ typedef struct checkpoint_storage {
     bool big_endian;
 } checkpoint_storage;
 
-/* A cache of inflated data: the bytes [start, start + size) of the storage with index `storage`. A
- * checkpoint has at most one cache. */
+/* A cache for strided and deflated tensors: the bytes [start, start + size), inflated if necessary,
+ * of the storage with index `storage`. A checkpoint has at most one cache. */
 typedef struct checkpoint_cache {
     uint8_t *data;
     size_t storage;
