@@ -544,7 +544,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 FILL  = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
             tools/packaging/$(1) >$(2) && chmod 644 $(2)
 
-# Strips symbols from programs, and debug information from libraries; STRIP=: keeps both.
+# Strips symbols from programs, and debug information from libraries. `STRIP=:` keeps both.
 install: all libraries ## 1: header, libraries, programs, man pages, model: PREFIX=, DESTDIR=
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(BINDIR) $(SHARE)/vit $(SHARE)/doc/vit \
 	    $(DESTDIR)$(LIBDIR)/pkgconfig $(SHARE)/pkgconfig
