@@ -264,7 +264,7 @@ else
     echo "test_sort.sh: no disk can be mounted here: a full one is not tried"
 fi
 
-# After a run was killed and started again, each photo exists exactly once, and is complete.
+# After a run was killed and started again, each photo must be sorted, and be complete.
 mkdir many
 for i in {1..60}; do cp "kept/a/$((i % 9 + 1)).ppm" many/$i.ppm; done
 cp -r many all

@@ -64,7 +64,7 @@ function focused() {
              inside: box.bottom > 0 && box.top < innerHeight };
 }
 
-/** Lists the elements that the Tab key reaches, until the focus leaves the page. */
+/** Lists the elements that Tab reaches, until the focus leaves the page or returns to the first. */
 async function walk(page, most = 80) {
     const stops = [];
     await page.locator('a.skip').focus();

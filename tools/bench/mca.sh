@@ -57,7 +57,7 @@ loops() {
         awk -v to="$to" '!/^\t/ { file = to "/" $1 ".s"; printf "" >file } /^\t/ { print >file }'
 }
 
-# cell TRIPLE FILE CPU: prints "gcc / clang limit"
+# cell TRIPLE FILE CPU: prints the two percentages "gcc / clang", and the limits of those below 97
 cell() {
     local compiler file cycles arithmetic rest limit share shares='' limits=''
     for compiler in gcc clang; do
