@@ -62,9 +62,9 @@ if have curl "README's commands for a model of timm's"; then
         VIT_MIRROR=file://\$PWD/mirror sh -e commands >said && grep -c '^ *[0-9.]* %' said | grep '^5$' && grep 'photos/cat.jpg$' said"
 fi
 
-# README downloads a model for words. In this test, tiny encoders replace this model; their tensors
-# have transformers' names. vit-get contains the checksum of CLIP's own weights, but no checksum for
-# weights of CLIP by other publishers.
+# README downloads CLIP for words. In this test, tiny encoders replace CLIP; their tensors have
+# transformers' names. The encoders take the name of another publisher's CLIP, because vit-get has a
+# checksum only for CLIP's own weights.
 words=CLIP-ViT-B-32-laion2B-s34B-b79K
 mkdir -p "$work/words/mirror/laion/$words/resolve/main"
 ln -s "$PWD/tools" "$work/words"

@@ -135,7 +135,7 @@ for type in f32:float32 f32:fp32 f16:float16 f16:fp16 f16:half bf16:bfloat16; do
 done
 
 # Quantised weights are exported as f32. If these values are quantised again, int4 weights do not
-# change, because the scales of int4 are rounded. In int8, at most the last bit of a scale changes.
+# change, because int4 rounds scales to f16. In int8, at most the last bit of a scale changes.
 for type in int8 int4; do
     for options in "" "dim=18" "dist=1 bias=0" "chans=1 patch=3" "patch=1 chans=1" "mlp=3" "depth=0" \
         "repr=24 classes=0" "mlp=37 patchnorm=1" "classes=33"; do

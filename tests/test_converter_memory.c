@@ -316,7 +316,7 @@ static void fail_each(const char *what, operation *perform, const job *j, long m
     const long before = live_count;
     long total, tried, i;
     uint64_t wanted;
-    /* As in the runs that fail, the old output exists, because finding it may allocate memory. */
+    /* The old output exists, as in the runs that fail. Finding it may allocate memory. */
     write_old();
     calls = 0;
     CHECK_MSG(perform(j, &r), "%s: %s", what, r.text);

@@ -1,6 +1,6 @@
 /* test_cores - tests the default number of threads of vit_threads_create. The test writes files
- * like those of Linux for the CPU affinity and for both versions of control groups, on machines, in
- * containers and in batch systems. Then it tests the names of the worker threads.
+ * about the CPU affinity and about both versions of control groups, as Linux has them on machines,
+ * in containers and in batch systems. Then it tests the names of the worker threads.
  */
 #define _XOPEN_SOURCE 700
 static char system_root[64];

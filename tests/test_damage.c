@@ -210,9 +210,9 @@ static bool names_option(const char *text, const char *assignment) {
     return false;
 }
 
-/* Converts without options. If this is refused, a single message must list all missing settings:
- * with those options of cases.txt that it contains, the conversion must succeed. test_defaults.c
- * tests the values that vit-convert assumes instead. */
+/* Converts without options. If this is refused, a single message must list all missing settings.
+ * The conversion must then succeed with those options of cases.txt that the message lists.
+ * test_defaults.c tests the values that vit-convert assumes instead. */
 static void test_questions(const damage_case *t, const outcome *base) {
     damage_case asked = *t;
     outcome o;

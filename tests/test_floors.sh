@@ -2,8 +2,8 @@
 # The folders of tools/ are layers, which tools/README.md calls floors. No #include may lead to a
 # higher floor. tools/README.md lists the floors, and for each floor the floors that it may include.
 # This test checks every #include against the list, and every symbol that an object file uses from
-# another one. No files may include each other, directly or through others. All files have the style
-# of .clang-format, except vit.h, because no formatter preserves its comments and tables of macros.
+# another one. No files may include each other, directly or through others. All files except vit.h
+# have the style of .clang-format. No formatter preserves vit.h's comments and tables of macros.
 # The last line is "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.."

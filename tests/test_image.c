@@ -157,8 +157,8 @@ static int for_each_line(void (*check)(const char *line)) {
 }
 
 /* Checks a damaged JPEG. Both decoders must refuse the files that Pillow refuses. If Pillow repairs
- * the file, libjpeg-turbo must give the same pixels, with a warning unless the damage is invisible.
- * stb_image may refuse these files. */
+ * the file, libjpeg-turbo must give the same pixels. It must also warn, but not about the damage of
+ * the files in `unseen`. stb_image may refuse these files. */
 static void check_damaged(const char *line) {
     static const char *const unseen[] = { "bits.jpg", "bits_at_start.jpg", "garbage_behind.jpg",
                                           "no_table.jpg" };
@@ -258,8 +258,8 @@ static uint32_t next_random(void) {
     return random_state >> 8;
 }
 
-/* Checks that no prefix of a file is accepted as an image, except a prefix with the first frame of
- * an animation, and a prefix that lacks only Pillow's TGA footer, 26 bytes without content. */
+/* Checks that no prefix of a file is accepted as an image. Exceptions are prefixes with the first
+ * frame of an animation, or without the end of a GIF or Pillow's TGA footer (26 bytes). */
 static void check_truncated(const char *line) {
     char name[64] = "";
     bytes file;

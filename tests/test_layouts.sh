@@ -146,8 +146,8 @@ prints torch_nn_matrix "--set num_heads=2 --set pool=token --set block_type=post
     "pos_embed has 16 rows, of which the first 5 are used"
 prints jax "" "npz, JAX layout" "heads 2 x 4"
 
-# Qwen's processor keeps each photo's size, so the converter must report that it squashes photos to
-# one size. Rotary positions alone must not cause this report.
+# Qwen's processor keeps each photo's size. The converter must report that the model squashes photos
+# to one size instead. Rotary positions alone must not cause this report.
 squashed="assumed img_size=4x4: every photo is squashed to this size"
 prints qwen3_vl "--set num_heads=2 --set pool=avg" "$squashed"
 if wanted hf_vit; then

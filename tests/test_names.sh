@@ -23,8 +23,8 @@ cd "$work" || exit 2
 
 # --- control sequences ----------------------------------------------------------------------------
 
-# Passes if the output contains only newlines, tabs and printable UTF-8, and if no line begins with
-# the text of a name.
+# Passes if the output contains only newlines, tabs and printable UTF-8, and if no newline in a name
+# begins a line of the output.
 shown() {
     local file
     for file in out err; do
