@@ -13,7 +13,7 @@ enum {
     ONNX_MOST_TENSORS = CHECKPOINT_MAX_TENSORS,
     /* The largest number of users of one value that are followed. */
     ONNX_MOST_USERS = 64,
-    /* The largest number of reads of constants. A model with 48 blocks takes 3,507 reads. */
+    /* The largest number of calls of onnx_numbers. A model with 48 blocks takes 3,507 calls. */
     ONNX_MOST_WORK = 1 << 20,
 };
 

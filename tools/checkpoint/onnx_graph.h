@@ -125,7 +125,7 @@ typedef struct onnx_reader {
     size_t file;
     report *report;
     memory_arena memory;
-    /* The stored tensors; `count` of a tensor is 0 if weights cannot have its type. */
+    /* The stored tensors; `count` of a tensor is 0 if it is empty or has no type of weights. */
     checkpoint_tensor_info *tensors;
     size_t tensor_count, tensor_capacity;
     onnx_node *nodes;
@@ -135,7 +135,7 @@ typedef struct onnx_reader {
     int *table; /* hash table of the values' names; -1 marks an empty slot */
     size_t table_size;
     int image; /* index of the value that is the image */
-    /* `work` counts how often constants were read; `nested` is how deep onnx_sizes is nested. */
+    /* `work` counts the calls of onnx_numbers; `nested` is how deep onnx_sizes is nested. */
     int work, nested;
     bool has_graph, in_blocks, by_order, is_apart;
     uint8_t window[4096];

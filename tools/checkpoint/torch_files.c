@@ -10,8 +10,8 @@
 /* === Zip archives === */
 
 /* Since version 1.6, torch.save writes a zip archive with the file <root>/data.pkl, a file
- * <root>/data/<key> for each storage, and <root>/byteorder. A TorchScript archive also has
- * <root>/constants.pkl. */
+ * <root>/data/<key> for each storage and, since version 2.0, <root>/byteorder. A TorchScript
+ * archive also has <root>/constants.pkl. */
 
 /* the most bytes of a data.pkl or code file after it is inflated */
 #define TORCH_MAX_INFLATED ((uint64_t)8 << 20)

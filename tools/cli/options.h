@@ -123,7 +123,7 @@ typedef struct cli_program {
 void cli_start(int *argc, char ***argv, const char *own);
 const char *cli_name(void);
 
-/* Prints a message about an error in the command line, and a line that mentions --help. Returns
+/* Prints a message about an error in the command line. The message also mentions --help. Returns
  * CLI_USAGE. */
 int cli_wrong(const char *program, const char *format, ...) REPORT_PRINTF(2, 3);
 

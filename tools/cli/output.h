@@ -31,7 +31,7 @@ void cli_put_field(FILE *file, const char *text);
  * written directly. */
 typedef struct cli_output {
     FILE *file; /* the caller writes to this file */
-    /* set by the caller; if true, committing fails when a file with this path exists */
+    /* set by the caller after opening; if true, committing fails if a file with this path exists */
     bool is_new;
     const char *name; /* private, like the members below; the caller owns this text */
     char *path;

@@ -1,7 +1,7 @@
 /* calibrate.h - uses photos to change the weights of a model before they are quantised, so that the
  * model loses less accuracy. It divides large input channels by factors, clips rows, and rounds the
  * weights of a layer together (quantise.h). It works tensor by tensor in the order of the file.
- * Memory holds one tensor and samples of a few blocks. */
+ * Memory holds two tensors and samples of a few blocks. */
 #ifndef CALIBRATE_H
 #define CALIBRATE_H
 

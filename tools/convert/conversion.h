@@ -147,7 +147,7 @@ void code_free(code_found *found);
 bool code_from_notebook(char *text, size_t *size);
 
 /* Reads the files that --code names, or the Python files beside the checkpoint and in the folder
- * above. Call this function while the tensors have their original names. */
+ * above. Call this function before the search by structure, which renames the tensors. */
 bool code_find(const convert_options *o, const checkpoint *c, code_found *found, report *r);
 /* Puts the facts from f->code into f->all and f->told. Call this function after attributes_put and
  * before layout_inspect. */
