@@ -218,8 +218,8 @@ static bool checkpoint_sort_names(const checkpoint_tensor_info *tensors, size_t 
 
 /* === The limit of repeated tensors === */
 
-/* All tensors together may have this many times the stored bytes, and 64 MiB more. They exceed the
- * stored bytes if they share some of them, as blocks with shared weights and expanded tables do. */
+/* All tensors together may have this many times the stored bytes, and 64 MiB more. Tensors that
+ * share bytes, as in blocks with shared weights or expanded tables, have more than are stored. */
 #define CHECKPOINT_MOST_REPEATS 64
 #define CHECKPOINT_FREE_REPEATS ((uint64_t)64 << 20)
 

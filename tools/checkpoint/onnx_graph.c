@@ -84,7 +84,7 @@ static bool onnx_damaged(onnx_reader *o, uint64_t at) {
     return report_fail(o->report, "ONNX: damaged at byte %llu", (unsigned long long)at);
 }
 
-/* Reads bytes of the file. The caller must check that they end before the end of the file. */
+/* Reads bytes of the file. The caller must check that all of them are inside the file. */
 static bool onnx_bytes(onnx_reader *o, uint64_t at, void *to, size_t size) {
     const source *s = &o->c->sources[o->file];
     if (at < o->window_at || at + size > o->window_at + o->window_size) {

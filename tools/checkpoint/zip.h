@@ -1,9 +1,9 @@
 /* zip.h - checks the directory of a zip archive, and reads its entries (STORED and DEFLATE).
  *
  * It refuses encryption, several disks, overlapping entries, and two entries with one name. It
- * refuses local headers that differ from the directory, offsets that do not count from the first
- * byte, and bytes after the last record. It also refuses more than 100000 entries, and entries that
- * inflate to over 64 MiB more than their stored size. Names are only compared, never used as paths.
+ * refuses local headers that differ from the directory, bytes after the last record, and offsets
+ * that do not count from the start of the file. It also refuses more than 100000 entries, and
+ * entries that inflate to over 64 MiB more than their stored size. Names are never used as paths.
  */
 #ifndef ZIP_H
 #define ZIP_H

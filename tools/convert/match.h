@@ -319,10 +319,10 @@ typedef struct match_pictures {
     int classes; /* number of folders with pictures */
 } match_pictures;
 
-/* Reads at most `max` pictures, evenly spaced in the folders. Stops after `seconds` of decoding
- * once it has 24 pictures. If every folder is named after a class or a class number, the names give
- * the classes. Otherwise there must be one folder for each class, and the i-th folder in sorted
- * order holds class i. */
+/* Reads at most `max` pictures, evenly spaced in the folders. Stops after `seconds` of
+ * decoding, but not before 24 pictures. If every folder is named after a class or a class number,
+ * the names give the classes. Otherwise there must be one folder for each class, and the i-th
+ * folder in sorted order holds class i. */
 bool match_pictures_read(match_pictures *pictures, photo_decoder *decoder, const char *folder,
                          int max, double seconds, const label_list *labels, int num_classes,
                          report *r);
