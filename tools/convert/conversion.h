@@ -164,7 +164,7 @@ bool code_labels(facts *f, int classes, label_list *names, const char **origin, 
 
 /* === weights.c: writes the plan's tensors, from the checkpoint or a calibration ===
  *
- * Memory holds at most 16 rows, or one resampled tensor.
+ * Memory holds 16 rows or 65,536 values at a time, or one tensor that is resampled or computed.
  */
 
 /* Returns the patterns of the tensors that stay in bf16 in an int8 file, or in int8 in an int4
