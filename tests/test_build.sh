@@ -63,8 +63,8 @@ if have curl "README's commands for a model of timm's"; then
 fi
 
 # README downloads CLIP for words. In this test, tiny encoders replace CLIP; their tensors have
-# transformers' names. The encoders take the name of another publisher's CLIP, because vit-get has the
-# checksum of CLIP's own weights and would refuse the encoders.
+# transformers' names. The encoders take the name of another publisher's CLIP, because vit-get has
+# the checksum of CLIP's own weights and would refuse the encoders.
 words=CLIP-ViT-B-32-laion2B-s34B-b79K
 mkdir -p "$work/words/mirror/laion/$words/resolve/main"
 ln -s "$PWD/tools" "$work/words"
