@@ -51,8 +51,8 @@ program() {
     esac
 }
 
-# Prints the lines that differ, without measured times. JSON is split into lines, which makes a
-# difference easy to find.
+# Prints the lines that differ, without measured times. JSON is split into lines, so that
+# differences are easy to find.
 difference() {
     cmp -s "$here/old/$1" "$here/new/$1" ||
         diff <(untimed "$here/old/$1") <(untimed "$here/new/$1")

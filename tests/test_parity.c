@@ -245,8 +245,8 @@ static int same_output(const fixture *f, const char *what, const char *name, con
     return 1;
 }
 
-/* Checks that a run gives the same bits as the base run for its images. The base run has no
- * attention. */
+/* Checks that a run of images `first` to `first + batch - 1` gives the same bits as the base run
+ * gives for these images. The base run has no attention. */
 static void same_bits(const fixture *f, const char *what, const run_result *r, int first,
                       int batch) {
     const run_result *base = &f->base;

@@ -171,8 +171,8 @@ static double add_pairs(heads_reader *h, const float *x, const float *y,
 
 /* For each number of heads, computes the difference between two similarities: that of rows of one
  * head, and that of shuffled rows. Also computes the variance of this difference. This is Mantel's
- * test of two matrices. The mean over the pairs of each row is removed first: all heads have equal
- * size, so this mean would only add noise. */
+ * test of two matrices. First, each row's mean similarity to all other rows is subtracted: it says
+ * nothing about the number of heads, which all have one size, and would only add noise. */
 static void add_group(heads_reader *h, const float *x, const float *y,
                       const heads_evidence *evidence, heads_sums *sums) {
     const double n = (double)h->rows;
