@@ -3190,8 +3190,7 @@ static vit_result vit__check_stem(const vit_config *c, char *detail) {
         return vit__fail_int(detail, VIT_ERROR_CORRUPT,
                              "patch_size must be a multiple of the stem's stride",
                              (unsigned)vit__map_stride(c), (unsigned)c->patch_size);
-    if (c->stem &&
-        (c->has_patch_pre_norm || c->dynamic_img_pad))
+    if (c->stem && (c->has_patch_pre_norm || c->dynamic_img_pad))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "stem excludes has_patch_pre_norm and dynamic_img_pad");
     if (vit__largest_map(c) > 0x7fffffff)
@@ -3206,17 +3205,8 @@ static int vit__grid_side(const vit_config *c, int side) {
     return c->dynamic_img_pad ? vit__ceil_div(map, patch) : map / patch;
 }
 
-VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]) {
-    vit_config *c = config;
-    vit_result result;
-    int i;
-    if (!c) return vit__fail(detail, VIT_ERROR_ARGUMENT, "config is NULL");
-    result = vit__check_ranges(c, detail);
-    if (!result) result = vit__check_stem(c, detail);
-    if (!result) result = vit__check_cut(c, detail);
-    if (!result) result = vit__check_blocks(c, detail);
-    if (!result) result = vit__check_text(c, detail);
-    if (result) return result;
+/* Sets the derived fields, and checks sizes that depend on several fields. */
+static vit_result vit__check_sizes(vit_config *c, char *detail) {
     c->grid_height = vit__grid_side(c, c->img_height);
     c->grid_width = vit__grid_side(c, c->img_width);
     c->num_patches = c->grid_height * c->grid_width;
@@ -3236,20 +3226,33 @@ VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETA
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "the input has 2^30 numbers or more");
     if (vit__patch_depth(c) > 1 << 24)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "a patch has more than 2^24 numbers");
+    if ((int64_t)c->num_tokens * vit__largest_row(c) > 0x7fffffff)
+        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "an activation has 2^31 numbers or more");
+    return VIT_OK;
+}
+
+VIT_API vit_result vit_config_check(vit_config *config, char detail[VIT_MAX_DETAIL]) {
+    vit_config *c = config;
+    vit_result result;
+    int i;
+    if (!c) return vit__fail(detail, VIT_ERROR_ARGUMENT, "config is NULL");
+    result = vit__check_ranges(c, detail);
+    if (!result) result = vit__check_stem(c, detail);
+    if (!result) result = vit__check_cut(c, detail);
+    if (!result) result = vit__check_blocks(c, detail);
+    if (!result) result = vit__check_text(c, detail);
+    if (!result) result = vit__check_sizes(c, detail);
+    if (result) return result;
     if (c->has_dist_token && c->representation_dim)
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_dist_token and representation_dim exclude each other");
-    if ((int64_t)c->num_tokens * vit__largest_row(c) > 0x7fffffff)
-        return vit__fail(detail, VIT_ERROR_UNSUPPORTED, "an activation has 2^31 numbers or more");
     if (c->has_dist_token && (!c->has_cls_token || c->pool != VIT_POOL_TOKEN))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_dist_token needs has_cls_token and pooling by token");
-    if (c->pool == VIT_POOL_TOKEN_AVG &&
-        (c->representation_dim || c->has_fc_norm))
+    if (c->pool == VIT_POOL_TOKEN_AVG && (c->representation_dim || c->has_fc_norm))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "token and average together exclude representation_dim and has_fc_norm");
-    if (c->block_type != VIT_BLOCK_PRE_NORM &&
-        (c->has_attn_norm || c->has_mlp_norm))
+    if (c->block_type != VIT_BLOCK_PRE_NORM && (c->has_attn_norm || c->has_mlp_norm))
         return vit__fail(detail, VIT_ERROR_UNSUPPORTED,
                          "has_attn_norm and has_mlp_norm need block_type 0, pre-norm");
     for (i = 0; i < c->in_chans; i++)
