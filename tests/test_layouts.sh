@@ -195,7 +195,7 @@ for name in gguf_clip gguf_gemma3 gguf_internvl gguf_llava; do
 done
 prints gguf_clip "" "GGUF, llama.cpp layout, names with the prefix v." "heads 2 x 4" "no patch bias, norm before the blocks, quick" \
     "vit-convert: dropped 2 tensors of a text tower: t.token_embd.weight, text_projection.weight"
-prints gguf_llava "" "depth 2" "dropped 16 tensors of blocks after those that the language model reads" \
+prints gguf_llava "" "depth 2" "dropped 16 tensors of later blocks, whose outputs the language model does not use" \
     "vit-convert: dropped 4 tensors of the projector to a language model; the projector reads the tokens \
 after these blocks, without a norm; the original tower may have more blocks: mm.{0..2}.weight" \
     "dropped 1 tensor of a language model: model.image_newline"

@@ -494,10 +494,10 @@ static const char notes[] =
     "tokens. The peak is the median speed of a loop that repeats the instruction of the matrix\n"
     "products in registers, on as many threads as the model. The loop runs between the measured\n"
     "runs. For int8 and int4, the loop repeats the 8-bit instruction, although attention computes\n"
-    "in 16 bits. For f16, the loop repeats the instruction of f32. Open and cold start are medians\n"
-    "of 3 processes, with the file in the system's cache. Private memory is memory that no file\n"
-    "backs. The times of the phases add up to the median time. The share of a phase is the sum of\n"
-    "its times in all runs, divided by the time of all runs.\n"
+    "in 16 bits. For f16, the loop repeats the instruction of f32. The lines \"open\" and\n"
+    "\"cold start\" are medians of 3 processes; the file is in the system's cache. Private memory\n"
+    "is memory that no file backs. The times of the phases add up to the median time. The share of\n"
+    "a phase is the sum of its times in all runs, divided by the time of all runs.\n"
     "Exit status: 0 on success, 1 if something failed, 2 for a wrong command.\n";
 
 static bool complain(const char *text) { return cli_wrong(PROGRAM, "%s", text), false; }

@@ -1,12 +1,9 @@
 #!/usr/bin/env bash
 # mca.sh [aarch64|x86_64] - simulates the inner loops of vit.h's register tiles on several CPUs, as
-# gcc and clang compile them. For each loop, prints its speed as a percentage of the speed that its
-# multiplications alone would have. Below 97, also prints the limit of the loop: llvm-mca's name of
-# the busiest unit, "front end" (too many instructions), or "latency". MCA=llvm-mca-22 selects
-# another version.
-#
-# The multiplications alone are the multiplications and the additions of their products, with all
-# operands in registers. Only the CPU's units limit their speed.
+# gcc and clang compile them. For each loop, prints its speed as a percentage of a loop's that only
+# multiplies operands in registers and adds the products. Below 97, also prints the limit of the
+# loop: llvm-mca's name of the busiest unit, "front end" (too many instructions), or "latency".
+# MCA=llvm-mca-22 selects another version.
 set -eu
 cd "$(dirname "$0")/../.."
 work=build/mca

@@ -373,8 +373,8 @@ bool structure_order_tells(structure_parts *p, structure_part *const *parts, int
     put_pattern(parts[0], pattern, sizeof pattern);
     text_append(p->unsure, sizeof p->unsure,
                 " do not distinguish %s. The file does not show their order either, because it "
-                "sorts its tensors by name. Rename each with --rename '%s.*=NEW.*', where NEW is "
-                "a recognisable name such as 'layers.*.attn.query'",
+                "sorts its tensors by name. Rename each of them, the first one with --rename "
+                "'%s.*=NEW.*', where NEW is a recognisable name such as 'layers.*.attn.query'",
                 roles, pattern);
     return false;
 }

@@ -707,7 +707,7 @@ static const layout_rule llama_cpp_rules[] = {
 };
 
 static const layout_extra llama_cpp_harmless[] = {
-    { "../later.*", "of blocks after those that the language model reads" },
+    { "../later.*", "of later blocks, whose outputs the language model does not use" },
     { "../model.image_newline", "of a language model" },
     { "image_newline", "of a language model" },
     { "../t.*", "of a text tower" },

@@ -317,7 +317,7 @@
     X(CROP_MODE, crop_mode, WORD, COPIED, VIT_CROP_CENTER, NAMED,                                \
       "how the input is cut out of a photo")                                                     \
     X(CROP_ROUNDING, crop_rounding, WORD, COPIED, VIT_ROUND_EVEN, NEITHER,                       \
-      "rounding of a crop's margins; with crop_mode=aspect, nearest resizes as DPT does")        \
+      "rounding of a crop's margins; with crop_mode=aspect, nearest gives DPT's sizes")          \
     X(INTERPOLATION, interpolation, WORD, COPIED, VIT_BICUBIC, NAMED, "filter of the resize")    \
     X(RESIZE_HEIGHT, resize_height, INTEGER, WORKED_OUT, 0, NEITHER, "height before the crop")   \
     X(RESIZE_WIDTH, resize_width, INTEGER, WORKED_OUT, 0, NEITHER, "width before the crop")      \
